@@ -1,0 +1,28 @@
+#!lua flags=allow-oom
+--! script   lock.force_release
+--! version  1
+--! keys     lock:hash receipt:string
+--! args     channel:str receipt_ms:int
+--! returns  1 = it was held and is free now | 0 = it was free
+--! retry    safe: leaves a receipt, so that a repetition gives the first answer
+
+-- Without the receipt a repetition would free the lock of whoever came next.
+local lock, receipt = KEYS[1], KEYS[2]
+local channel, receipt_ms = ARGV[1], tonumber(ARGV[2])
+
+if not (receipt_ms and receipt_ms >= 1) then
+  return redis.error_reply('ERR receipt_ms must be a positive integer')
+end
+local seen = redis.call('GET', receipt)
+if seen then
+  return tonumber(seen)
+end
+-- Reading as a hash refuses, with WRONGTYPE, to delete what is not a lock.
+redis.call('HLEN', lock)
+
+local freed = redis.call('DEL', lock)
+if freed == 1 then
+  redis.call('PUBLISH', channel, '0')
+end
+redis.call('SET', receipt, freed, 'PX', receipt_ms)
+return freed

@@ -1,0 +1,73 @@
+"""Coordination for asyncio services on Redis, on Redisson's wire protocol.
+
+How a lock is acquired, step by step:
+
+1. `RLock.acquire` checks its arguments and looks up what the current task holds (`_owner`).
+   A task that holds the lock already re-enters under the same owner.
+2. Otherwise it stands in the line of this client's tasks for that lock (`_handoff`). Alone
+   in line, it asks at once; else it sleeps until a hold is passed to it or it is the head.
+3. It asks (`_waiting`): one script (`lua/lock/acquire.lua`) under a new owner, on the one
+   ordered stream (`_stream`). Granted: one round trip in all.
+4. Busy: it takes a seat (`_wakeups`), SUBSCRIBE and the next question leave in one write, and
+   it sleeps until a message, the end of the holder's lease, its deadline or the safety poll.
+5. Granted, the hold is registered with the watchdog (`_lease`), which renews it in batches
+   and knows by the local clock when it must be treated as lost; then it marks the `Lease`,
+   cancels the body of the block and raises `LeaseLostError` from it.
+6. Released, the hold is passed to the next in line without a command, or given back by
+   `lua/lock/release.lua`, which publishes the message that wakes one waiter a process.
+"""
+
+from redisson_py import errors
+from redisson_py._client import ClientStatistics, Redisson
+from redisson_py._lease.lease import Lease
+from redisson_py._primitives.fenced_lock import FencedLock
+from redisson_py._primitives.lock import RLock
+from redisson_py._primitives.looking import HolderSnapshot, LockSnapshot
+from redisson_py.errors import (
+    AcquireTimeoutError,
+    BackendError,
+    BrokenBarrierError,
+    ClientClosedError,
+    ConnectionLostError,
+    LeaseLostError,
+    NotHeldError,
+    QuorumError,
+    RedissonError,
+    ReplicationError,
+    ScriptError,
+    UnsupportedServerError,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    # the client
+    "ClientStatistics",
+    "Redisson",
+    # locks and what they give
+    "FencedLock",
+    "Lease",
+    "RLock",
+    # looking
+    "HolderSnapshot",
+    "LockSnapshot",
+    # errors
+    "errors",
+    "AcquireTimeoutError",
+    "BackendError",
+    "BrokenBarrierError",
+    "ClientClosedError",
+    "ConnectionLostError",
+    "LeaseLostError",
+    "NotHeldError",
+    "QuorumError",
+    "RedissonError",
+    "ReplicationError",
+    "ScriptError",
+    "UnsupportedServerError",
+]
+
+for _name in __all__:
+    if isinstance(globals()[_name], type) and not issubclass(globals()[_name], Exception):
+        globals()[_name].__module__ = __name__
+del _name

@@ -1,0 +1,338 @@
+"""The client: one connection, one watchdog, and everything made from them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self, TypedDict, Unpack, final
+
+from redis.asyncio import Redis
+
+from redisson_py import _keys
+from redisson_py._handoff import Lines
+from redisson_py._keys import Name, NameMapper
+from redisson_py._lease.hold import Hold
+from redisson_py._lease.lease import Lease
+from redisson_py._lease.watchdog import Watchdog
+from redisson_py._loop import (
+    Future,
+    Task,
+    running_loop,
+    start_task,
+    stop_task,
+    wait_for_all,
+)
+from redisson_py._options import OnLost, Options, ShardedPubSub, check_options
+from redisson_py._owner import Owners
+from redisson_py._primitives.context import Context
+from redisson_py._primitives.fenced_lock import FencedLock
+from redisson_py._primitives.lock import RLock
+from redisson_py._redis import Connector, connector_from_client, connector_from_url
+from redisson_py._scripts.executor import Executor
+from redisson_py._stream.router import Router
+from redisson_py._stream.stream import Stream
+from redisson_py._time import Duration, milliseconds, now
+from redisson_py._wakeups.bus import Bus
+from redisson_py._wakeups.table import Table
+from redisson_py.errors import ClientClosedError
+
+log = logging.getLogger("redisson_py")
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class RedissonOptions(TypedDict, total=False):
+    """The keyword arguments of `Redisson` and `Redisson.from_url`."""
+
+    lease_time: Duration
+    prefix: str
+    name_mapper: NameMapper | None
+    on_lost: OnLost
+    sharded_pubsub: ShardedPubSub
+    sync_replicas: Literal["auto"] | int
+    sync_timeout: Duration
+    turn: Duration
+    client_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatistics:
+    """What one client did so far, and does now. For people; nothing is decided from it.
+
+    Attributes:
+        waiters: Tasks that wait for something now.
+        held_leases: Leases held now.
+        renewals: Batches of leases renewed.
+        losses: Leases lost.
+        wake_ups: Waiters woken by messages and reconnections.
+        commands_sent: Commands written, scripts included.
+        connections: Connections opened.
+    """
+
+    waiters: int
+    held_leases: int
+    renewals: int
+    losses: int
+    wake_ups: int
+    commands_sent: int
+    connections: int
+
+
+@final
+class Redisson:
+    """A client: makes locks and keeps what they hold.
+
+    Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing
+    connects until first use) and call `aclose()` in the end. It belongs to the event loop of
+    its first use. One client serves any number of tasks and names with one connection.
+
+    Args:
+        client: A `redis.asyncio.Redis`, whose address and credentials are used; our
+            connection is our own, and who passed the client in closes it.
+        lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
+            Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
+            two thirds of it are survived.
+        prefix: Put before every name, as Redisson's NameMapper would.
+        name_mapper: Or a function from name to key.
+        on_lost: `"cancel"` cancels the body of a block whose lease is lost, `"raise"` lets it
+            run on and raises at its end.
+        turn: Seconds for which a contended lock is passed among this client's tasks before
+            other processes get a chance; 0 never passes.
+        client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
+        sharded_pubsub: For clusters; one server has no use for it.
+        sync_replicas: For replicated servers; not supported by this version except 0.
+        sync_timeout: Likewise.
+
+    Raises:
+        TypeError: `client` is no asyncio client of redis-py, or an option has the wrong type.
+        ValueError: An option is out of range, or the topology is not supported yet.
+    """
+
+    def __init__(self, client: Redis, **options: Unpack[RedissonOptions]) -> None:
+        checked = check_options(**options)
+        self._build(connector_from_client(client, checked.client_name), checked)
+
+    @classmethod
+    def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
+        """Return a client of the server that `url` names; nothing connects yet.
+
+        `redis://`, `rediss://` (TLS, with the certificate checked) and `unix://`, with the
+        query arguments that redis-py knows. For the options see the class.
+
+        Raises:
+            TypeError: The URL is no str, or an option has the wrong type.
+            ValueError: The URL or an option is not usable.
+        """
+        checked = check_options(**options)
+        self = cls.__new__(cls)
+        self._build(connector_from_url(url, checked.client_name), checked)
+        return self
+
+    def _build(self, connector: Connector, options: Options) -> None:
+        self._where = connector.where
+        self._owners: Owners[Hold, Lease] = Owners()
+        self._table = Table()
+        self._bus = Bus(self._table)
+        self._stream = Stream(
+            connector,
+            options.reply_timeout,
+            on_message=self._table.message,
+            on_connected=self._bus.resubscribe,
+            on_down=self._table.wake_all,
+            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
+        )
+        self._router = Router(self._stream)
+        self._bus.attach(self._router)
+        self._executor = Executor(self._router, self._begin)
+        self._watchdog = Watchdog(self._executor, options.lease_time)
+        self._context = Context(
+            options,
+            self._executor,
+            self._bus,
+            self._watchdog,
+            self._owners,
+            Lines(),
+            self._check,
+            self._describe,
+        )
+        self._loop: object = None
+        self._root: Task | None = None
+        self._forks = _forks
+        self._closed = False
+        self._failure: BaseException | None = None
+        self._described_until = 0.0
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
+        return f"<Redisson {self._where}: {state}>"
+
+    @property
+    def id(self) -> str:
+        """The client's id, the first part of every owner it is."""
+        return self._owners.client_id
+
+    async def __aenter__(self) -> Self:
+        self._check()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def ping(self) -> None:
+        """Return when Redis has answered.
+
+        Raises:
+            BackendError: It did not, or refused us.
+            ClientClosedError: The client was closed.
+        """
+        self._check()
+        await self._executor.ask(b"", "PING")
+
+    def get_lock(self, name: Name, *, reentrant: bool = True) -> RLock:
+        """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
+
+        Raises:
+            TypeError: The name is neither str nor bytes.
+            ValueError: It is empty or longer than 4 KiB.
+        """
+        return RLock(self._context, name, reentrant=reentrant)
+
+    def get_fenced_lock(self, name: Name) -> FencedLock:
+        """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
+        return FencedLock(self._context, name)
+
+    def statistics(self) -> ClientStatistics:
+        """Return local counters. No I/O."""
+        return ClientStatistics(
+            waiters=self._context.lines.waiting,
+            held_leases=sum(len(hold.all_leases()) for hold in self._watchdog.holds),
+            renewals=self._watchdog.renewals,
+            losses=self._watchdog.losses,
+            wake_ups=self._table.wakeups,
+            commands_sent=self._stream.commands,
+            connections=self._stream.connections,
+        )
+
+    async def aclose(self) -> None:
+        """Close: release what is still held, send waiters away, disconnect. Idempotent.
+
+        Waiters get `ClientClosedError`. What is still held is released, with one warning that
+        names it; a block that is still running is told that it lost its lock. If cancelled,
+        the client is closed all the same, though Redis may learn of it only by the leases.
+        """
+        if self._closed or self._root is None:
+            self._closed = True
+            return
+        self._check()
+        error = ClientClosedError("the client was closed")
+        releases = self._let_everything_go(error)
+        self._closed = True
+        self._table.wake_all()
+        try:
+            if self._stream.ready:
+                await wait_for_all(releases, self._context.options.reply_timeout)
+        finally:
+            self._watchdog.close()
+            self._bus.close()
+            try:
+                await self._router.close(error)
+            finally:
+                await stop_task(self._root)
+
+    def _let_everything_go(self, error: ClientClosedError) -> list[Future[object]]:
+        """Send what must be sent before closing, without waiting; return what to wait for."""
+        context = self._context
+        for attempt in list(context.asking):
+            attempt.undo()
+        context.lines.close(error)
+        holds = list(self._watchdog.holds)
+        if holds:
+            log.warning(
+                "closing while still holding %s",
+                ", ".join(f"{hold.resource.kind} {hold.resource.name!r}" for hold in holds),
+            )
+        for hold in holds:
+            for lease in hold.all_leases():
+                if lease.entered:
+                    lease.lose()
+                lease.end(error)
+            hold.resource.give_back(hold)
+        if self._described_until:
+            key = self._description_key
+            self._executor.command(key, "DEL", key, must=True)
+        return [self._executor.command(b"", "PING", must=True).future]
+
+    def _check(self) -> None:
+        if self._closed:
+            raise ClientClosedError(f"the client is closed{self._because()}")
+        if self._forks != _forks:
+            raise ClientClosedError("the client was made before a fork; make one in the child")
+        loop = running_loop()
+        if self._loop is None:
+            self._loop = loop
+        elif self._loop is not loop:
+            raise ClientClosedError("the client belongs to another event loop; make one for each")
+
+    def _because(self) -> str:
+        return "" if self._failure is None else f": its background task failed: {self._failure!r}"
+
+    def _begin(self) -> None:
+        """Before the first command: start the background task."""
+        self._check()
+        if self._root is None:
+            self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
+            self._root.add_done_callback(self._root_done)
+
+    def _root_done(self, root: Task) -> None:
+        """Nothing dies quietly: without its background task a client is of no use."""
+        if self._closed or root.cancelled():
+            return
+        self._failure = root.exception()
+        log.critical("background task of %r failed", self, exc_info=self._failure)
+        self._closed = True
+        error = ClientClosedError(f"the client is closed{self._because()}")
+        for hold in list(self._watchdog.holds):
+            self._watchdog.lose(hold, "the client's background task failed")
+        self._watchdog.close()
+        self._bus.close()
+        self._context.lines.close(error)
+        self._stream.fail(error)
+        self._table.wake_all()
+
+    @property
+    def _description_key(self) -> bytes:
+        return _keys.client_description(self._context.options.names.prefix, self.id)
+
+    def _describe(self) -> None:
+        """Say who we are, for `inspect`; leaves together with the commands of the caller."""
+        present = now()
+        if present < self._described_until:
+            return
+        lease_time = self._context.options.lease_time
+        self._described_until = present + lease_time
+        text = json.dumps(
+            {
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "client_name": self._context.options.client_name,
+            }
+        )
+        key = self._description_key
+        self._executor.command(key, "SET", key, text, "PX", milliseconds(3 * lease_time), must=True)

@@ -1,0 +1,98 @@
+"""Every key and channel name, as Redisson derives them (redisson-protocol.md 1.1).
+
+Redisson's rule is literal: does the name contain an opening brace? It is followed to the
+letter, because a Java service computes the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+#: Raised when an older client of this library could misread what a newer one wrote.
+LAYOUT = 1
+
+#: Longest resource name in bytes: long enough for any sane name, short enough for a log line.
+LONGEST_NAME = 4096
+
+Name = str | bytes
+NameMapper = Callable[[str], str]
+
+
+def prefixed(prefix: bytes, key: bytes) -> bytes:
+    """Return `prefix:{key}`, or `prefix:key` where the key has a hash tag of its own."""
+    return prefix + b":" + key if b"{" in key else prefix + b":{" + key + b"}"
+
+
+def suffixed(key: bytes, suffix: bytes) -> bytes:
+    """Return `{key}:suffix`, or `key:suffix` where the key has a hash tag of its own."""
+    return key + b":" + suffix if b"{" in key else b"{" + key + b"}:" + suffix
+
+
+def lock_channel(key: bytes) -> bytes:
+    """Return the channel on which releases of the lock at `key` are announced."""
+    return prefixed(b"redisson_lock__channel", key)
+
+
+def fencing_token(key: bytes) -> bytes:
+    """Return the counter of the fenced lock at `key`."""
+    return prefixed(b"redisson_lock_token", key)
+
+
+def tombstone(key: bytes, owner: str) -> bytes:
+    """Return the key that says `owner` is done with `key`, so that a late acquire is refused."""
+    return suffixed(key, b"redisson_py:tombstone:" + owner.encode())
+
+
+def client_description(prefix: str, client_id: str) -> bytes:
+    """Return the key under which a client says who it is, for `inspect`."""
+    return f"{prefix}redisson_py:client:{client_id}".encode()
+
+
+class Names:
+    """Turns what users call a resource into its Redis key."""
+
+    def __init__(self, prefix: str = "", name_mapper: NameMapper | None = None) -> None:
+        if not isinstance(prefix, str):
+            raise TypeError(f"prefix must be str, not {type(prefix).__name__}")
+        if name_mapper is not None and not callable(name_mapper):
+            raise TypeError("name_mapper must be callable")
+        if prefix and name_mapper is not None:
+            raise ValueError("give prefix or name_mapper, not both")
+        self.prefix = prefix
+        self._mapper = name_mapper
+
+    def key(self, name: Name) -> bytes:
+        """Return the key of the resource `name`.
+
+        Raises:
+            TypeError: The name is neither str nor bytes.
+            ValueError: It is empty, longer than 4 KiB, or not encodable as UTF-8.
+        """
+        key = _encode(name, "name")
+        if self._mapper is not None:
+            key = _encode(self._mapper(_decode(key)), "what name_mapper returned")
+        elif self.prefix:
+            key = self.prefix.encode() + key
+        if len(key) > LONGEST_NAME:
+            raise ValueError(f"name must be at most {LONGEST_NAME} bytes, not {len(key)}")
+        return key
+
+
+def _encode(name: object, what: str) -> bytes:
+    if not isinstance(name, str | bytes):
+        raise TypeError(f"{what} must be str or bytes, not {type(name).__name__}")
+    if not name:
+        raise ValueError(f"{what} must not be empty")
+    if isinstance(name, bytes):
+        return name
+    try:
+        return name.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} is not valid text: {error.reason}") from None
+
+
+def _decode(key: bytes) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise ValueError("a name_mapper takes text: this name is not UTF-8") from None

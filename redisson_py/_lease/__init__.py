@@ -1,0 +1,1 @@
+"""Leases: what an acquisition returns, and keeping it alive."""

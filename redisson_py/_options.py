@@ -1,0 +1,96 @@
+"""What a client can be told, with defaults and their reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from redisson_py._keys import NameMapper, Names
+from redisson_py._time import Duration, check_lease_time, check_timeout
+
+OnLost = Literal["cancel", "raise"]
+ShardedPubSub = Literal["auto", "on", "off"]
+
+#: A call that nobody set a deadline for gives up after this long without a connection:
+#: long enough for a restart of the server, short enough for a person to see the error.
+PATIENCE = 10.0
+
+#: Commands written and not answered before callers have to wait for room.
+MAX_IN_FLIGHT = 10_000
+
+#: How long the owner of an abandoned acquire stays refused. Longer than bytes survive in
+#: the buffers of a stopped server or a stalled network; a later duplicate ends with its lease.
+TOMBSTONE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The checked options of one client."""
+
+    names: Names
+    lease_time: float
+    on_lost: OnLost
+    turn: float
+    client_name: str | None
+
+    @property
+    def reply_timeout(self) -> float:
+        """Seconds without an answer after which a connection counts as dead.
+
+        With the PING sent after as long a silence, death is noticed within a third of the lease.
+        """
+        return min(max(self.lease_time / 6, 0.1), 5.0)
+
+
+def check_options(
+    *,
+    lease_time: Duration = 30.0,
+    prefix: str = "",
+    name_mapper: NameMapper | None = None,
+    on_lost: OnLost = "cancel",
+    sharded_pubsub: ShardedPubSub = "auto",
+    sync_replicas: Literal["auto"] | int = "auto",
+    sync_timeout: Duration = 1.0,
+    turn: Duration = 0.01,
+    client_name: str | None = None,
+) -> Options:
+    """Return the options, checked.
+
+    Raises:
+        TypeError: An option has the wrong type.
+        ValueError: An option is out of range, or asks for what one server cannot give.
+    """
+    if on_lost not in ("cancel", "raise"):
+        raise ValueError(f"on_lost must be 'cancel' or 'raise', not {on_lost!r}")
+    if sharded_pubsub not in ("auto", "on", "off"):
+        raise ValueError(f"sharded_pubsub must be 'auto', 'on' or 'off', not {sharded_pubsub!r}")
+    if sharded_pubsub == "on":
+        raise ValueError("sharded_pubsub='on' needs a cluster, which this version does not support")
+    if sync_replicas != "auto":
+        _check_replicas(sync_replicas)
+    check_lease_time(sync_timeout, "sync_timeout")
+    if client_name is not None and not isinstance(client_name, str):
+        raise TypeError(f"client_name must be str, not {type(client_name).__name__}")
+    return Options(
+        names=Names(prefix, name_mapper),
+        lease_time=check_lease_time(lease_time),
+        on_lost=on_lost,
+        turn=_check_turn(turn),
+        client_name=client_name,
+    )
+
+
+def _check_replicas(count: object) -> None:
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError("sync_replicas must be 'auto' or a number of replicas")
+    if count < 0:
+        raise ValueError(f"sync_replicas must not be negative, not {count}")
+    if count > 0:
+        raise ValueError("sync_replicas needs replication, which this version does not support")
+
+
+def _check_turn(turn: Duration) -> float:
+    seconds = check_timeout(turn, "turn")
+    if seconds is None:
+        raise ValueError("turn must be a finite number of seconds; 0 switches passing off")
+    return seconds

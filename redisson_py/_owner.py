@@ -1,0 +1,61 @@
+"""Who is asking: the client's id, a number for each outermost acquisition, the current task.
+
+An owner is the client id and a number that is never used twice, so nothing that arrives late
+can touch a newer hold. Which hold a task has on a name is known here and nowhere else: keyed
+by the task object, weakly. Not by `id()`, which is reused; not in a context variable, which
+child tasks copy.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+import weakref
+from typing import Generic, TypeVar
+
+from redisson_py._loop import Task, current_task
+
+H = TypeVar("H")
+L = TypeVar("L")
+
+
+class TaskHolds(Generic[H, L]):
+    """What one task holds.
+
+    Attributes:
+        holds: Its hold on each key.
+        entered: The leases of the `async with lock` blocks it is in, outermost first.
+    """
+
+    __slots__ = ("entered", "holds")
+
+    def __init__(self) -> None:
+        self.holds: dict[bytes, H] = {}
+        self.entered: list[L] = []
+
+
+class Owners(Generic[H, L]):
+    """The owners of one client and the tasks behind them."""
+
+    def __init__(self) -> None:
+        self.client_id = str(uuid.uuid4())
+        self._numbers = itertools.count(1)
+        self._tasks: weakref.WeakKeyDictionary[Task, TaskHolds[H, L]] = weakref.WeakKeyDictionary()
+
+    def new_owner(self) -> str:
+        """Return an owner that was never used before."""
+        return f"{self.client_id}:{next(self._numbers)}"
+
+    def of_current_task(self) -> TaskHolds[H, L]:
+        """Return what the running task holds, to be read and changed."""
+        task = current_task()
+        found = self._tasks.get(task)
+        if found is None:
+            found = self._tasks[task] = TaskHolds()
+        return found
+
+    def forget(self, task: Task | None, key: bytes, hold: H) -> None:
+        """Take a hold from the task that had it, if it still has that one."""
+        found = None if task is None else self._tasks.get(task)
+        if found is not None and found.holds.get(key) is hold:
+            del found.holds[key]

@@ -1,0 +1,108 @@
+"""One question for a hold on an exclusive lock, and its undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from redisson_py._scripts.executor import Executor
+from redisson_py._stream.call import Call
+from redisson_py._time import now
+from redisson_py._waiting import Busy, Granted, Turn
+from redisson_py._wakeups.table import Wakes, lock_wakes
+from redisson_py.errors import BackendError, ClientClosedError, ScriptError
+
+if TYPE_CHECKING:
+    from redisson_py._primitives.exclusive import ExclusiveLock
+
+
+class HoldAttempt:
+    """Asks for a hold count under one owner.
+
+    Attributes:
+        asked_at: Just before the granting question was first written.
+        doubtful: A question may arrive twice or late.
+        tokens: How many fencing tokens a grant brings.
+        fall_back: How to undo a re-entry, whose owner goes on; None undoes the whole hold.
+        undone: Whether an undo was sent.
+    """
+
+    def __init__(
+        self,
+        lock: ExclusiveLock,
+        owner: str,
+        lease_time: float,
+        turn: Turn | None,
+        send: Callable[[float | None], Call],
+        read: Callable[[Any], Granted[int] | int],
+        *,
+        script: str,
+        asking: dict[Any, None],
+        tokens: int = 0,
+    ) -> None:
+        self._lock = lock
+        self._send = send
+        self._read = read
+        self._script = script
+        self._lease_time = lease_time
+        self._asking = asking
+        self._call: Call | None = None
+        self.owner = owner
+        self.turn = turn
+        self.tokens = tokens
+        self.asked_at = 0.0
+        self.doubtful = False
+        self.undone = False
+        self.fall_back: Callable[[], object] | None = None
+
+    @property
+    def channel(self) -> bytes:
+        """Where releases are announced."""
+        return self._lock.channel
+
+    @property
+    def wakes(self) -> Wakes:
+        """A release wakes one waiter."""
+        return lock_wakes
+
+    async def run(self, deadline: float | None) -> Granted[int] | Busy:
+        """Ask once."""
+        self.asked_at = now()
+        self._call = call = self._send(deadline)
+        self._asking[self] = None
+        try:
+            reply = await Executor.answer(call, self._script)
+        except ScriptError:
+            self._answered()
+            raise
+        finally:
+            self.doubtful = self.doubtful or call.doubtful
+        self._answered()
+        answer = self._read(reply)
+        if isinstance(answer, Granted):
+            return answer
+        if answer == -3:
+            raise BackendError(f"{self._lock!r}: this request was given up already")
+        return Busy(retry_in=answer / 1000 if answer >= 0 else None)
+
+    def undo(self) -> None:
+        """Give back what the last question may have got. Does not wait; idempotent."""
+        call = self._call
+        if call is None:
+            return
+        self._answered()
+        if call.sends == 0 and not call.wanted:
+            return
+        self.undone = True
+        try:
+            if self.fall_back is not None:
+                self.fall_back()
+            else:
+                self._lock.undo(self.owner, self._lease_time)
+        except ClientClosedError:
+            # The closing client has undone it already, or the lease will.
+            return
+
+    def _answered(self) -> None:
+        self._call = None
+        self._asking.pop(self, None)

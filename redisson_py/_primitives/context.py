@@ -1,0 +1,39 @@
+"""What every primitive needs of the client that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from redisson_py._handoff import Lines
+from redisson_py._lease.hold import Hold
+from redisson_py._lease.lease import Lease
+from redisson_py._lease.watchdog import Watchdog
+from redisson_py._options import Options
+from redisson_py._owner import Owners
+from redisson_py._scripts.executor import Executor
+from redisson_py._wakeups.bus import Bus
+
+
+class Undoable(Protocol):
+    """A question under way that a closing client must take back."""
+
+    def undo(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The parts of one client that primitives are built on."""
+
+    options: Options
+    executor: Executor
+    bus: Bus
+    watchdog: Watchdog
+    owners: Owners[Hold, Lease]
+    lines: Lines
+    check: Callable[[], None]
+    """Raises `ClientClosedError` if the client must not be used now or here."""
+    describe: Callable[[], None]
+    """Keeps the client's description in Redis fresh, for `inspect`."""
+    asking: dict[Undoable, None] = field(default_factory=dict)

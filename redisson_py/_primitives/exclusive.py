@@ -1,0 +1,420 @@
+"""Locks that one owner has at a time: asking, holding, passing, releasing.
+
+RLock and FencedLock differ in what they ask Redis and in what a grant brings; all else is
+here.
+"""
+
+from __future__ import annotations
+
+import secrets
+import weakref
+from abc import abstractmethod
+
+from redisson_py import _keys, _waiting
+from redisson_py._handoff import COURTESY, Line, Place, take_turn
+from redisson_py._keys import Name
+from redisson_py._lease.hold import Hold, lease_end
+from redisson_py._lease.lease import Lease
+from redisson_py._loop import current_task, running_loop
+from redisson_py._options import PATIENCE, TOMBSTONE
+from redisson_py._primitives.attempt import HoldAttempt
+from redisson_py._primitives.context import Context
+from redisson_py._primitives.lock_like import LockLike
+from redisson_py._primitives.looking import LockSnapshot, look_at_lock
+from redisson_py._scripts import source
+from redisson_py._stream.call import Call
+from redisson_py._time import milliseconds, now
+from redisson_py._waiting import Turn
+from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
+
+RELEASE = source.load("lock.release")
+RENEW = source.load("lock.renew")
+SET_LEASE = source.load("lock.set_lease")
+FORCE_RELEASE = source.load("lock.force_release")
+
+#: Grants in a row that were over before they could be used, after which it is no use to go on.
+_STALE_GRANTS = 3
+
+
+class ExclusiveLock(LockLike):
+    """A lock kept as Redisson keeps it: a hash with the owner's field, its expiry the lease."""
+
+    renewal = RENEW
+
+    def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
+        super().__init__(context, name)
+        self._reentrant = reentrant
+        self.channel = _keys.lock_channel(self._key)
+        # A hold can only be passed to who wants the same: fenced to fenced.
+        self._line_key = self.kind.encode() + b":" + self._key
+
+    @abstractmethod
+    def attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
+        """Return the question to ask for the given hold count."""
+
+    # Acquiring.
+
+    async def _acquire(
+        self, deadline: float | None, *, once: bool, lease_time: float | None
+    ) -> Lease | None:
+        mine = self._context.owners.of_current_task().holds.get(self._key)
+        if mine is not None and mine.state == "held" and mine.all_leases():
+            if not self._reentrant:
+                raise RuntimeError(f"{self.kind} {self._name!r} is held by this task already")
+            return await self._reenter(mine, deadline, lease_time)
+        await self._context.executor.room(self._key)
+        line = self._context.lines.open(self._line_key)
+        try:
+            for attempts_left in reversed(range(_STALE_GRANTS)):
+                hold = await self._get_hold(line, deadline, once, lease_time)
+                if hold is None:
+                    return None
+                if hold.held:
+                    return self._take(hold, lease_time)
+                # Granted, but over before it could be used.
+                self.give_back(hold)
+                if not attempts_left:
+                    raise hold_loss(self, hold)
+            return None
+        finally:
+            self._context.lines.drop_if_empty(line)
+
+    async def _get_hold(
+        self, line: Line, deadline: float | None, once: bool, lease_time: float | None
+    ) -> Hold | None:
+        if once:
+            hold = await self._ask(line, deadline, lease_time, once=True)
+            if hold is not None:
+                line.hold = hold
+            return hold
+        place = Place(passable=lease_time is None)
+        passed = await line.enter(place, deadline)
+        if isinstance(passed, Hold):
+            return passed
+        if not passed:
+            return None
+        try:
+            hold = await self._ask(line, deadline, lease_time)
+        except BaseException:
+            line.leave(place)
+            raise
+        if hold is None:
+            line.leave(place)
+        else:
+            line.granted(place, hold)
+        return hold
+
+    async def _ask(
+        self, line: Line, deadline: float | None, lease_time: float | None, *, once: bool = False
+    ) -> Hold | None:
+        context = self._context
+        lease = context.options.lease_time if lease_time is None else lease_time
+        turn = None if once else take_turn(line)
+        attempt = self.attempt(context.owners.new_owner(), 1, lease, turn)
+        granted = await _waiting.acquire(
+            attempt, context.bus, None if once else deadline, once=once
+        )
+        if granted is None:
+            return None
+        hold = Hold(
+            self,
+            attempt.owner,
+            ends_at=lease_end(attempt.asked_at, lease),
+            watched=lease_time is None,
+            task=current_task(),
+        )
+        hold.doubtful = attempt.doubtful
+        if attempt.tokens:
+            hold.next_token = granted
+            hold.tokens_end = granted + attempt.tokens - 1
+        context.watchdog.add(hold)
+        return hold
+
+    def _take(self, hold: Hold, lease_time: float | None) -> Lease:
+        """Make a hold that Redis granted, or a task passed, the current task's."""
+        context = self._context
+        hold.task = weakref.ref(current_task())
+        hold.count = 1
+        context.owners.of_current_task().holds[self._key] = hold
+        context.describe()
+        token = hold.next_token
+        if token is not None:
+            hold.next_token = token + 1
+        return self._new_lease(hold, token, hold.ends_at if lease_time is not None else None)
+
+    async def _reenter(self, hold: Hold, deadline: float | None, lease_time: float | None) -> Lease:
+        context = self._context
+        lease = context.options.lease_time if lease_time is None else lease_time
+        hold.count += 1
+        attempt = self.attempt(hold.owner, hold.count, lease, None)
+        attempt.fall_back = lambda: self._fall_back(hold)
+        try:
+            granted = await _waiting.acquire(attempt, context.bus, deadline, once=True)
+        except BaseException:
+            if not attempt.undone:
+                hold.count -= 1
+            raise
+        hold.doubtful = hold.doubtful or attempt.doubtful
+        if granted is None or hold.state != "held":
+            context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
+            context.owners.forget(hold.task(), self._key, hold)
+            raise hold_loss(self, hold)
+        ends_at = lease_end(attempt.asked_at, lease)
+        hold.ends_at = max(hold.ends_at, ends_at)
+        if lease_time is None:
+            context.watchdog.set_watched(hold, True)
+        token = hold.all_leases()[-1].token if hold.all_leases() else None
+        return self._new_lease(hold, token, None if lease_time is None else ends_at)
+
+    def _new_lease(self, hold: Hold, token: int | None, limit: float | None) -> Lease:
+        lease = Lease(hold, limit=limit, token=token, on_lost=self._context.options.on_lost)
+        hold.leases.append(lease)
+        if limit is not None:
+            self._context.watchdog.limit(lease, limit)
+        return lease
+
+    # Releasing.
+
+    async def release(self) -> None:
+        """Give back one hold of the current task: the newest. A cancelled release is carried out.
+
+        Raises:
+            NotHeldError: The current task has no hold.
+            LeaseLostError: It had one and lost it; said once.
+            ConnectionLostError: Redis did not answer; the lock is free after one lease at most.
+        """
+        self._context.check()
+        hold = self._context.owners.of_current_task().holds.get(self._key)
+        if hold is None or not hold.all_leases():
+            raise NotHeldError(f"{self.kind} {self._name!r} is not held by the current task")
+        await self.release_lease(hold.all_leases()[-1])
+
+    async def release_lease(self, lease: Lease) -> None:
+        """Give back one acquisition; see `Lease.release`."""
+        hold, was_lost = lease.hold, lease.state == "lost"
+        if hold.state == "held":
+            self._context.check()
+        lease.end()
+        hold.drop(lease)
+        hold.count -= 1
+        if hold.count <= 0 or hold.state != "held":
+            self._context.owners.forget(hold.task(), self._key, hold)
+        if hold.state != "held":
+            raise lease.loss()
+        if hold.count > 0:
+            await self._release_part(hold, lease)
+        else:
+            await self._release_all(hold, lease)
+        if was_lost:
+            raise lease.loss()
+
+    async def _release_part(self, hold: Hold, lease: Lease) -> None:
+        call = self._fall(hold)
+        reply = await self._context.executor.answer(call, str(RELEASE))
+        if reply is None:
+            self._context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
+            raise lease.loss()
+
+    async def _release_all(self, hold: Hold, lease: Lease) -> None:
+        context = self._context
+        line = context.lines.open(self._line_key)
+        if line.pass_on(hold, context.options.turn, context.options.lease_time / 2):
+            return
+        ended_at = hold.ends_at
+        asked_at = now()
+        call, echo = self._let_go(hold, line)
+        reply = None
+        try:
+            reply = await context.executor.answer(call, str(RELEASE))
+        finally:
+            self._released(line, reply, echo)
+        if reply is None and not (call.doubtful and asked_at < ended_at):
+            lease.lose_late()
+            context.watchdog.losses += 1
+            raise lease.loss()
+
+    def give_back(self, hold: Hold) -> None:
+        """Nobody wants this hold: pass it on or release it, without waiting."""
+        context = self._context
+        if hold.state != "held":
+            return
+        line = context.lines.open(self._line_key)
+        if line.pass_on(hold, context.options.turn, context.options.lease_time / 2):
+            return
+        try:
+            call, echo = self._let_go(hold, line)
+        except ClientClosedError:
+            return
+        call.future.add_done_callback(
+            lambda done: self._released(
+                line, None if done.cancelled() or done.exception() else done.result(), echo
+            )
+        )
+
+    def _let_go(self, hold: Hold, line: Line) -> tuple[Call, int]:
+        """Send the final release; return it and the count of messages that includes our own."""
+        self._context.watchdog.remove(hold)
+        hold.state = "released"
+        hold.count = 0
+        echo = self._context.bus.echo(self.channel)
+        if line.hold is hold:
+            line.hold = None
+        line.releasing = True
+        try:
+            return self._fall(hold), echo
+        except BaseException:
+            line.releasing = False
+            raise
+
+    def _released(self, line: Line, reply: int | None, echo: int) -> None:
+        """The final release was answered, or nobody waits for its answer."""
+        line.releasing = False
+        told_others = (reply or 1) - 1 - (1 if echo else 0)
+        if told_others > 0:
+            line.turn = Turn(echo, running_loop().time() + COURTESY)
+        line.advance()
+        self._context.lines.drop_if_empty(line)
+
+    def _fall_back(self, hold: Hold) -> None:
+        """Undo a re-entry."""
+        hold.count -= 1
+        if hold.count > 0:
+            self._fall(hold)
+        else:
+            self.give_back(hold)
+
+    def _fall(self, hold: Hold) -> Call:
+        """Have Redis' hold count fall to ours, and its lease to what the rest needs."""
+        context = self._context
+        seconds = context.options.lease_time
+        limits = [lease.limit for lease in hold.all_leases()]
+        if limits and None not in limits:
+            context.watchdog.set_watched(hold, False)
+            seconds = max(0.001, max(limit for limit in limits if limit is not None) - now())
+        if hold.count > 0:
+            hold.ends_at = min(hold.ends_at, now() + seconds)
+        return self._send_release(hold.owner, hold.count, seconds, hold.doubtful)
+
+    def _send_release(self, owner: str, holds: int, lease_time: float, doubtful: bool) -> Call:
+        return self._context.executor.start(
+            RELEASE,
+            self._key,
+            # Beyond one lease there is nothing left to give back.
+            deadline=running_loop().time() + max(PATIENCE, min(lease_time, TOMBSTONE)),
+            must=True,
+            lock=self._key,
+            tombstone=_keys.tombstone(self._key, owner),
+            owner=owner,
+            holds=max(0, holds),
+            lease_ms=milliseconds(lease_time),
+            channel=self.channel,
+            tombstone_ms=milliseconds(TOMBSTONE) if doubtful and holds <= 0 else 0,
+        )
+
+    def undo(self, owner: str, lease_time: float) -> None:
+        """Give back what an abandoned question may have got; refuse it if it comes late."""
+        self._send_release(owner, 0, lease_time, doubtful=True)
+
+    # While it is held.
+
+    async def set_lease(self, lease: Lease, lease_time: float) -> None:
+        """Set when a lease ends; see `Lease.extend`."""
+        self._context.check()
+        context, hold = self._context, lease.hold
+        asked_at = now()
+        ends_at = lease_end(asked_at, lease_time)
+        others = [other.limit for other in hold.all_leases() if other is not lease]
+        if None in others:
+            # Another lease of this hold is renewed: never shorten what it relies on.
+            needed = max(lease_time, context.options.lease_time)
+        else:
+            needed = max([lease_time, *(limit - asked_at for limit in others if limit is not None)])
+            context.watchdog.set_watched(hold, False)
+        context.watchdog.limit(lease, min(lease.ends_at, ends_at))
+        set_ = await context.executor.run(
+            SET_LEASE, self._key, lock=self._key, owner=hold.owner, lease_ms=milliseconds(needed)
+        )
+        if not set_ or hold.state != "held":
+            context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
+            raise lease.loss()
+        hold.ends_at = lease_end(asked_at, needed)
+        context.watchdog.limit(lease, ends_at)
+
+    def hold_ended(self, hold: Hold) -> None:
+        """A hold was lost: whoever waits here must ask Redis."""
+        line = self._context.lines.find(self._line_key)
+        if line is not None:
+            if line.hold is hold:
+                line.hold = None
+            line.advance()
+            self._context.lines.drop_if_empty(line)
+
+    # Looking.
+
+    async def locked(self) -> bool:
+        """Return whether anybody holds it now."""
+        self._context.check()
+        return bool(await self._context.executor.ask(self._key, "EXISTS", self._key))
+
+    async def owned(self) -> bool:
+        """Return whether the current task holds it now, as Redis sees it."""
+        return await self.hold_count() > 0
+
+    async def hold_count(self) -> int:
+        """Return how many holds the current task has, as Redis sees it."""
+        self._context.check()
+        hold = self._context.owners.of_current_task().holds.get(self._key)
+        if hold is None:
+            return 0
+        count = await self._context.executor.ask(self._key, "HGET", self._key, hold.owner)
+        return int(count or 0)
+
+    async def remaining(self) -> float | None:
+        """Return the seconds left of the holder's lease on the server; None when it is free.
+
+        Infinity if somebody has taken the key's expiry away.
+        """
+        self._context.check()
+        left = await self._context.executor.ask(self._key, "PTTL", self._key)
+        if left == -2:
+            return None
+        return float("inf") if left == -1 else left / 1000
+
+    async def force_release(self) -> bool:
+        """Free it whoever holds it, and wake waiters; return whether it was held.
+
+        For operators: the holder's critical section may still be running. A holder in this
+        process is told at once, one elsewhere at its next renewal.
+        """
+        self._context.check()
+        freed = await self._context.executor.run(
+            FORCE_RELEASE,
+            self._key,
+            lock=self._key,
+            receipt=_keys.suffixed(
+                self._key, b"redisson_py:receipt:" + secrets.token_hex(16).encode()
+            ),
+            channel=self.channel,
+            receipt_ms=milliseconds(TOMBSTONE),
+        )
+        if freed:
+            for hold in list(self._context.watchdog.holds):
+                if hold.resource.key == self._key:
+                    self._context.watchdog.lose(hold, "it was released by force")
+        return bool(freed)
+
+    async def inspect(self) -> LockSnapshot:
+        """Return who holds it, as a snapshot for people. Nothing should be decided from it."""
+        self._context.check()
+        return await look_at_lock(self._context, self._key)
+
+
+def hold_loss(lock: ExclusiveLock, hold: Hold) -> LeaseLostError:
+    """Return the error that tells of the loss of a hold."""
+    held_for = now() - hold.granted_at
+    return LeaseLostError(
+        f"{lock.kind} {lock.name!r} was lost after {held_for:.3f} s",
+        lock.name,
+        hold.owner,
+        held_for,
+    )

@@ -1,0 +1,78 @@
+"""FencedLock: a lock whose every grant carries a greater number."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from redisson_py import _keys
+from redisson_py._primitives.attempt import HoldAttempt
+from redisson_py._primitives.exclusive import ExclusiveLock
+from redisson_py._scripts import source
+from redisson_py._stream.call import Call
+from redisson_py._time import milliseconds
+from redisson_py._waiting import Granted, Turn
+
+ACQUIRE = source.load("fenced_lock.acquire")
+
+#: Fencing tokens taken with each grant, so that a hold can be passed as often in this process.
+_TOKENS = 64
+
+
+@final
+class FencedLock(ExclusiveLock):
+    """A reentrant lock whose leases carry a fencing token, for resources that can check it.
+
+    `lease.token` is greater than that of every earlier holder. Send it with each write, and
+    have the protected resource refuse a smaller one than it has seen: then a holder that was
+    paused past its lease can do no harm. Re-entry keeps the token.
+
+    Use it instead of `RLock` where correctness, not only efficiency, hangs on the lock. Both
+    must not be mixed on one name: a plain lock takes no token.
+
+    Promised: tokens grow from holder to holder as long as the counter survives in Redis, or
+    the server's clock is not behind by more than its loss took. Not promised: that tokens
+    are consecutive, or that Redisson's `getToken` (the last one issued) is a holder's.
+
+    Protocol: Redisson's RFencedLock, its counter raised to max(last + 1, server microseconds);
+    see Kleppmann, "How to do distributed locking", 2016.
+    """
+
+    kind = "fenced lock"
+
+    def attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
+        """Return the question to ask for the given hold count."""
+        key, lease_ms = self._key, milliseconds(lease_time)
+        executor = self._context.executor
+
+        def send(deadline: float | None) -> Call:
+            return executor.start(
+                ACQUIRE,
+                key,
+                deadline=deadline,
+                lock=key,
+                tombstone=_keys.tombstone(key, owner),
+                token=_keys.fencing_token(key),
+                owner=owner,
+                holds=holds,
+                lease_ms=lease_ms,
+                tokens=_TOKENS,
+            )
+
+        return HoldAttempt(
+            self,
+            owner,
+            lease_time,
+            turn,
+            send,
+            _read,
+            script=str(ACQUIRE),
+            asking=self._context.asking,
+            tokens=_TOKENS,
+        )
+
+
+def _read(reply: Any) -> Granted[int] | int:
+    code, value = reply
+    if code == 1:
+        return Granted(value)
+    return int(value) if code == 0 else int(code)

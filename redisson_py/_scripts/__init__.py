@@ -1,0 +1,1 @@
+"""Lua scripts: their files, their contracts, and running them."""

@@ -1,0 +1,93 @@
+"""Running scripts and single commands: arguments by name, errors in our own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from redisson_py._loop import running_loop
+from redisson_py._options import PATIENCE
+from redisson_py._scripts.source import Arg, Script
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.router import Router
+from redisson_py.errors import ScriptError
+
+
+class Executor:
+    """Sends scripts to the node that serves their first key."""
+
+    def __init__(self, router: Router, begin: Callable[[], None]) -> None:
+        self.router = router
+        self._begin = begin
+
+    def start(
+        self,
+        script: Script,
+        key: bytes,
+        /,
+        *,
+        deadline: float | None = None,
+        must: bool = False,
+        **values: Arg,
+    ) -> Call:
+        """Put one call of `script` in the stream of `key`, and go on without its answer.
+
+        Args:
+            script: What to run.
+            key: The key that decides the node.
+            deadline: When to give up, in loop time; None after the usual patience.
+            must: It has to arrive even if nobody waits for the answer.
+            **values: Keys and arguments, by the names in the script's header.
+        """
+        return self._send(script, key, script.bind(values), deadline, must)
+
+    def start_batch(
+        self, script: Script, keys: list[bytes], rest: list[str], seconds: float, **values: Arg
+    ) -> Call:
+        """Put one call over many keys of one group in their stream."""
+        deadline = running_loop().time() + seconds
+        args = script.bind_batch(keys, values, rest)
+        return self._send(script, keys[0], args, deadline, must=False)
+
+    def command(self, key: bytes, *args: Arg, must: bool = False) -> Call:
+        """Put a plain command in the stream of `key`."""
+        self._begin()
+        return self.router.stream_for(key).command(args, PATIENCE, must=must)
+
+    async def run(
+        self, script: Script, key: bytes, /, *, deadline: float | None = None, **values: Arg
+    ) -> Any:
+        """Run `script` and return its raw reply.
+
+        Raises:
+            ScriptError: Redis answered with an error.
+            ConnectionLostError: It did not answer until `deadline`.
+        """
+        call = self._send(script, key, script.bind(values), deadline, must=False)
+        return await self.answer(call, str(script))
+
+    async def ask(self, key: bytes, *args: Arg) -> Any:
+        """Run a plain command and return its raw reply; errors as for `run`."""
+        return await self.answer(self.command(key, *args), str(args[0]))
+
+    async def room(self, key: bytes) -> None:
+        """Wait while the stream of `key` has as much under way as it should."""
+        stream = self.router.stream_for(key)
+        if stream.full:
+            await stream.room()
+
+    @staticmethod
+    async def answer(call: Call, name: str) -> Any:
+        """Wait for the reply to a call; errors as for `run`."""
+        try:
+            return await call.future
+        except ReplyError as error:
+            raise ScriptError(name, str(error)) from error
+
+    def _send(
+        self, script: Script, key: bytes, args: tuple[Arg, ...], deadline: float | None, must: bool
+    ) -> Call:
+        self._begin()
+        if deadline is None:
+            deadline = running_loop().time() + PATIENCE
+        return self.router.stream_for(key).send(Call(args, deadline, script=script, must=must))

@@ -1,0 +1,181 @@
+"""Lua scripts as files: finding them, and the contract in their headers.
+
+A header is parsed, not decoration: the names in it are the names callers use, and a script
+whose header does not say what it must is refused when it is loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+Arg = bytes | str | int
+
+_FIELDS = ("script", "version", "keys", "args", "returns", "retry")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A Lua script and its contract, as the header of its file states it."""
+
+    name: str
+    version: int
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    retry: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+    @cached_property
+    def sha(self) -> str:
+        """The name under which Redis 7 and newer know this script."""
+        return _sha(self.text)
+
+    @cached_property
+    def plain_text(self) -> str:
+        """The text without its `#!lua` line, which Redis 6.2 cannot read."""
+        first, _, rest = self.text.partition("\n")
+        return rest if first.startswith("#!") else self.text
+
+    @cached_property
+    def plain_sha(self) -> str:
+        """The name under which Redis 6.2 knows this script."""
+        return _sha(self.plain_text)
+
+    def bind(self, values: dict[str, Arg]) -> tuple[Arg, ...]:
+        """Return `numkeys key... arg...` for one call, in the order the header gives.
+
+        Raises:
+            TypeError: The names are not exactly those of the header.
+        """
+        keys, args = self.keys, self.args
+        if len(values) != len(keys) + len(args):
+            raise TypeError(f"{self.name} takes {keys + args}, not {tuple(values)}")
+        try:
+            return (len(keys), *[values[k] for k in keys], *[values[a] for a in args])
+        except KeyError as error:
+            raise TypeError(f"{self.name} needs {error}") from None
+
+    def bind_batch(
+        self, keys: list[bytes], values: dict[str, Arg], rest: list[str]
+    ) -> tuple[Arg, ...]:
+        """Return the call of a script whose last key and last argument stand for many.
+
+        Raises:
+            TypeError: The script takes no batch, or the names are not those of the header.
+        """
+        if not (self.keys[-1].endswith("...") and self.args[-1].endswith("...")):
+            raise TypeError(f"{self.name} takes no batch")
+        if tuple(values) != self.args[:-1]:
+            raise TypeError(f"{self.name} takes {self.args[:-1]}, not {tuple(values)}")
+        return (len(keys), *keys, *values.values(), *rest)
+
+
+def script_root() -> Traversable:
+    """Return the Lua folder: inside the package once installed, beside it in a checkout."""
+    packaged = resources.files("redisson_py") / "_lua"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "lua"
+
+
+def load(name: str) -> Script:
+    """Return the script `folder.verb`, read from `folder/verb.lua`.
+
+    Raises:
+        ValueError: Its header is incomplete or says another name.
+        FileNotFoundError: There is no such file.
+    """
+    folder, _, verb = name.partition(".")
+    text = (script_root() / folder / f"{verb}.lua").read_text(encoding="utf-8")
+    script = parse(text)
+    if script.name != name:
+        raise ValueError(f"{folder}/{verb}.lua says it is {script.name!r}")
+    return script
+
+
+def load_all() -> list[Script]:
+    """Return every script of the Lua folder, by name."""
+    names = [
+        f"{folder.name}.{file.name.removesuffix('.lua')}"
+        for folder in script_root().iterdir()
+        if folder.is_dir()
+        for file in folder.iterdir()
+        if file.name.endswith(".lua")
+    ]
+    return [load(name) for name in sorted(names)]
+
+
+def parse(text: str) -> Script:
+    """Return the script whose text this is.
+
+    Raises:
+        ValueError: A header field is missing, unknown, out of order or not readable.
+    """
+    lines = text.splitlines()
+    if lines and lines[0].startswith("#!"):
+        del lines[0]
+    fields: dict[str, str] = {}
+    for line in lines:
+        if not line.startswith("--! "):
+            break
+        field, _, value = line.removeprefix("--! ").partition(" ")
+        fields[field] = value.strip()
+    if tuple(fields) != _FIELDS:
+        raise ValueError(f"a script header has {', '.join(_FIELDS)}, not {', '.join(fields)}")
+    if not fields["version"].isdecimal():
+        raise ValueError(f"version must be a number, not {fields['version']!r}")
+    if not fields["retry"].startswith("safe: "):
+        raise ValueError("every script must be safe to repeat, and say why: 'retry safe: ...'")
+    return Script(
+        name=fields["script"],
+        version=int(fields["version"]),
+        keys=_declared(fields["keys"], {"hash", "string", "list", "zset", "set"}),
+        args=_declared(fields["args"], {"int", "str"}),
+        retry=fields["retry"],
+        text=text,
+    )
+
+
+def _declared(words: str, kinds: set[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    for word in words.split():
+        name, _, kind = word.partition(":")
+        if not name.removesuffix("...").isidentifier() or kind not in kinds:
+            raise ValueError(f"{word!r} is not name:kind with one of {', '.join(sorted(kinds))}")
+        names.append(name)
+    return tuple(names)
+
+
+def _sha(text: str) -> str:
+    # Redis names scripts by SHA-1; nothing here is protected by it.
+    return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+#: What clients send beside scripts.
+_OUTSIDE = {
+    "del",
+    "evalsha",
+    "exists",
+    "get",
+    "hexists",
+    "hget",
+    "ping",
+    "pttl",
+    "script|load",
+    "set",
+    "subscribe",
+    "unsubscribe",
+}
+_CALL = re.compile(r"redis\.p?call\('([A-Z]+)'")
+
+
+def commands() -> list[str]:
+    """Return the Redis commands a user of this library must be allowed, read from the scripts."""
+    inside = {c.lower() for script in load_all() for c in _CALL.findall(script.text)}
+    return sorted(_OUTSIDE | inside)

@@ -1,0 +1,1 @@
+"""One ordered RESP3 stream to each Redis node."""

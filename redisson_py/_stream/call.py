@@ -1,0 +1,113 @@
+"""One command on its way: what to send, who waits for the answer, how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import hiredis
+
+from redisson_py._loop import Future, new_future
+from redisson_py.errors import BackendError, ConnectionLostError
+
+Arg = bytes | str | int
+
+# hiredis' stubs give this function one argument too few and no result.
+_pack: Callable[[tuple[Arg, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
+
+
+class ScriptText(Protocol):
+    """What the stream must know of a script to send it, and to load it when it is missing."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def sha(self) -> str: ...
+    @property
+    def plain_text(self) -> str: ...
+    @property
+    def plain_sha(self) -> str: ...
+
+
+class ReplyError(BackendError):
+    """Raised when Redis answered a command with an error: it was not executed."""
+
+
+class LateReplyError(ConnectionLostError):
+    """Raised when a call's time was up on a connection that looked alive."""
+
+
+class Call:
+    """One command and its answer.
+
+    Attributes:
+        future: Gets the reply. Cancelled or failed, it no longer waits; the command stays in
+            its place in the stream all the same.
+        must: The command has to arrive even if nobody waits any more (a release, an undo).
+        doubtful: It was written to a connection that broke before the answer came, so it
+            may be executed twice, or late.
+    """
+
+    __slots__ = (
+        "args",
+        "channel",
+        "deadline",
+        "doubtful",
+        "errors",
+        "future",
+        "must",
+        "script",
+        "sends",
+        "written_at",
+    )
+
+    def __init__(
+        self,
+        args: tuple[Arg, ...],
+        deadline: float,
+        *,
+        script: ScriptText | None = None,
+        must: bool = False,
+        channel: bytes | None = None,
+    ) -> None:
+        self.args = args
+        self.deadline = deadline
+        self.script = script
+        self.must = must
+        self.channel = channel
+        self.future: Future[Any] = new_future()
+        self.sends = 0
+        self.errors = 0
+        self.doubtful = False
+        self.written_at = 0
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it still makes sense to send this."""
+        return self.must or not self.future.done()
+
+    def pack(self, modern: bool) -> bytes:
+        """Return the bytes of this command for a server that does, or does not, know `#!lua`."""
+        if self.script is None:
+            return _pack(self.args)
+        sha = self.script.sha if modern else self.script.plain_sha
+        return _pack(("EVALSHA", sha, *self.args))
+
+    def succeed(self, reply: object) -> None:
+        """Hand over the answer, if anybody still waits for it."""
+        if not self.future.done():
+            self.future.set_result(reply)
+
+    def fail(self, error: BaseException) -> None:
+        """Hand over an error, if anybody still waits for the answer."""
+        if not self.future.done():
+            self.future.set_exception(error)
+            if self.must:
+                # Often nobody waits for a call that must arrive; asyncio need not complain.
+                self.future.exception()
+
+
+def load_command(script: ScriptText, modern: bool) -> bytes:
+    """Return the bytes that load a script."""
+    text = script.text if modern else script.plain_text
+    return _pack(("SCRIPT", "LOAD", text))

@@ -1,0 +1,57 @@
+"""Noticing that a connection is dead although nobody said so (half-open TCP)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from redisson_py._loop import Timer, call_later
+
+if TYPE_CHECKING:
+    from redisson_py._stream.stream import Stream
+
+#: How finely a silence is measured.
+_TICKS = 4
+
+
+class Health:
+    """Counts ticks of silence and gives a silent connection up.
+
+    Ticks, not seconds, so that an event loop that was blocked does not mistake its own
+    silence for the server's: a tick counts only when the loop had its turn in between.
+    """
+
+    def __init__(self, stream: Stream, reply_timeout: float, needed: Callable[[], bool]) -> None:
+        self.reply_timeout = reply_timeout
+        self._stream = stream
+        self._needed = needed
+        self._silent = 0
+        self._idle = 0
+        self._seen = 0
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Watch the connection that was just opened."""
+        self._silent = self._idle = 0
+        self._timer = call_later(self.reply_timeout / _TICKS, self._tick)
+
+    def stop(self) -> None:
+        """Stop watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        stream = self._stream
+        heard = stream.received != self._seen
+        self._seen = stream.received
+        waiting = stream.waiting
+        self._silent = self._silent + 1 if waiting and not heard else 0
+        self._idle = 0 if heard else self._idle + 1
+        if self._silent >= _TICKS:
+            stream.abort(f"no answer for {self.reply_timeout:.1f} s")
+            return
+        if not waiting and self._idle >= _TICKS and self._needed():
+            self._idle = 0
+            stream.ping()
+        self._timer = call_later(self.reply_timeout / _TICKS, self._tick)

@@ -1,0 +1,471 @@
+"""One ordered RESP3 stream to one Redis node: scripts, their replies, and the pushes.
+
+Commands leave in the order they were called, those of one turn of the event loop in one
+write. Replies answer them first in, first out; a push that confirms a subscription takes
+its command's place in that line, because RESP3 sends no other reply to it.
+
+When the connection breaks, what was not answered is sent again, in order, on the next one,
+until each caller's own deadline: every script is safe to repeat. What a caller abandoned
+keeps its place, so that an undo written after it cannot overtake it. Where an error reply
+puts a command behind others, and where bytes of an old connection are executed late, the
+tombstones of the scripts keep the promise instead (lua/lock/acquire.lua).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+
+import hiredis
+
+from redisson_py._loop import Future, call_later, new_future, running_loop, wait_until, wake
+from redisson_py._options import MAX_IN_FLIGHT
+from redisson_py._redis import AbstractConnection, Connector, take_over
+from redisson_py._stream.call import (
+    Arg,
+    Call,
+    LateReplyError,
+    ReplyError,
+    ScriptText,
+    load_command,
+)
+from redisson_py._stream.health import Health
+from redisson_py.errors import (
+    BackendError,
+    ClientClosedError,
+    ConnectionLostError,
+    UnsupportedServerError,
+)
+
+log = logging.getLogger("redisson_py")
+
+#: Error replies that say "not executed, ask again": the server starts, fails over, or is busy.
+_TRY_AGAIN = (
+    "READONLY",
+    "LOADING",
+    "BUSY",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "NOREPLICAS",
+)
+_LONGEST_PAUSE = 1.0
+_NOTHING = object()
+
+
+def pause_before(attempt: int) -> float:
+    """Return seconds to wait before an attempt: exponential, capped, with full jitter."""
+    return random.uniform(0.2, 1.0) * min(0.02 * 2.0 ** min(attempt, 10), _LONGEST_PAUSE)
+
+
+class Stream(asyncio.Protocol):
+    """One connection at a time to one server, opened at first need and reopened when it breaks.
+
+    Args:
+        connector: Opens connections.
+        reply_timeout: Seconds after which a connection without an answer counts as dead.
+        on_message: Called with channel and payload of every message.
+        on_connected: Called when a connection is ready, before anything else is written to it.
+        on_down: Called when the connection broke, or could not be opened for good.
+        needed: Whether somebody relies on the connection even while no command is under way.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        reply_timeout: float,
+        *,
+        on_message: Callable[[bytes, bytes], None],
+        on_connected: Callable[[], None],
+        on_down: Callable[[], None],
+        needed: Callable[[], bool],
+    ) -> None:
+        self._connector = connector
+        self._on_message = on_message
+        self._on_connected = on_connected
+        self._on_down = on_down
+        self._health = Health(self, reply_timeout, needed)
+        self._transport: asyncio.Transport | None = None
+        self._reader = self._new_reader()
+        self._modern = True
+        self._ready = False
+        self._closed = False
+        self._paused = False
+        self._flushing = False
+        self._out: list[bytes] = []
+        self._in_flight: deque[Call] = deque()
+        self._backlog: deque[Call] = deque()
+        self._delayed: dict[Call, asyncio.TimerHandle] = {}
+        self._loads: dict[str, int] = {}
+        self._load_errors: dict[str, str] = {}
+        self._needs_room: deque[Future[None]] = deque()
+        self._wanted: Future[None] | None = None
+        self._down: Future[None] | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._last_error: BackendError | None = None
+        self.connections = 0
+        self.commands = 0
+        self.writes = 0
+        self.received = 0
+
+    # What callers use.
+
+    @property
+    def ready(self) -> bool:
+        """Whether a connection is open and commands go out at once."""
+        return self._ready
+
+    @property
+    def full(self) -> bool:
+        """Whether callers should wait for room before they send more."""
+        return self._paused or len(self._in_flight) >= MAX_IN_FLIGHT
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due."""
+        return bool(self._in_flight)
+
+    async def room(self) -> None:
+        """Wait until the transport takes more."""
+        while self.full and not self._closed:
+            future = new_future()
+            self._needs_room.append(future)
+            await future
+
+    def send(self, call: Call) -> Call:
+        """Put a command in the line; its future gets the answer.
+
+        Raises:
+            ClientClosedError: The stream was closed.
+        """
+        if self._closed:
+            raise ClientClosedError("the client is closed")
+        if self._ready:
+            self._write(call)
+        else:
+            self._backlog.append(call)
+            wake(self._wanted)
+        if self._sweep is None or call.deadline < self._sweep.when():
+            self._arm_sweep(call.deadline)
+        return call
+
+    def command(self, args: tuple[Arg, ...], seconds: float, *, must: bool = False) -> Call:
+        """Send a plain command that gives up after `seconds`."""
+        return self.send(Call(args, running_loop().time() + seconds, must=must))
+
+    def subscribe(self, channel: bytes) -> None:
+        """Listen to a channel; takes effect before whatever is sent next."""
+        self._subscription("SUBSCRIBE", channel)
+
+    def unsubscribe(self, channel: bytes) -> None:
+        """Stop listening to a channel."""
+        self._subscription("UNSUBSCRIBE", channel)
+
+    def _subscription(self, word: str, channel: bytes) -> None:
+        # While there is no connection there is nothing to do: `on_connected` subscribes.
+        if self._ready:
+            self._write(Call((word, channel), 0, must=True, channel=channel))
+
+    def ping(self) -> None:
+        """Ask for a sign of life; the answer itself is of no interest."""
+        self._write(Call(("PING",), 0, must=True))
+
+    # The life of the connection.
+
+    async def run(self) -> None:
+        """Open connections whenever they are needed; ends only by cancellation."""
+        attempt = 0
+        while not self._closed:
+            if not self._backlog:
+                self._wanted = new_future()
+                await self._wanted
+            self._wanted = None
+            try:
+                await self._connect()
+            except ConnectionLostError as error:
+                self._last_error = error
+                log.debug("%s", error)
+                await asyncio.sleep(pause_before(attempt))
+                attempt += 1
+            except BackendError as error:
+                log.error("%s", error)
+                self._fail_all(error)
+            else:
+                attempt = 0
+
+    async def _connect(self) -> None:
+        """Open a connection, make it ready, and stay until it breaks."""
+        connection = await self._open()
+        try:
+            self._reader = self._new_reader()
+            self._down = new_future()
+            self._transport = take_over(connection, self)
+            self.connections += 1
+            await self._greet()
+            self._become_ready()
+            await self._down
+        finally:
+            self._ready = False
+            self._health.stop()
+            transport, self._transport = self._transport, None
+            if transport is not None:
+                transport.abort()
+            self._collect_unanswered()
+            await connection.disconnect(nowait=True)
+        if not self._closed:
+            self._on_down()
+
+    async def _open(self) -> AbstractConnection:
+        limit = max(1.0, self._health.reply_timeout)
+        try:
+            async with asyncio.timeout(limit):
+                return await self._connector.open()
+        except TimeoutError:
+            raise ConnectionLostError(
+                f"no connection to Redis at {self._connector.where} within {limit:.1f} s",
+                maybe_held=False,
+            ) from None
+
+    async def _greet(self) -> None:
+        """Ask the server who it is, which redis-py did too but keeps to itself."""
+        hello = Call(("HELLO",), 0)
+        self._write(hello)
+        if not await wait_until(hello.future, self._health.reply_timeout):
+            raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
+        facts = hello.future.result()
+        if not isinstance(facts, dict):
+            raise UnsupportedServerError("the server does not speak RESP3")
+        version = facts.get(b"version", b"0").decode()
+        major, minor = (int(part) for part in f"{version}.0".split(".")[:2])
+        if (major, minor) < (6, 2):
+            raise UnsupportedServerError(f"Redis {version} is too old: 6.2 or newer is needed")
+        self._modern = major >= 7
+
+    def _become_ready(self) -> None:
+        self._ready = True
+        self._last_error = None
+        self._loads.clear()
+        self._load_errors.clear()
+        self._health.start()
+        self._on_connected()
+        backlog, self._backlog = self._backlog, deque()
+        for call in backlog:
+            if call.wanted:
+                self._write(call)
+
+    def _collect_unanswered(self) -> None:
+        """Put what was not answered before what was not sent."""
+        unanswered = [c for c in self._in_flight if c.wanted and c.deadline and not c.channel]
+        for call in unanswered:
+            call.doubtful = True
+        self._in_flight.clear()
+        self._out.clear()
+        self._backlog.extendleft(reversed(unanswered))
+        self._paused = False
+        self._give_room()
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._flush()
+        self._fail_all(error)
+
+    async def close(self, error: ClientClosedError) -> None:
+        """Fail what is under way and close the connection."""
+        self.fail(error)
+        if self._transport is not None:
+            # Graceful where the server reads, so that the last releases still arrive.
+            self._transport.close()
+            if self._down is not None:
+                await asyncio.wait([self._down], timeout=self._health.reply_timeout)
+
+    def _fail_all(self, error: BackendError | ClientClosedError) -> None:
+        calls = [*self._in_flight, *self._backlog, *self._delayed]
+        for timer in self._delayed.values():
+            timer.cancel()
+        self._backlog.clear()
+        self._delayed.clear()
+        for call in calls:
+            call.fail(error)
+        self._give_room()
+        if not self._closed:
+            self._on_down()
+
+    def abort(self, reason: str) -> None:
+        """Give this connection up; what was not answered goes out again on the next."""
+        log.debug("connection to %s given up: %s", self._connector.where, reason)
+        self._ready = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Writing.
+
+    def _write(self, call: Call) -> None:
+        call.sends += 1
+        call.written_at = self.commands
+        self._put(call, call.pack(self._modern))
+
+    def _put(self, call: Call, packed: bytes) -> None:
+        self._in_flight.append(call)
+        self._out.append(packed)
+        self.commands += 1
+        if not self._flushing:
+            self._flushing = True
+            running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._out and self._transport is not None:
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            self._out.clear()
+            self.writes += 1
+            self._transport.write(data)
+
+    def pause_writing(self) -> None:
+        """The transport is full."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The transport takes more."""
+        self._paused = False
+        self._give_room()
+
+    def _give_room(self) -> None:
+        while self._needs_room and (self._closed or not self.full):
+            wake(self._needs_room.popleft())
+
+    # Reading.
+
+    @staticmethod
+    def _new_reader() -> hiredis.Reader:
+        return hiredis.Reader(replyError=ReplyError, notEnoughData=_NOTHING)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        self.received += 1
+        reader = self._reader
+        in_flight = self._in_flight
+        try:
+            reader.feed(data)
+            while (reply := reader.gets()) is not _NOTHING:
+                if type(reply) is hiredis.PushNotification:
+                    self._pushed(reply)
+                elif type(reply) is ReplyError:
+                    self._refused(in_flight.popleft(), reply)
+                else:
+                    future = in_flight.popleft().future
+                    if not future.done():
+                        future.set_result(reply)
+        except (hiredis.ProtocolError, IndexError) as error:
+            self.abort(f"not a reply: {error!r}")
+        if self._needs_room:
+            self._give_room()
+
+    def _pushed(self, push: list[bytes]) -> None:
+        kind = push[0]
+        if kind == b"message":
+            self._on_message(push[1], push[2])
+        elif (
+            kind in (b"subscribe", b"unsubscribe")
+            and self._in_flight
+            and self._in_flight[0].channel == push[1]
+        ):
+            self._in_flight.popleft().succeed(None)
+
+    def _refused(self, call: Call, error: ReplyError) -> None:
+        """An error reply: the command was not executed. Send it again where that helps."""
+        text = str(error)
+        if text.startswith("NOSCRIPT") and call.script is not None:
+            self._load(call, call.script)
+        elif text.startswith(_TRY_AGAIN) and call.deadline:
+            self._delay(call)
+            if text.startswith("READONLY"):
+                # A demoted master: a new connection finds the new one.
+                self.abort(text)
+        elif call.channel is not None:
+            log.error("cannot listen to %r: %s", call.channel, text)
+        else:
+            call.fail(error)
+
+    def _load(self, call: Call, script: ScriptText) -> None:
+        """Load a script the server does not know (any more), then repeat the call."""
+        key = script.text
+        if key in self._load_errors:
+            call.fail(ReplyError(self._load_errors[key]))
+            return
+        if call.written_at >= self._loads.get(key, -1):
+            self._loads[key] = self.commands
+            load = Call((), 0, must=True)
+            load.future.add_done_callback(lambda done: self._loaded(key, done))
+            self._put(load, load_command(script, self._modern))
+        if call.wanted:
+            self._write(call)
+
+    def _loaded(self, key: str, done: Future[object]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, ReplyError):
+            self._load_errors[key] = str(error)
+
+    def _delay(self, call: Call) -> None:
+        def again() -> None:
+            del self._delayed[call]
+            if call.wanted and not self._closed:
+                self.send(call)
+
+        self._delayed[call] = call_later(pause_before(call.errors), again)
+        call.errors += 1
+
+    # Ends.
+
+    def eof_received(self) -> bool:
+        """The server closed; so do we."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        self._ready = False
+        for call in self._in_flight:
+            if not call.deadline:
+                call.fail(ConnectionLostError("the connection broke", maybe_held=False))
+        wake(self._down)
+
+    def _arm_sweep(self, deadline: float) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._sweep = running_loop().call_at(deadline, self._give_up_overdue)
+
+    def _give_up_overdue(self) -> None:
+        """Fail every call whose time is up; one timer serves them all."""
+        self._sweep = None
+        now = running_loop().time()
+        waiting = [
+            c
+            for c in (*self._in_flight, *self._backlog, *self._delayed)
+            if c.deadline and not (c.future.done() and not c.must)
+        ]
+        for call in waiting:
+            if call.deadline <= now:
+                self._give_up(call)
+        later = [c.deadline for c in waiting if c.deadline > now]
+        if later:
+            self._arm_sweep(min(later))
+
+    def _give_up(self, call: Call) -> None:
+        call.must = False
+        maybe = call.sends > 0 and call not in self._delayed
+        where = self._connector.where
+        if self._ready:
+            call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))
+            return
+        error = ConnectionLostError(
+            str(self._last_error or f"no connection to Redis at {where}")
+            + (": the request may have been executed" if maybe else ""),
+            maybe_held=maybe,
+        )
+        error.__cause__ = self._last_error
+        call.fail(error)

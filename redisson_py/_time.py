@@ -1,0 +1,72 @@
+"""Durations and moments.
+
+Users give float seconds, Redis takes whole milliseconds; the two meet here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import timedelta
+
+Duration = float | timedelta
+
+#: Ten years: far above any lease that makes sense, far below what Redis can add to its clock.
+LONGEST_LEASE = 10 * 365 * 86_400.0
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now() -> float:
+    """Return seconds on a clock that never jumps and that goes on while the machine is suspended.
+
+    A lease runs out on the server whether or not this machine is awake, so the plain
+    monotonic clock, which stands still in suspend, would overrate what is left.
+    """
+    return time.clock_gettime(_CLOCK)
+
+
+def milliseconds(seconds: float) -> int:
+    """Return whole milliseconds for Redis, at least one."""
+    return max(1, round(seconds * 1000))
+
+
+def check_lease_time(value: object, name: str = "lease_time") -> float:
+    """Return a lease time in seconds.
+
+    Raises:
+        TypeError: It is not a number or a timedelta.
+        ValueError: It is not finite, shorter than a millisecond or longer than ten years.
+    """
+    seconds = _seconds(value, name)
+    if not math.isfinite(seconds) or seconds < 0.001 or seconds > LONGEST_LEASE:
+        raise ValueError(
+            f"{name} must be between 1 millisecond and 10 years, in seconds, not {value!r}"
+        )
+    return seconds
+
+
+def check_timeout(value: object, name: str = "timeout") -> float | None:
+    """Return a timeout in seconds; None and infinity both mean no timeout.
+
+    Raises:
+        TypeError: It is not None, a number or a timedelta.
+        ValueError: It is negative or NaN.
+    """
+    if value is None:
+        return None
+    seconds = _seconds(value, name)
+    if math.isnan(seconds) or seconds < 0:
+        raise ValueError(f"{name} must be zero or more seconds, or None, not {value!r}")
+    return None if math.isinf(seconds) else seconds
+
+
+def _seconds(value: object, name: str) -> float:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} is too large: {name} is given in seconds") from None

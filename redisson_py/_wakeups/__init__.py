@@ -1,0 +1,1 @@
+"""Who waits where, and who is woken by a message."""

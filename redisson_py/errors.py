@@ -1,0 +1,109 @@
+"""Every error this library raises on its own account.
+
+Each docstring says when it is raised and what is true then. redis-py's exceptions reach
+users only as `__cause__`.
+"""
+
+from __future__ import annotations
+
+
+class RedissonError(Exception):
+    """Base of all errors of this library."""
+
+
+class AcquireTimeoutError(RedissonError, TimeoutError):
+    """Raised when something stayed busy for as long as the caller wanted to wait.
+
+    Nothing is held.
+    """
+
+
+class QuorumError(AcquireTimeoutError):
+    """Raised when too few servers of a RedLock said yes. Nothing is held.
+
+    Attributes:
+        answers: What each server said, by the name of its client.
+    """
+
+    def __init__(self, message: str, answers: dict[str, str]) -> None:
+        super().__init__(message)
+        self.answers = answers
+
+
+class NotHeldError(RedissonError, RuntimeError):
+    """Raised when the caller releases what it does not hold.
+
+    It never acquired it, or it released it already. Nothing was changed.
+    """
+
+
+class LeaseLostError(RedissonError):
+    """Raised when a lease ended without its holder's release. Nothing is held any more.
+
+    Attributes:
+        name: The resource name.
+        owner: The owner whose lease it was.
+        held_for: Seconds from the grant to the loss.
+    """
+
+    def __init__(self, message: str, name: str | bytes, owner: str, held_for: float) -> None:
+        super().__init__(message)
+        self.name = name
+        self.owner = owner
+        self.held_for = held_for
+
+
+class BrokenBarrierError(RedissonError):
+    """Raised when a party left the barrier while others waited at it."""
+
+
+class ReplicationError(RedissonError):
+    """Raised when too few replicas confirmed a grant in time. It was given back."""
+
+
+class ClientClosedError(RedissonError, RuntimeError):
+    """Raised when a client is used after it was closed, after a fork, or from another event loop.
+
+    Nothing was sent. What the client held when it was closed was released.
+    """
+
+
+class BackendError(RedissonError):
+    """Raised when Redis refuses to work with us: credentials, certificates, a broken reply.
+
+    Base of all errors on Redis' side. Unless a subclass says otherwise, nothing was changed.
+    """
+
+
+class ConnectionLostError(BackendError):
+    """Raised when Redis gave no answer in time.
+
+    Attributes:
+        maybe_held: Whether the request may have been executed. What it may have taken is
+            given back as soon as Redis answers again, and ends with its lease in any case.
+    """
+
+    def __init__(self, message: str, *, maybe_held: bool) -> None:
+        super().__init__(message)
+        self.maybe_held = maybe_held
+
+
+class ScriptError(BackendError):
+    """Raised when Redis answers a script with an error. The script changed nothing.
+
+    Wrong type of key, out of memory, missing permission, disk full: `message` has Redis'
+    own words.
+
+    Attributes:
+        script: Name and version of the script, such as `lock.acquire v1`.
+        message: The error as Redis put it.
+    """
+
+    def __init__(self, script: str, message: str) -> None:
+        super().__init__(f"{script}: {message}")
+        self.script = script
+        self.message = message
+
+
+class UnsupportedServerError(BackendError):
+    """Raised when the server is too old, or a command this library needs is forbidden there."""

@@ -1,0 +1,363 @@
+"""Real servers for tests: a process of our own on the loopback interface.
+
+Every server has its own directory with its configuration, log and data, and goes with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import socket
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Self, TypedDict, Unpack, final
+from urllib.parse import quote
+
+from ._binaries import find_server, server_version
+from ._process import GuardedProcess, Probe
+
+HOST: Final = "127.0.0.1"
+
+# Below every system's range for outgoing connections. A port from that range can be taken by
+# any client while a server restarts, even by one that then connects to itself.
+_PORTS: Final = range(10_000, 30_000)
+_LOOK_AGAIN: Final = 0.01
+_STOP_PATIENCE: Final = 5.0
+_TAIL: Final = 4000
+_OURS: Final = frozenset(
+    {"appendonly", "bind", "daemonize", "dir", "logfile", "port", "requirepass"}
+    | {"tls-port", "unixsocket"}
+)
+
+
+class ServerOptions(TypedDict, total=False):
+    """The keyword arguments of `EmbeddedServer`."""
+
+    config: Mapping[str, str]
+    unix_socket: bool
+    password: str | None
+    tls: tuple[Path, Path, Path] | None
+    appendonly: bool
+    start_timeout: float
+
+
+@final
+class ServerStartError(RuntimeError):
+    """Raised when a server did not start; it has been ended and its log is in the message."""
+
+
+@final
+class EmbeddedServer:
+    """A server process that a test may stop, kill, pause and restart.
+
+    Use `embedded_server` if all you need is a URL.
+
+    The process ends with `close`, with this Python process (even if that is killed), or when
+    this object is collected. It persists nothing unless `appendonly` is set. Every `async`
+    method works in a thread and has a blocking twin for code without an event loop.
+    """
+
+    def __init__(
+        self,
+        kind: str | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        unix_socket: bool = False,
+        password: str | None = None,
+        tls: tuple[Path, Path, Path] | None = None,
+        appendonly: bool = False,
+        start_timeout: float = 20.0,
+    ) -> None:
+        """Find the binary and make a directory; nothing is started.
+
+        Args:
+            kind: See `find_server`.
+            config: More configuration, values as in a configuration file.
+            unix_socket: Listen on a Unix socket as well.
+            password: What clients must authenticate with.
+            tls: Certificate, key and authority (PEM files); plain TCP is then off.
+            appendonly: Keep data on disk, so that it survives a restart.
+            start_timeout: Seconds a start may take.
+
+        Raises:
+            ServerNotFoundError: There is no such server; the message says what to install.
+            ValueError: `config` sets something that has an argument of its own.
+        """
+        if reserved := _OURS & set(config or ()):
+            raise ValueError(f"config must not set {', '.join(sorted(reserved))}")
+        self.binary: Final = find_server(kind)
+        self.host: Final = HOST
+        self.password: Final = password
+        self.appendonly: Final = appendonly
+        self.directory: Final = Path(tempfile.mkdtemp(prefix="redisson-py-"))
+        self.log: Final = self.directory / "server.log"
+        self.unix_socket: Final = str(self.directory / "server.sock") if unix_socket else None
+        self._config: Final = dict(config or {})
+        self._tls: Final = tls
+        self._start_timeout: Final = start_timeout
+        self._port: int | None = None  # chosen at the first start, kept from then on
+        self._process: GuardedProcess | None = None
+        self._give_up: Final = threading.Event()
+        self._forget: Final = weakref.finalize(self, _remove, self.directory, os.getpid())
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def port(self) -> int:
+        """The port; it stays the same over restarts."""
+        if self._port is None:
+            raise RuntimeError("the server has not been started")
+        return self._port
+
+    @property
+    def url(self) -> str:
+        """What to connect to, password included."""
+        user = "" if self.password is None else f":{quote(self.password, safe='')}@"
+        return f"{'rediss' if self._tls else 'redis'}://{user}{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The id of the running process."""
+        return self._running_process().pid
+
+    @property
+    def version(self) -> tuple[int, int, int]:
+        """Major, minor and patch version of the binary."""
+        return server_version(self.binary)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there, paused or not."""
+        return self._process is not None and self._process.running
+
+    async def start(self) -> None:
+        """Start the process and wait until it answers.
+
+        If cancelled, no process is left.
+
+        Raises:
+            ServerStartError: It ended, or did not answer in time; the message has its log.
+            RuntimeError: It runs already, or has been closed.
+        """
+        self._give_up.clear()
+        try:
+            await to_the_end(self.start_blocking, self._give_up.set)
+        except asyncio.CancelledError:
+            await to_the_end(self.kill_blocking)
+            raise
+
+    async def stop(self) -> None:
+        """Ask the process to end, kill it if it does not; `start` starts it again."""
+        await to_the_end(self.stop_blocking)
+
+    async def kill(self) -> None:
+        """Kill the process (SIGKILL) as a crash would; `start` starts it again."""
+        await to_the_end(self.kill_blocking)
+
+    async def close(self) -> None:
+        """End the process and delete its directory, data and log included."""
+        await to_the_end(self.close_blocking)
+
+    async def restart(self, keep_data: bool) -> None:
+        """Stop the process and start it again on the same port.
+
+        Args:
+            keep_data: Start with the data it had, or empty.
+
+        Raises:
+            ValueError: Data is to be kept, but the server is not `appendonly`.
+        """
+        if keep_data and not self.appendonly:
+            raise ValueError("only a server with appendonly=True has data to keep")
+        await self.stop()
+        if not keep_data:
+            await to_the_end(self._drop_data)
+        await self.start()
+
+    async def pause(self) -> None:
+        """Freeze the process (SIGSTOP): connections stay open, nothing is answered."""
+        self._running_process().pause()
+
+    async def resume(self) -> None:
+        """Let a frozen process go on (SIGCONT); it then answers what has piled up."""
+        self._running_process().resume()
+
+    def start_blocking(self) -> None:
+        """Do what `start` does, without an event loop."""
+        if self.running:
+            raise RuntimeError("the server runs already")
+        if not self._forget.alive:
+            raise RuntimeError("the server has been closed")
+        deadline = time.monotonic() + self._start_timeout
+        while not self._started_on(self._port or _free_port(), deadline):
+            if time.monotonic() > deadline:
+                raise self._start_error("its port stayed taken")
+
+    def stop_blocking(self) -> None:
+        """Do what `stop` does, without an event loop."""
+        if self._process is not None:
+            self._process.terminate(_STOP_PATIENCE)
+
+    def kill_blocking(self) -> None:
+        """Do what `kill` does, without an event loop."""
+        if self._process is not None:
+            self._process.kill()
+
+    def close_blocking(self) -> None:
+        """Do what `close` does, without an event loop."""
+        self.stop_blocking()
+        self._forget()
+
+    def _running_process(self) -> GuardedProcess:
+        if self._process is None or not self._process.running:
+            raise RuntimeError("the server is not running")
+        return self._process
+
+    def _started_on(self, port: int, deadline: float) -> bool:
+        """Try to start on `port`; return False if somebody else has it."""
+        settings = self.directory / "server.conf"
+        settings.write_text(self._configuration(port), encoding="utf-8")
+        logged = len(self._log_text())
+        process = GuardedProcess([str(self.binary), str(settings)], self.log)
+        try:
+            ready = self._becomes_ready(process, port, deadline)
+        except BaseException:
+            process.kill()
+            raise
+        if ready:
+            self._port, self._process = port, process
+            return True
+        process.kill()
+        if "already in use" not in self._log_text()[logged:]:
+            raise self._start_error("it ended")
+        return False
+
+    def _becomes_ready(self, process: GuardedProcess, port: int, deadline: float) -> bool:
+        """Wait until the process answers; return False if it has ended instead."""
+        probe = Probe(self.host, port, self.password, self._tls, process.pid)
+        while process.running:
+            if probe.is_ready():
+                return True
+            if self._give_up.wait(_LOOK_AGAIN):
+                raise self._start_error("the start was cancelled")
+            if time.monotonic() > deadline:
+                raise self._start_error(f"it did not answer in {self._start_timeout} seconds")
+        return False
+
+    def _configuration(self, port: int) -> str:
+        lines = [
+            f"bind {self.host}",
+            f"port {0 if self._tls else port}",
+            f"dir {_quoted(str(self.directory))}",
+            'save ""',
+            f"appendonly {'yes' if self.appendonly else 'no'}",
+        ]
+        if self.unix_socket is not None:
+            lines.append(f"unixsocket {_quoted(self.unix_socket)}")
+        if self.password is not None:
+            lines.append(f"requirepass {_quoted(self.password)}")
+        if self._tls is not None:
+            names = ("tls-cert-file", "tls-key-file", "tls-ca-cert-file")
+            files = [f"{n} {_quoted(str(f))}" for n, f in zip(names, self._tls, strict=True)]
+            lines += [f"tls-port {port}", *files]
+        lines += [f"{name} {value or _quoted('')}" for name, value in self._config.items()]
+        return "\n".join(lines) + "\n"
+
+    def _drop_data(self) -> None:
+        shutil.rmtree(self.directory / "appendonlydir", ignore_errors=True)
+        for name in ("appendonly.aof", "dump.rdb"):
+            (self.directory / name).unlink(missing_ok=True)
+
+    def _log_text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def _start_error(self, what: str) -> ServerStartError:
+        tail = self._log_text()[-_TAIL:]
+        return ServerStartError(f"{self.binary.name} did not start: {what}; its log ends:\n{tail}")
+
+
+@asynccontextmanager
+async def running_server(
+    kind: str | None = None, **options: Unpack[ServerOptions]
+) -> AsyncGenerator[EmbeddedServer, None]:
+    """Run a server for the time of a block, and hand out its object.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedServer`.
+    """
+    server = await asyncio.to_thread(EmbeddedServer, kind, **options)
+    async with server:
+        yield server
+
+
+@asynccontextmanager
+async def embedded_server(
+    kind: str | None = None, **options: Unpack[ServerOptions]
+) -> AsyncGenerator[str, None]:
+    """Run a server for the time of a block, and hand out its URL.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedServer`.
+    """
+    async with running_server(kind, **options) as server:
+        yield server.url
+
+
+async def to_the_end(work: Callable[[], None], hurry: Callable[[], None] | None = None) -> None:
+    """Run blocking `work` in a thread; a cancellation waits for its end before it goes on.
+
+    Args:
+        work: Must not be left half done.
+        hurry: Called if cancelled, to make `work` end soon.
+    """
+    job = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        await asyncio.shield(job)
+    except asyncio.CancelledError:
+        if hurry is not None:
+            hurry()
+        await asyncio.wait([job])
+        if not job.cancelled():
+            job.exception()  # the cancellation goes first, but the error was seen
+        raise
+
+
+def _remove(directory: Path, owner: int) -> None:
+    if os.getpid() == owner:  # not a fork of ours that is leaving
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _free_port() -> int:
+    """Return a port that was free a moment ago."""
+    chance = random.SystemRandom()  # tests seed the shared generator, all alike
+    while True:
+        port = chance.choice(_PORTS)
+        with socket.socket() as trial:
+            try:
+                trial.bind((HOST, port))
+            except OSError:
+                continue
+        return port
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
