@@ -226,8 +226,8 @@ class Redisson:
             renewals=self._watchdog.renewals,
             losses=self._watchdog.losses,
             wake_ups=self._table.wakeups,
-            commands_sent=self._stream.commands,
-            connections=self._stream.connections,
+            commands_sent=self._stream.traffic.commands,
+            connections=self._stream.traffic.connections,
         )
 
     async def aclose(self) -> None:

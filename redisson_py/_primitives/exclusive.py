@@ -6,7 +6,6 @@ here.
 
 from __future__ import annotations
 
-import secrets
 import weakref
 from abc import abstractmethod
 
@@ -19,8 +18,7 @@ from redisson_py._loop import current_task, running_loop
 from redisson_py._options import PATIENCE, TOMBSTONE
 from redisson_py._primitives.attempt import HoldAttempt
 from redisson_py._primitives.context import Context
-from redisson_py._primitives.lock_like import LockLike
-from redisson_py._primitives.looking import LockSnapshot, look_at_lock
+from redisson_py._primitives.hash_lock import HashLock
 from redisson_py._scripts import source
 from redisson_py._stream.call import Call
 from redisson_py._time import milliseconds, now
@@ -30,13 +28,12 @@ from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
-FORCE_RELEASE = source.load("lock.force_release")
 
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
 _STALE_GRANTS = 3
 
 
-class ExclusiveLock(LockLike):
+class ExclusiveLock(HashLock):
     """A lock kept as Redisson keeps it: a hash with the owner's field, its expiry the lease."""
 
     renewal = RENEW
@@ -44,7 +41,6 @@ class ExclusiveLock(LockLike):
     def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
         super().__init__(context, name)
         self._reentrant = reentrant
-        self.channel = _keys.lock_channel(self._key)
         # A hold can only be passed to who wants the same: fenced to fenced.
         self._line_key = self.kind.encode() + b":" + self._key
 
@@ -348,65 +344,6 @@ class ExclusiveLock(LockLike):
                 line.hold = None
             line.advance()
             self._context.lines.drop_if_empty(line)
-
-    # Looking.
-
-    async def locked(self) -> bool:
-        """Return whether anybody holds it now."""
-        self._context.check()
-        return bool(await self._context.executor.ask(self._key, "EXISTS", self._key))
-
-    async def owned(self) -> bool:
-        """Return whether the current task holds it now, as Redis sees it."""
-        return await self.hold_count() > 0
-
-    async def hold_count(self) -> int:
-        """Return how many holds the current task has, as Redis sees it."""
-        self._context.check()
-        hold = self._context.owners.of_current_task().holds.get(self._key)
-        if hold is None:
-            return 0
-        count = await self._context.executor.ask(self._key, "HGET", self._key, hold.owner)
-        return int(count or 0)
-
-    async def remaining(self) -> float | None:
-        """Return the seconds left of the holder's lease on the server; None when it is free.
-
-        Infinity if somebody has taken the key's expiry away.
-        """
-        self._context.check()
-        left = await self._context.executor.ask(self._key, "PTTL", self._key)
-        if left == -2:
-            return None
-        return float("inf") if left == -1 else left / 1000
-
-    async def force_release(self) -> bool:
-        """Free it whoever holds it, and wake waiters; return whether it was held.
-
-        For operators: the holder's critical section may still be running. A holder in this
-        process is told at once, one elsewhere at its next renewal.
-        """
-        self._context.check()
-        freed = await self._context.executor.run(
-            FORCE_RELEASE,
-            self._key,
-            lock=self._key,
-            receipt=_keys.suffixed(
-                self._key, b"redisson_py:receipt:" + secrets.token_hex(16).encode()
-            ),
-            channel=self.channel,
-            receipt_ms=milliseconds(TOMBSTONE),
-        )
-        if freed:
-            for hold in list(self._context.watchdog.holds):
-                if hold.resource.key == self._key:
-                    self._context.watchdog.lose(hold, "it was released by force")
-        return bool(freed)
-
-    async def inspect(self) -> LockSnapshot:
-        """Return who holds it, as a snapshot for people. Nothing should be decided from it."""
-        self._context.check()
-        return await look_at_lock(self._context, self._key)
 
 
 def hold_loss(lock: ExclusiveLock, hold: Hold) -> LeaseLostError:

@@ -43,8 +43,8 @@ class Health:
 
     def _tick(self) -> None:
         stream = self._stream
-        heard = stream.received != self._seen
-        self._seen = stream.received
+        heard = stream.traffic.received != self._seen
+        self._seen = stream.traffic.received
         waiting = stream.waiting
         self._silent = self._silent + 1 if waiting and not heard else 0
         self._idle = 0 if heard else self._idle + 1

@@ -19,10 +19,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 
-import hiredis
-
-from redisson_py._loop import Future, call_later, new_future, running_loop, wait_until, wake
-from redisson_py._options import MAX_IN_FLIGHT
+from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wait_until, wake
 from redisson_py._redis import AbstractConnection, Connector, take_over
 from redisson_py._stream.call import (
     Arg,
@@ -33,6 +30,7 @@ from redisson_py._stream.call import (
     load_command,
 )
 from redisson_py._stream.health import Health
+from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import (
     BackendError,
     ClientClosedError,
@@ -53,7 +51,6 @@ _TRY_AGAIN = (
     "NOREPLICAS",
 )
 _LONGEST_PAUSE = 1.0
-_NOTHING = object()
 
 
 def pause_before(attempt: int) -> float:
@@ -61,7 +58,7 @@ def pause_before(attempt: int) -> float:
     return random.uniform(0.2, 1.0) * min(0.02 * 2.0 ** min(attempt, 10), _LONGEST_PAUSE)
 
 
-class Stream(asyncio.Protocol):
+class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
     Args:
@@ -88,28 +85,19 @@ class Stream(asyncio.Protocol):
         self._on_connected = on_connected
         self._on_down = on_down
         self._health = Health(self, reply_timeout, needed)
-        self._transport: asyncio.Transport | None = None
-        self._reader = self._new_reader()
+        self._wire: Wire | None = None
         self._modern = True
         self._ready = False
         self._closed = False
-        self._paused = False
-        self._flushing = False
-        self._out: list[bytes] = []
-        self._in_flight: deque[Call] = deque()
         self._backlog: deque[Call] = deque()
-        self._delayed: dict[Call, asyncio.TimerHandle] = {}
+        self._delayed: dict[Call, Timer] = {}
         self._loads: dict[str, int] = {}
         self._load_errors: dict[str, str] = {}
         self._needs_room: deque[Future[None]] = deque()
         self._wanted: Future[None] | None = None
-        self._down: Future[None] | None = None
-        self._sweep: asyncio.TimerHandle | None = None
+        self._sweep: Timer | None = None
         self._last_error: BackendError | None = None
-        self.connections = 0
-        self.commands = 0
-        self.writes = 0
-        self.received = 0
+        self.traffic = Traffic()
 
     # What callers use.
 
@@ -121,12 +109,12 @@ class Stream(asyncio.Protocol):
     @property
     def full(self) -> bool:
         """Whether callers should wait for room before they send more."""
-        return self._paused or len(self._in_flight) >= MAX_IN_FLIGHT
+        return self._wire is not None and self._wire.full
 
     @property
     def waiting(self) -> bool:
         """Whether an answer is due."""
-        return bool(self._in_flight)
+        return self._wire is not None and bool(self._wire.in_flight)
 
     async def room(self) -> None:
         """Wait until the transport takes more."""
@@ -199,24 +187,30 @@ class Stream(asyncio.Protocol):
     async def _connect(self) -> None:
         """Open a connection, make it ready, and stay until it breaks."""
         connection = await self._open()
+        wire = self._wire = Wire(
+            self.traffic,
+            on_message=self._on_message,
+            on_refused=self._refused,
+            on_room=self._give_room,
+            on_down=self._went_down,
+        )
         try:
-            self._reader = self._new_reader()
-            self._down = new_future()
-            self._transport = take_over(connection, self)
-            self.connections += 1
+            wire.attach(take_over(connection, wire))
             await self._greet()
             self._become_ready()
-            await self._down
+            await wire.down
         finally:
-            self._ready = False
-            self._health.stop()
-            transport, self._transport = self._transport, None
-            if transport is not None:
-                transport.abort()
-            self._collect_unanswered()
+            self._went_down()
+            self._wire = None
+            wire.abort()
+            self._collect_unanswered(wire)
             await connection.disconnect(nowait=True)
         if not self._closed:
             self._on_down()
+
+    def _went_down(self) -> None:
+        self._ready = False
+        self._health.stop()
 
     async def _open(self) -> AbstractConnection:
         limit = max(1.0, self._health.reply_timeout)
@@ -256,15 +250,12 @@ class Stream(asyncio.Protocol):
             if call.wanted:
                 self._write(call)
 
-    def _collect_unanswered(self) -> None:
+    def _collect_unanswered(self, wire: Wire) -> None:
         """Put what was not answered before what was not sent."""
-        unanswered = [c for c in self._in_flight if c.wanted and c.deadline and not c.channel]
+        unanswered = [c for c in wire.in_flight if c.wanted and c.deadline]
         for call in unanswered:
             call.doubtful = True
-        self._in_flight.clear()
-        self._out.clear()
         self._backlog.extendleft(reversed(unanswered))
-        self._paused = False
         self._give_room()
 
     def fail(self, error: ClientClosedError) -> None:
@@ -272,20 +263,20 @@ class Stream(asyncio.Protocol):
         self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
-        self._flush()
+        if self._wire is not None:
+            self._wire.flush()
         self._fail_all(error)
 
     async def close(self, error: ClientClosedError) -> None:
         """Fail what is under way and close the connection."""
         self.fail(error)
-        if self._transport is not None:
+        if (wire := self._wire) is not None:
             # Graceful where the server reads, so that the last releases still arrive.
-            self._transport.close()
-            if self._down is not None:
-                await asyncio.wait([self._down], timeout=self._health.reply_timeout)
+            wire.close()
+            await wait_until(wire.down, self._health.reply_timeout)
 
     def _fail_all(self, error: BackendError | ClientClosedError) -> None:
-        calls = [*self._in_flight, *self._backlog, *self._delayed]
+        calls = self._under_way()
         for timer in self._delayed.values():
             timer.cancel()
         self._backlog.clear()
@@ -300,82 +291,25 @@ class Stream(asyncio.Protocol):
         """Give this connection up; what was not answered goes out again on the next."""
         log.debug("connection to %s given up: %s", self._connector.where, reason)
         self._ready = False
-        if self._transport is not None:
-            self._transport.abort()
+        if self._wire is not None:
+            self._wire.abort()
 
     # Writing.
 
     def _write(self, call: Call) -> None:
         call.sends += 1
-        call.written_at = self.commands
+        call.written_at = self.traffic.commands
         self._put(call, call.pack(self._modern))
 
     def _put(self, call: Call, packed: bytes) -> None:
-        self._in_flight.append(call)
-        self._out.append(packed)
-        self.commands += 1
-        if not self._flushing:
-            self._flushing = True
-            running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flushing = False
-        if self._out and self._transport is not None:
-            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-            self._out.clear()
-            self.writes += 1
-            self._transport.write(data)
-
-    def pause_writing(self) -> None:
-        """The transport is full."""
-        self._paused = True
-
-    def resume_writing(self) -> None:
-        """The transport takes more."""
-        self._paused = False
-        self._give_room()
+        assert self._wire is not None
+        self._wire.put(call, packed)
 
     def _give_room(self) -> None:
         while self._needs_room and (self._closed or not self.full):
             wake(self._needs_room.popleft())
 
-    # Reading.
-
-    @staticmethod
-    def _new_reader() -> hiredis.Reader:
-        return hiredis.Reader(replyError=ReplyError, notEnoughData=_NOTHING)
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes came."""
-        self.received += 1
-        reader = self._reader
-        in_flight = self._in_flight
-        try:
-            reader.feed(data)
-            while (reply := reader.gets()) is not _NOTHING:
-                if type(reply) is hiredis.PushNotification:
-                    self._pushed(reply)
-                elif type(reply) is ReplyError:
-                    self._refused(in_flight.popleft(), reply)
-                else:
-                    future = in_flight.popleft().future
-                    if not future.done():
-                        future.set_result(reply)
-        except (hiredis.ProtocolError, IndexError) as error:
-            self.abort(f"not a reply: {error!r}")
-        if self._needs_room:
-            self._give_room()
-
-    def _pushed(self, push: list[bytes]) -> None:
-        kind = push[0]
-        if kind == b"message":
-            self._on_message(push[1], push[2])
-        elif (
-            kind in (b"subscribe", b"unsubscribe")
-            and self._in_flight
-            and self._in_flight[0].channel == push[1]
-        ):
-            self._in_flight.popleft().succeed(None)
+    # Answers that are errors.
 
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
@@ -399,7 +333,7 @@ class Stream(asyncio.Protocol):
             call.fail(ReplyError(self._load_errors[key]))
             return
         if call.written_at >= self._loads.get(key, -1):
-            self._loads[key] = self.commands
+            self._loads[key] = self.traffic.commands
             load = Call((), 0, must=True)
             load.future.add_done_callback(lambda done: self._loaded(key, done))
             self._put(load, load_command(script, self._modern))
@@ -420,19 +354,11 @@ class Stream(asyncio.Protocol):
         self._delayed[call] = call_later(pause_before(call.errors), again)
         call.errors += 1
 
-    # Ends.
+    # Deadlines.
 
-    def eof_received(self) -> bool:
-        """The server closed; so do we."""
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone."""
-        self._ready = False
-        for call in self._in_flight:
-            if not call.deadline:
-                call.fail(ConnectionLostError("the connection broke", maybe_held=False))
-        wake(self._down)
+    def _under_way(self) -> list[Call]:
+        written = () if self._wire is None else self._wire.in_flight
+        return [*written, *self._backlog, *self._delayed]
 
     def _arm_sweep(self, deadline: float) -> None:
         if self._sweep is not None:
@@ -443,11 +369,7 @@ class Stream(asyncio.Protocol):
         """Fail every call whose time is up; one timer serves them all."""
         self._sweep = None
         now = running_loop().time()
-        waiting = [
-            c
-            for c in (*self._in_flight, *self._backlog, *self._delayed)
-            if c.deadline and not (c.future.done() and not c.must)
-        ]
+        waiting = [c for c in self._under_way() if c.deadline and c.wanted]
         for call in waiting:
             if call.deadline <= now:
                 self._give_up(call)

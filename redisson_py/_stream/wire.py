@@ -1,0 +1,167 @@
+"""One open connection: bytes out in the order of the calls, replies in to the calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import hiredis
+
+from redisson_py._loop import Future, new_future, running_loop, wake
+from redisson_py._options import MAX_IN_FLIGHT
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py.errors import ConnectionLostError
+
+_NOTHING = object()
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went over the connections of one stream.
+
+    Attributes:
+        connections: Connections opened.
+        commands: Commands written.
+        writes: Writes to the transport that carried them.
+        received: Times that bytes came in.
+    """
+
+    connections: int = 0
+    commands: int = 0
+    writes: int = 0
+    received: int = 0
+
+
+class Wire(asyncio.Protocol):
+    """The reader and writer of one connection, from its takeover to its end.
+
+    Args:
+        traffic: Counters of the stream.
+        on_message: Called with channel and payload of every message.
+        on_refused: Called with every call that was answered by an error.
+        on_room: Called when there may be room for more.
+        on_down: Called when the connection is gone.
+
+    Attributes:
+        in_flight: Calls written and not answered, oldest first.
+        down: Done when the connection is gone.
+    """
+
+    def __init__(
+        self,
+        traffic: Traffic,
+        *,
+        on_message: Callable[[bytes, bytes], None],
+        on_refused: Callable[[Call, ReplyError], None],
+        on_room: Callable[[], None],
+        on_down: Callable[[], None],
+    ) -> None:
+        self._traffic = traffic
+        self._on_message = on_message
+        self._on_refused = on_refused
+        self._on_room = on_room
+        self._on_down = on_down
+        self._reader = hiredis.Reader(replyError=ReplyError, notEnoughData=_NOTHING)
+        self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._flushing = False
+        self._paused = False
+        self.in_flight: deque[Call] = deque()
+        self.down: Future[None] = new_future()
+
+    def attach(self, transport: asyncio.Transport) -> None:
+        """Write to this transport."""
+        self._transport = transport
+        self._traffic.connections += 1
+
+    @property
+    def full(self) -> bool:
+        """Whether callers should wait for room before they send more."""
+        return self._paused or len(self.in_flight) >= MAX_IN_FLIGHT
+
+    def put(self, call: Call, packed: bytes) -> None:
+        """Write a command; all of one turn of the event loop leave in one write."""
+        self.in_flight.append(call)
+        self._out.append(packed)
+        self._traffic.commands += 1
+        if not self._flushing:
+            self._flushing = True
+            running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what was put."""
+        self._flushing = False
+        if self._out and self._transport is not None:
+            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            self._out.clear()
+            self._traffic.writes += 1
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close once everything is written."""
+        self.flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the transport tells.
+
+    def data_received(self, data: bytes) -> None:
+        """Answer the calls in their order; pass messages on."""
+        self._traffic.received += 1
+        reader = self._reader
+        in_flight = self.in_flight
+        try:
+            reader.feed(data)
+            while (reply := reader.gets()) is not _NOTHING:
+                if type(reply) is hiredis.PushNotification:
+                    self._pushed(reply)
+                elif type(reply) is ReplyError:
+                    self._on_refused(in_flight.popleft(), reply)
+                else:
+                    future = in_flight.popleft().future
+                    if not future.done():
+                        future.set_result(reply)
+        except (hiredis.ProtocolError, IndexError):
+            # Not RESP, or a reply to nothing: this connection cannot be trusted any more.
+            self.abort()
+        self._on_room()
+
+    def _pushed(self, push: list[bytes]) -> None:
+        kind = push[0]
+        if kind == b"message":
+            self._on_message(push[1], push[2])
+        elif (
+            kind in (b"subscribe", b"unsubscribe")
+            and self.in_flight
+            and self.in_flight[0].channel == push[1]
+        ):
+            # The confirmation is the only answer a subscription gets.
+            self.in_flight.popleft().succeed(None)
+
+    def pause_writing(self) -> None:
+        """The transport is full."""
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        """The transport takes more."""
+        self._paused = False
+        self._on_room()
+
+    def eof_received(self) -> bool:
+        """The server closed; so do we."""
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail what only concerns this connection; the stream sees to the rest."""
+        for call in self.in_flight:
+            if not call.deadline:
+                call.fail(ConnectionLostError("the connection broke", maybe_held=False))
+        self._on_down()
+        wake(self.down)
