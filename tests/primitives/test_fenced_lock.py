@@ -1,0 +1,72 @@
+"""FencedLock: its tokens."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.fixtures.client import ClientFactory
+
+COUNTER = "redisson_lock_token:{k}"
+
+
+async def test_tokens_grow_from_holder_to_holder(client: Redisson) -> None:
+    lock = client.get_fenced_lock("k")
+    tokens: list[int] = []
+    for _ in range(50):
+        async with lock as lease:
+            assert lease.token is not None
+            tokens.append(lease.token)
+    assert tokens == sorted(set(tokens))
+
+
+async def test_passed_holds_get_tokens_of_their_own(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    tokens: list[int] = []
+
+    async def work(which: Redisson) -> None:
+        async with which.get_fenced_lock("k") as lease:
+            assert lease.token is not None
+            tokens.append(lease.token)
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(300):
+            group.create_task(work(client if number % 2 else other))
+    # In the order in which the sections ran, across both clients.
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 300
+
+
+async def test_reentry_keeps_the_token(client: Redisson) -> None:
+    lock = client.get_fenced_lock("k")
+    async with lock as outer, lock as inner:
+        assert inner.token == outer.token
+
+
+async def test_redisson_counts_on_above_us(client: Redisson, redis: Redis) -> None:
+    async with client.get_fenced_lock("k") as lease:
+        assert lease.token is not None
+        assert await redis.incr(COUNTER) > lease.token
+
+
+async def test_token_grows_although_the_counter_was_lost(client: Redisson, redis: Redis) -> None:
+    lock = client.get_fenced_lock("k")
+    async with lock as before:
+        pass
+    await redis.delete(COUNTER)
+    async with lock as after:
+        assert before.token is not None
+        assert after.token is not None
+        assert after.token > before.token
+
+
+async def test_token_goes_on_above_a_counter_ahead_of_the_clock(
+    client: Redisson, redis: Redis
+) -> None:
+    ahead = 8_000_000_000_000_000
+    await redis.set(COUNTER, ahead)
+    async with client.get_fenced_lock("k") as lease:
+        assert lease.token == ahead + 1

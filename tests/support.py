@@ -1,0 +1,62 @@
+"""What several tests need: waiting for a stated condition, counting what reaches the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Return when `condition()` is true; fail if that takes longer than `seconds`."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def until_async(condition: Callable[[], Awaitable[object]], seconds: float = 10.0) -> None:
+    """As `until`, for a condition that must be awaited."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.005)
+
+
+async def until_waiting(client: Redisson, count: int) -> None:
+    """Return when `count` tasks of this client stand in line."""
+    await until(lambda: client.statistics().waiters == count)
+
+
+async def until_listening(client: Redisson) -> None:
+    """Return when the head of a line of this client has asked, heard "busy", and sleeps."""
+    stream = client._stream
+    await until(lambda: client._table.seats and stream.ready and not stream.waiting)
+
+
+class Counted:
+    """Counts the commands the server executes inside a block, but not the look at them."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self.calls: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._redis.config_resetstat()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        stats: dict[str, Any] = await self._redis.info("commandstats")
+        self.calls = {
+            name.removeprefix("cmdstat_"): int(values["calls"])
+            for name, values in stats.items()
+            if name not in ("cmdstat_config|resetstat", "cmdstat_info", "cmdstat_config")
+        }

@@ -1,0 +1,112 @@
+"""The tree of errors is that of the API, and each says for machines what it says for people."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import pytest
+
+import redisson_py
+from redisson_py import errors
+from redisson_py.errors import (
+    AcquireTimeoutError,
+    BackendError,
+    BrokenBarrierError,
+    ClientClosedError,
+    ConnectionLostError,
+    LeaseLostError,
+    NotHeldError,
+    QuorumError,
+    RedissonError,
+    ReplicationError,
+    ScriptError,
+    UnsupportedServerError,
+)
+
+BASES: dict[type[Exception], tuple[type[BaseException], ...]] = {
+    RedissonError: (Exception,),
+    AcquireTimeoutError: (RedissonError, TimeoutError),
+    QuorumError: (AcquireTimeoutError,),
+    NotHeldError: (RedissonError, RuntimeError),
+    LeaseLostError: (RedissonError,),
+    BrokenBarrierError: (RedissonError,),
+    ReplicationError: (RedissonError,),
+    ClientClosedError: (RedissonError, RuntimeError),
+    BackendError: (RedissonError,),
+    ConnectionLostError: (BackendError,),
+    ScriptError: (BackendError,),
+    UnsupportedServerError: (BackendError,),
+}
+SAMPLES: list[RedissonError] = [
+    RedissonError("x"),
+    AcquireTimeoutError("x"),
+    QuorumError("too few", {"a": "busy"}),
+    NotHeldError("x"),
+    LeaseLostError("lost", "orders", "c:1", 1.5),
+    BrokenBarrierError("x"),
+    ReplicationError("x"),
+    ClientClosedError("x"),
+    BackendError("x"),
+    ConnectionLostError("no answer", maybe_held=True),
+    ScriptError("lock.acquire v1", "OOM command not allowed"),
+    UnsupportedServerError("x"),
+]
+
+
+def test_the_module_defines_exactly_the_tree() -> None:
+    assert {each for _, each in inspect.getmembers(errors, inspect.isclass)} == {*BASES}
+
+
+@pytest.mark.parametrize("error", BASES, ids=lambda each: each.__name__)
+def test_bases_are_those_of_the_api(error: type[Exception]) -> None:
+    assert error.__bases__ == BASES[error]
+
+
+@pytest.mark.parametrize("error", BASES, ids=lambda each: each.__name__)
+def test_errors_are_exported_and_known_by_one_name(error: type[Exception]) -> None:
+    assert getattr(redisson_py, error.__name__) is error
+    assert error.__name__ in redisson_py.__all__
+    assert error.__module__ == "redisson_py.errors"
+
+
+@pytest.mark.parametrize("error", BASES, ids=lambda each: each.__name__)
+def test_docstrings_say_when(error: type[Exception]) -> None:
+    assert error.__doc__ is not None
+    assert error.__doc__.startswith("Base of" if error is RedissonError else "Raised when")
+
+
+def test_a_timeout_is_caught_as_the_builtin_one() -> None:
+    with pytest.raises(TimeoutError):
+        raise AcquireTimeoutError("busy")
+
+
+def test_a_lost_connection_is_no_oserror() -> None:
+    # `except OSError` around a block must not take the loss of Redis for its own trouble.
+    assert not issubclass(ConnectionLostError, OSError)
+
+
+def test_attributes_are_for_machines() -> None:
+    quorum = QuorumError("too few", {"a": "busy"})
+    lost = LeaseLostError("lock 'orders' was lost", "orders", "c:1", 1.5)
+    script = ScriptError("lock.acquire v1", "OOM command not allowed")
+    assert quorum.answers == {"a": "busy"}
+    assert (lost.name, lost.owner, lost.held_for) == ("orders", "c:1", 1.5)
+    assert ConnectionLostError("no answer", maybe_held=True).maybe_held
+    assert not ConnectionLostError("no answer", maybe_held=False).maybe_held
+    assert (script.script, script.message) == ("lock.acquire v1", "OOM command not allowed")
+
+
+def test_messages_are_for_people() -> None:
+    assert str(LeaseLostError("lock 'k' was lost", "k", "c:1", 1.5)) == "lock 'k' was lost"
+    assert str(ScriptError("lock.acquire v1", "OOM x")) == "lock.acquire v1: OOM x"
+    assert str(QuorumError("too few", {})) == "too few"
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda each: type(each).__name__)
+def test_errors_survive_pickling(error: RedissonError) -> None:
+    """A process pool, or a test runner with several processes, sends errors as pickles."""
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)

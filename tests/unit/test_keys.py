@@ -1,0 +1,200 @@
+"""Names become keys as Redisson makes them, and what is no name is refused at once."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redisson_py import _keys
+from redisson_py._keys import LONGEST_NAME, Names
+
+KEYS = st.binary(min_size=1, max_size=40)
+BRACED = st.text("ab{}:", min_size=1, max_size=12).map(str.encode)
+OWNER = "01234567-89ab-cdef-0123-456789abcdef:17"
+
+
+def slot_tag(key: bytes) -> bytes:
+    """Return the part of a key that a cluster hashes (cluster specification, "Hash tags")."""
+    _, opening, behind = key.partition(b"{")
+    tag, closing, _ = behind.partition(b"}")
+    return tag if opening and closing and tag else key
+
+
+def derived(key: bytes) -> list[bytes]:
+    return [_keys.lock_channel(key), _keys.fencing_token(key), _keys.tombstone(key, OWNER)]
+
+
+@pytest.mark.parametrize(
+    ("key", "channel", "token", "suffixed"),
+    [
+        (b"lk", b"redisson_lock__channel:{lk}", b"redisson_lock_token:{lk}", b"{lk}:s"),
+        (b"{t}lk", b"redisson_lock__channel:{t}lk", b"redisson_lock_token:{t}lk", b"{t}lk:s"),
+        (b"a{", b"redisson_lock__channel:a{", b"redisson_lock_token:a{", b"a{:s"),
+        (b"a}b", b"redisson_lock__channel:{a}b}", b"redisson_lock_token:{a}b}", b"{a}b}:s"),
+        (b"\xff\x00", b"redisson_lock__channel:{\xff\x00}", b"redisson_lock_token:{\xff\x00}",
+         b"{\xff\x00}:s"),
+    ],
+)  # fmt: skip
+def test_derived_names_follow_redisson_to_the_letter(
+    key: bytes, channel: bytes, token: bytes, suffixed: bytes
+) -> None:
+    assert _keys.lock_channel(key) == channel
+    assert _keys.fencing_token(key) == token
+    assert _keys.suffixed(key, b"s") == suffixed
+
+
+@given(key=KEYS)
+def test_only_an_opening_brace_decides(key: bytes) -> None:
+    wrapped = b"{" + key + b"}"
+    inner = key if b"{" in key else wrapped
+    assert _keys.prefixed(b"p", key) == b"p:" + inner
+    assert _keys.suffixed(key, b"s") == inner + b":s"
+
+
+@given(key=st.one_of(KEYS, BRACED).filter(lambda key: b"{" not in key and b"}" not in key))
+def test_names_without_braces_share_a_slot_with_all_their_keys(key: bytes) -> None:
+    assert {slot_tag(name) for name in derived(key)} == {slot_tag(key)}
+
+
+@given(
+    before=st.text("ab:", max_size=3),
+    tag=st.text("ab:", min_size=1, max_size=3),
+    after=st.text("ab}{:", max_size=3),
+)
+def test_names_with_a_hash_tag_share_a_slot_with_all_their_keys(
+    before: str, tag: str, after: str
+) -> None:
+    key = f"{before}{{{tag}}}{after}".encode()
+    assert {slot_tag(name) for name in derived(key)} == {tag.encode()}
+
+
+@given(key=st.one_of(KEYS, BRACED))
+def test_a_key_and_its_derived_names_are_all_different(key: bytes) -> None:
+    names = [key, *derived(key)]
+    assert len({*names}) == len(names)
+
+
+@given(one=BRACED, other=BRACED)
+def test_the_tombstones_of_two_owners_differ(one: bytes, other: bytes) -> None:
+    assert _keys.tombstone(one, "c:1") != _keys.tombstone(one, "c:2")
+    if one != other and b"{" not in one + other:
+        assert _keys.tombstone(one, "c:1") != _keys.tombstone(other, "c:1")
+
+
+def test_a_tombstone_is_no_key_of_redisson() -> None:
+    assert _keys.tombstone(b"lk", "c:1") == b"{lk}:redisson_py:tombstone:c:1"
+
+
+def test_the_description_of_a_client_lies_under_the_prefix() -> None:
+    assert _keys.client_description("app:", "id") == b"app:redisson_py:client:id"
+
+
+@given(name=st.text(min_size=1, max_size=200).filter(lambda text: text.isprintable()))
+def test_text_is_encoded_as_utf8(name: str) -> None:
+    assert Names().key(name) == name.encode() == Names().key(name.encode())
+
+
+@given(name=KEYS)
+def test_bytes_are_taken_as_they_are(name: bytes) -> None:
+    assert Names().key(name) == name
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\r\nb", "\N{PILE OF POO}", " ", b"\0", b"\r\n", "{"])
+def test_whatever_fits_in_a_redis_key_is_a_name(name: str | bytes) -> None:
+    assert Names().key(name) == (name if isinstance(name, bytes) else name.encode())
+
+
+@pytest.mark.parametrize("name", [5, 0, None, True, 1.5, bytearray(b"x"), memoryview(b"x"), ["x"]])
+def test_other_types_are_no_names(name: object) -> None:
+    with pytest.raises(TypeError, match="name must be str or bytes"):
+        Names().key(cast(Any, name))
+
+
+@pytest.mark.parametrize("name", ["", b"", "\ud800", "a\udfffb"])
+def test_empty_or_unencodable_names_are_refused(name: str | bytes) -> None:
+    with pytest.raises(ValueError, match="name"):
+        Names().key(name)
+
+
+@pytest.mark.parametrize("unit", ["x", b"x", "\N{EURO SIGN}"])
+def test_the_limit_counts_bytes(unit: str | bytes) -> None:
+    size = len(unit.encode() if isinstance(unit, str) else unit)
+    whole = LONGEST_NAME // size
+    assert len(Names().key(unit * whole)) <= LONGEST_NAME
+    with pytest.raises(ValueError, match="at most 4096 bytes"):
+        Names().key(unit * (whole + 1))
+
+
+def test_a_megabyte_is_refused() -> None:
+    with pytest.raises(ValueError, match="at most 4096 bytes, not 1048576"):
+        Names().key("x" * 2**20)
+
+
+def test_a_prefix_comes_before_every_name_and_counts() -> None:
+    names = Names("app:")
+    assert names.key("k") == b"app:k" == names.key(b"k")
+    with pytest.raises(ValueError, match="at most 4096 bytes"):
+        names.key("x" * LONGEST_NAME)
+
+
+def test_a_prefix_may_carry_the_hash_tag() -> None:
+    assert _keys.lock_channel(Names("{app}:").key("k")) == b"redisson_lock__channel:{app}:k"
+
+
+def test_an_empty_name_stays_empty_behind_a_prefix() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        Names("app:").key("")
+
+
+@pytest.mark.parametrize("prefix", [None, 5, b"app:", ["app:"]])
+def test_a_prefix_is_text(prefix: object) -> None:
+    with pytest.raises(TypeError, match="prefix must be str"):
+        Names(cast(Any, prefix))
+
+
+def test_an_unencodable_prefix_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="surrogates"):
+        Names("\ud800").key("k")
+
+
+def test_a_name_mapper_maps_text() -> None:
+    names = Names(name_mapper=lambda name: f"app:{name}:v1")
+    assert names.key("k") == b"app:k:v1" == names.key(b"k")
+
+
+@pytest.mark.parametrize(("made", "error"), [(None, TypeError), (5, TypeError), ("", ValueError),
+                                             ("\ud800", ValueError), ("x" * 5000, ValueError)])  # fmt: skip
+def test_what_a_name_mapper_returns_is_checked(made: object, error: type[Exception]) -> None:
+    names = Names(name_mapper=lambda _: cast(Any, made))
+    with pytest.raises(error, match="name_mapper|at most"):
+        names.key("k")
+
+
+def test_a_name_mapper_is_not_asked_about_what_is_no_text() -> None:
+    asked: list[str] = []
+    names = Names(name_mapper=lambda name: asked.append(name) or name)  # type: ignore[func-returns-value]
+    for bad in (b"\xff", b"", "", "\ud800"):
+        with pytest.raises(ValueError, match="name"):
+            names.key(bad)
+    assert asked == []
+
+
+def test_an_error_of_the_name_mapper_reaches_the_caller() -> None:
+    def broken(_: str) -> str:
+        raise LookupError("no such tenant")
+
+    with pytest.raises(LookupError, match="no such tenant"):
+        Names(name_mapper=broken).key("k")
+
+
+def test_prefix_and_name_mapper_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        Names("app:", str.upper)
+
+
+def test_a_name_mapper_is_callable() -> None:
+    with pytest.raises(TypeError, match="callable"):
+        Names(name_mapper=cast(Any, "app:"))

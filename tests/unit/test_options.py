@@ -1,0 +1,106 @@
+"""What a client can be told, with its defaults, and what it refuses to be told."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from redisson_py._options import Options, check_options
+from redisson_py._time import LONGEST_LEASE
+
+
+def options(**given: Any) -> Options:
+    return check_options(**given)
+
+
+def test_defaults_are_those_of_the_api() -> None:
+    defaults = options()
+    assert defaults.lease_time == 30.0
+    assert defaults.on_lost == "cancel"
+    assert defaults.turn == 0.01
+    assert defaults.client_name is None
+    assert defaults.names.prefix == ""
+    assert defaults.names.key("k") == b"k"
+
+
+def test_every_option_is_taken() -> None:
+    given = options(
+        lease_time=timedelta(seconds=3),
+        prefix="app:",
+        on_lost="raise",
+        turn=0,
+        client_name="orders",
+        sharded_pubsub="off",
+        sync_replicas=0,
+        sync_timeout=timedelta(seconds=2),
+    )
+    assert (given.lease_time, given.on_lost, given.turn) == (3.0, "raise", 0)
+    assert given.client_name == "orders"
+    assert given.names.key("k") == b"app:k"
+
+
+def test_a_name_mapper_is_taken() -> None:
+    assert options(name_mapper=str.upper).names.key("k") == b"K"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"lease_time": 0}, ValueError),
+        ({"lease_time": -1}, ValueError),
+        ({"lease_time": math.nan}, ValueError),
+        ({"lease_time": math.inf}, ValueError),
+        ({"lease_time": 0.0004}, ValueError),
+        ({"lease_time": LONGEST_LEASE + 1}, ValueError),
+        ({"lease_time": None}, TypeError),
+        ({"lease_time": "30"}, TypeError),
+        ({"lease_time": True}, TypeError),
+        ({"turn": -0.001}, ValueError),
+        ({"turn": math.nan}, ValueError),
+        ({"turn": math.inf}, ValueError),
+        ({"turn": None}, ValueError),
+        ({"turn": "1"}, TypeError),
+        ({"prefix": b"app:"}, TypeError),
+        ({"prefix": None}, TypeError),
+        ({"name_mapper": "app:"}, TypeError),
+        ({"prefix": "app:", "name_mapper": str.upper}, ValueError),
+        ({"on_lost": "ignore"}, ValueError),
+        ({"on_lost": None}, ValueError),
+        ({"sharded_pubsub": True}, ValueError),
+        ({"sharded_pubsub": "on"}, ValueError),
+        ({"sync_replicas": "all"}, TypeError),
+        ({"sync_replicas": True}, TypeError),
+        ({"sync_replicas": 1.0}, TypeError),
+        ({"sync_replicas": -1}, ValueError),
+        ({"sync_replicas": 1}, ValueError),
+        ({"sync_timeout": 0}, ValueError),
+        ({"sync_timeout": "1"}, TypeError),
+        ({"client_name": b"orders"}, TypeError),
+        ({"client_name": 5}, TypeError),
+        ({"retries": 5}, TypeError),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused(given: dict[str, Any], error: type[Exception]) -> None:
+    (wrong,) = given if len(given) == 1 else ("prefix",)
+    with pytest.raises(error, match=wrong):
+        options(**given)
+
+
+@pytest.mark.parametrize("lease_time", [1.0, 3.0, 10.0, 30.0, 3600.0])
+def test_a_dead_connection_is_noticed_within_a_third_of_the_lease(lease_time: float) -> None:
+    # A PING after one such silence, and one more until its answer is overdue.
+    assert 2 * options(lease_time=lease_time).reply_timeout <= lease_time / 3
+
+
+@pytest.mark.parametrize("lease_time", [0.001, 30.0, LONGEST_LEASE])
+def test_the_patience_with_a_connection_is_bounded(lease_time: float) -> None:
+    assert 0.1 <= options(lease_time=lease_time).reply_timeout <= 5.0
+
+
+def test_options_do_not_change() -> None:
+    with pytest.raises(AttributeError):
+        options().turn = 1.0  # type: ignore[misc]
