@@ -289,14 +289,16 @@ class ExclusiveLock(HashLock):
             seconds = max(0.001, max(limit for limit in limits if limit is not None) - now())
         if hold.count > 0:
             hold.ends_at = min(hold.ends_at, now() + seconds)
-        return self._send_release(hold.owner, hold.count, seconds, hold.doubtful)
+        patience = min(max(1.0, seconds), PATIENCE)
+        return self._send_release(hold.owner, hold.count, seconds, hold.doubtful, patience)
 
-    def _send_release(self, owner: str, holds: int, lease_time: float, doubtful: bool) -> Call:
+    def _send_release(
+        self, owner: str, holds: int, lease_time: float, doubtful: bool, patience: float
+    ) -> Call:
         return self._context.executor.start(
             RELEASE,
             self._key,
-            # Beyond one lease there is nothing left to give back.
-            deadline=running_loop().time() + max(PATIENCE, min(lease_time, TOMBSTONE)),
+            deadline=running_loop().time() + patience,
             must=True,
             lock=self._key,
             tombstone=_keys.tombstone(self._key, owner),
@@ -309,7 +311,8 @@ class ExclusiveLock(HashLock):
 
     def undo(self, owner: str, lease_time: float) -> None:
         """Give back what an abandoned question may have got; refuse it if it comes late."""
-        self._send_release(owner, 0, lease_time, doubtful=True)
+        # Tried for as long as there can be anything to give back.
+        self._send_release(owner, 0, lease_time, doubtful=True, patience=max(1.0, lease_time))
 
     # While it is held.
 

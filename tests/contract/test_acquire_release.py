@@ -60,7 +60,9 @@ async def test_try_acquire_is_none_when_busy(lock: LockLike, clients: ClientFact
     await lease.release()
 
 
-async def test_acquire_times_out(lock: LockLike, make_lock: MakeLock, clients: ClientFactory) -> None:
+async def test_acquire_times_out(
+    lock: LockLike, make_lock: MakeLock, clients: ClientFactory
+) -> None:
     theirs = make_lock(clients())
     async with lock:
         with pytest.raises(AcquireTimeoutError, match="busy"):

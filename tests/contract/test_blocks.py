@@ -1,0 +1,157 @@
+"""Blocks among other blocks: timeouts, scopes, cancellation from outside, nesting."""
+
+from __future__ import annotations
+
+import asyncio
+
+import anyio
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError
+from tests.contract.conftest import LockLike, MakeLock
+from tests.fixtures.client import ClientFactory
+
+
+def not_cancelled() -> bool:
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling() == 0
+
+
+async def test_asyncio_timeout_inside_and_outside(lock: LockLike) -> None:
+    async with lock:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(30)
+        assert await lock.owned()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01), lock:
+            await asyncio.sleep(30)
+    assert not await lock.locked()
+    assert not_cancelled()
+
+
+async def test_anyio_scopes_inside_and_outside(lock: LockLike) -> None:
+    async with lock:
+        with anyio.move_on_after(0.01) as scope:
+            await anyio.sleep(30)
+        assert scope.cancelled_caught
+        assert await lock.owned()
+    with anyio.move_on_after(0.01) as scope:
+        async with lock:
+            await anyio.sleep(30)
+    assert scope.cancelled_caught
+    with anyio.fail_after(5):
+        assert not await lock.locked()
+    assert not_cancelled()
+
+
+async def test_task_cancel_from_outside_releases_and_propagates(lock: LockLike) -> None:
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with lock:
+            inside.set()
+            await asyncio.sleep(30)
+
+    task = asyncio.create_task(work())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not await lock.locked()
+
+
+async def test_loss_inside_other_blocks_reaches_the_right_one(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3)
+    outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
+    async with outer as kept:
+        with pytest.raises(LeaseLostError) as caught:
+            async with asyncio.timeout(20), inner:
+                with anyio.move_on_after(20):
+                    await redis.delete("inner")
+                    await asyncio.sleep(30)
+        assert caught.value.name == "inner"
+        assert not kept.lost
+        await asyncio.sleep(0)
+    assert not_cancelled()
+
+
+async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3)
+    outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
+    with pytest.raises(LeaseLostError) as caught:
+        async with outer, inner:
+            await redis.delete("outer")
+            await asyncio.sleep(30)
+    assert caught.value.name == "outer"
+    assert not await inner.locked()
+    assert not_cancelled()
+
+
+async def test_loss_of_both_at_once_is_told_for_both(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3)
+    outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
+    with pytest.raises(LeaseLostError) as caught:
+        async with outer, inner:
+            await redis.delete("outer", "inner")
+            await asyncio.sleep(30)
+    assert "LeaseLostError" in str(getattr(caught.value, "__notes__", "")) or (
+        caught.value.name == "outer"
+    )
+    assert client.statistics().losses == 2
+    assert not_cancelled()
+    await asyncio.sleep(0)
+
+
+async def test_loss_in_a_task_group_cancels_its_children(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3)
+    children: list[asyncio.Task[None]] = []
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client), asyncio.TaskGroup() as group:
+            children += [group.create_task(asyncio.sleep(30)) for _ in range(3)]
+            await redis.delete("k")
+    assert all(child.cancelled() for child in children)
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client), anyio.create_task_group() as scope:
+            scope.start_soon(anyio.sleep, 30)
+            await redis.delete("k")
+    assert not_cancelled()
+
+
+async def test_cancellation_from_outside_wins_over_a_loss(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3)
+
+    async def work() -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        async with make_lock(client) as lease:
+            await redis.delete("k")
+            watcher = asyncio.ensure_future(lease.wait_lost())
+            # In the very turn in which the loss cancels the body, somebody else does too.
+            watcher.add_done_callback(lambda _: me.cancel())
+            await asyncio.sleep(30)
+
+    task = asyncio.create_task(work())
+    with pytest.raises((asyncio.CancelledError, LeaseLostError)):
+        await task
+
+
+async def test_generator_style_reuse_in_one_task(lock: LockLike) -> None:
+    for _ in range(3):
+        async with lock:
+            pass
+        async with lock.hold(timeout=1):
+            pass
+    assert not await lock.locked()

@@ -1,0 +1,185 @@
+"""A waiter that is cancelled, by any kind of cancellation, leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import anyio
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.contract.conftest import LockLike, MakeLock
+from tests.fixtures.client import ClientFactory, assert_idle
+from tests.support import until_async, until_listening, until_waiting
+
+Waiting = Callable[[LockLike], Awaitable[object]]
+
+
+async def by_timeout(lock: LockLike) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await lock.acquire()
+
+
+async def by_scope(lock: LockLike) -> None:
+    with anyio.move_on_after(0.02):
+        await lock.acquire()
+
+
+async def by_cancel(lock: LockLike) -> None:
+    task = asyncio.ensure_future(lock.acquire())
+    asyncio.get_running_loop().call_later(0.02, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+KINDS = pytest.mark.parametrize("give_up", [by_timeout, by_scope, by_cancel])
+
+
+@KINDS
+async def test_waiter_for_another_client_leaves_nothing(
+    make_lock: MakeLock, clients: ClientFactory, give_up: Waiting
+) -> None:
+    holder, waiter = clients(), clients()
+    async with make_lock(holder):
+        await give_up(make_lock(waiter))
+        assert_idle(waiter)
+    async with make_lock(waiter).hold(timeout=1):
+        pass
+
+
+@KINDS
+async def test_waiter_in_the_local_line_leaves_nothing(
+    lock: LockLike, client: Redisson, give_up: Waiting
+) -> None:
+    async with lock:
+        following = asyncio.create_task(give_up(lock))
+        await until_waiting(client, 1)
+        last = asyncio.create_task(lock.acquire(timeout=5))
+        await following
+    lease = await last
+    await lease.release()
+
+
+async def test_next_waiter_gets_in_when_the_head_is_cancelled(
+    make_lock: MakeLock, clients: ClientFactory
+) -> None:
+    holder, waiter = clients(), clients()
+    lock = make_lock(waiter)
+    async with make_lock(holder):
+        head = asyncio.create_task(lock.acquire())
+        await until_listening(waiter)
+        following = asyncio.create_task(lock.acquire(timeout=5))
+        await until_waiting(waiter, 2)
+        head.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await head
+    lease = await following
+    await lease.release()
+
+
+async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
+    lock: LockLike, client: Redisson
+) -> None:
+    lease = await lock.acquire()
+    waiters = [asyncio.create_task(lock.acquire(timeout=5)) for _ in range(2)]
+    await until_waiting(client, 2)
+    release = asyncio.create_task(lease.release())
+    # The pass happens in the release's first step; cancel before the waiter gets its turn.
+    await asyncio.sleep(0)
+    waiters[0].cancel()
+    await release
+    with pytest.raises(asyncio.CancelledError):
+        await waiters[0]
+    gained = await waiters[1]
+    await gained.release()
+    assert not await lock.locked()
+
+
+async def test_cancelled_in_the_turn_it_was_passed_to_with_nobody_after(
+    lock: LockLike, client: Redisson
+) -> None:
+    lease = await lock.acquire()
+    waiter = asyncio.create_task(lock.acquire())
+    await until_waiting(client, 1)
+    release = asyncio.create_task(lease.release())
+    await asyncio.sleep(0)
+    waiter.cancel()
+    await release
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    await until_async(_free(lock))
+    assert_idle(client)
+
+
+async def test_ask_in_flight_is_undone(lock: LockLike, client: Redisson, redis: Redis) -> None:
+    await client.ping()
+    task = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(0)
+    assert client._stream.waiting
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    # The undo is on the same stream, so this sees its effect.
+    assert not await lock.locked()
+    assert_idle(client)
+    # Late duplicates of that ask are refused for a while.
+    assert len(await redis.keys("*tombstone*")) == 1
+
+
+async def test_cancelled_release_is_carried_out(lock: LockLike, client: Redisson) -> None:
+    lease = await lock.acquire()
+    task = asyncio.create_task(lease.release())
+    await asyncio.sleep(0)
+    assert client._stream.waiting
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not await lock.locked()
+    async with lock:
+        pass
+
+
+async def test_cancelled_reentry_keeps_the_outer_hold(client: Redisson) -> None:
+    lock = client.get_lock("k")
+
+    async def work() -> None:
+        async with lock as outer:
+            me = asyncio.current_task()
+            assert me is not None
+            asyncio.get_running_loop().call_soon(me.cancel)
+            with pytest.raises(asyncio.CancelledError):
+                await lock.acquire()
+            me.uncancel()
+            assert await lock.hold_count() == 1
+            assert not outer.lost
+
+    await asyncio.create_task(work())
+    assert not await lock.locked()
+
+
+async def test_group_of_a_thousand_waiters_cancelled(
+    make_lock: MakeLock, clients: ClientFactory
+) -> None:
+    holder, waiter = clients(), clients()
+    lock = make_lock(waiter)
+    async with make_lock(holder):
+        with anyio.move_on_after(10) as scope:
+            async with anyio.create_task_group() as group:
+                for _ in range(1000):
+                    group.start_soon(lock.acquire)
+                await until_waiting(waiter, 1000)
+                scope.cancel()
+        assert_idle(waiter)
+    async with lock.hold(timeout=1):
+        pass
+
+
+def _free(lock: LockLike) -> Callable[[], Awaitable[bool]]:
+    async def free() -> bool:
+        return not await lock.locked()
+
+    return free

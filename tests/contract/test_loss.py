@@ -1,0 +1,280 @@
+"""What happens when a lease is lost, on every lock-like thing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import ConnectionLostError, LeaseLostError, Redisson
+from redisson_py.testing import EmbeddedServer, FaultProxy
+from tests.contract.conftest import LockLike, MakeLock
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import until
+
+
+async def test_deleted_key_cancels_the_body(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients(lease_time=0.3)
+    cancelled = False
+    with pytest.raises(LeaseLostError) as caught:
+        async with make_lock(client) as lease:
+            await redis.delete("k")
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                cancelled = True
+                assert lease.lost
+                raise
+    assert cancelled
+    assert caught.value.name == "k"
+    assert caught.value.owner == lease.owner
+    assert 0 < caught.value.held_for < 30
+    assert client.statistics().losses == 1
+    lost = [record for record in caplog.records if record.message.startswith("lost ")]
+    assert len(lost) == 1
+    assert lease.owner in lost[0].message
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_taken_over_by_another_type_is_a_loss(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    with pytest.raises(LeaseLostError):
+        async with make_lock(clients(lease_time=0.3)):
+            await redis.set("k", "mine")
+            await asyncio.sleep(30)
+    assert await redis.getdel("k") == b"mine"
+
+
+async def test_explicit_lease_time_ends_the_body_before_the_server_lets_others_in(
+    lock: LockLike, redis: Redis
+) -> None:
+    with pytest.raises(LeaseLostError):
+        async with lock.hold(lease_time=0.4) as lease:
+            try:
+                await asyncio.sleep(30)
+            finally:
+                # Redis still names us: nobody else could have entered.
+                assert await redis.hget("k", lease.owner)
+    assert lease.remaining == 0.0
+
+
+async def test_stalled_loop_loses_before_the_body_goes_on(
+    make_lock: MakeLock, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients(lease_time=0.3)
+    went_on = False
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client) as lease:
+            time.sleep(0.6)  # noqa: ASYNC251  # the fault: it blocks the event loop
+            assert lease.lost
+            with pytest.raises(LeaseLostError):
+                lease.check()
+            await asyncio.sleep(0.001)
+            went_on = True
+    assert not went_on
+    assert "event loop was blocked" in caplog.text
+
+
+async def test_black_hole_loses_by_the_local_clock(
+    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link: FaultProxy = await proxy()
+    client = clients(link.url, lease_time=0.6)
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client) as lease:
+            link.black_hole()
+            try:
+                await asyncio.sleep(30)
+            finally:
+                assert lease.lost
+                assert await redis.hget("k", lease.owner), "the server let others in first"
+    link.pass_through()
+
+
+async def test_outage_shorter_than_the_lease_is_survived(
+    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    client = clients(link.url, lease_time=1.5)
+    async with make_lock(client) as lease:
+        renewals = client.statistics().renewals
+        link.black_hole()
+        await until(lambda: lease.remaining < 0.75)
+        link.pass_through()
+        await until(lambda: client.statistics().renewals > renewals)
+        assert not lease.lost
+    assert client.statistics().losses == 0
+
+
+async def test_server_restarted_empty_is_a_loss(
+    make_lock: MakeLock, clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    client = clients(own_server.url, lease_time=1)
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client):
+            await own_server.restart(keep_data=False)
+            await asyncio.sleep(30)
+    async with make_lock(client).hold(timeout=5):
+        pass
+
+
+async def test_error_of_the_body_is_not_masked(lock: LockLike, redis: Redis) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with lock:
+            await redis.delete("k")
+            raise ZeroDivisionError
+    assert any("LeaseLostError" in note for note in caught.value.__notes__)
+
+
+async def test_error_raised_while_being_cancelled_is_not_masked(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with make_lock(clients(lease_time=0.3)):
+            await redis.delete("k")
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                raise ZeroDivisionError from None
+    assert any("LeaseLostError" in note for note in caught.value.__notes__)
+
+
+async def test_loss_of_a_body_that_never_awaits_is_raised_at_its_end(
+    lock: LockLike, redis: Redis
+) -> None:
+    with pytest.raises(LeaseLostError):
+        async with lock:
+            await redis.delete("k")
+
+
+async def test_body_that_swallows_the_cancellation_still_gets_the_error(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    with pytest.raises(LeaseLostError):
+        async with make_lock(clients(lease_time=0.3)):
+            await redis.delete("k")
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                pass
+    await asyncio.sleep(0)
+
+
+async def test_on_lost_raise_lets_the_body_run_on(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3, on_lost="raise")
+    finished = False
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client) as lease:
+            await redis.delete("k")
+            await lease.wait_lost()
+            await asyncio.sleep(0.01)
+            finished = True
+    assert finished
+
+
+async def test_check_and_wait_lost_outside_a_block(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3)
+    lease = await make_lock(client).acquire()
+    watchers = [asyncio.create_task(lease.wait_lost()) for _ in range(3)]
+    await asyncio.sleep(0)
+    watchers[0].cancel()
+    lease.check()
+    await redis.delete("k")
+    await asyncio.gather(*watchers[1:])
+    await lease.wait_lost()
+    with pytest.raises(LeaseLostError):
+        lease.check()
+    with pytest.raises(LeaseLostError):
+        await lease.extend(1)
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_extend_sets_a_lease_from_now(lock: LockLike, client: Redisson) -> None:
+    async with lock.hold(lease_time=20) as lease:
+        await lease.extend(10)
+        assert 9 < lease.remaining < 10
+        assert 9 < (await lock.remaining() or 0) <= 10
+        await lease.extend(60)
+        assert 58 < lease.remaining < 60
+        assert 59 < (await lock.remaining() or 0) <= 60
+
+
+async def test_extend_ends_renewal(make_lock: MakeLock, clients: ClientFactory) -> None:
+    client = clients(lease_time=0.3)
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client) as lease:
+            await lease.extend(0.5)
+            await asyncio.sleep(30)
+
+
+async def test_extend_of_a_lost_lease_says_so(lock: LockLike, redis: Redis) -> None:
+    lease = await lock.acquire()
+    await redis.delete("k")
+    with pytest.raises(LeaseLostError):
+        await lease.extend(5)
+    assert lease.lost
+
+
+async def test_watchdog_renews_for_as_long_as_it_is_held(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.3)
+    async with make_lock(client) as lease:
+        await until(lambda: client.statistics().renewals >= 5)
+        assert not lease.lost
+        assert await redis.pttl("k") > 0
+    renewals = client.statistics().renewals
+    assert not client._watchdog.holds
+    assert client.statistics().renewals == renewals
+
+
+async def test_passed_hold_is_lost_by_whoever_has_it(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.5, turn=10)
+    lock = make_lock(client)
+    first = await lock.acquire()
+
+    async def work() -> str:
+        try:
+            async with lock as lease:
+                assert lease.owner == first.owner
+                await redis.delete("k")
+                await asyncio.sleep(30)
+        except LeaseLostError:
+            return "lost"
+        return "not lost"
+
+    second = asyncio.create_task(work())
+    third = asyncio.create_task(lock.acquire(timeout=5))
+    await until(lambda: client.statistics().waiters == 2)
+    await first.release()
+    assert await second == "lost"
+    assert not first.lost
+    lease = await third
+    assert lease.owner != first.owner
+    await lease.release()
+
+
+async def test_release_that_cannot_reach_redis_says_so(
+    make_lock: MakeLock, clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    client = clients(own_server.url, lease_time=0.6)
+    lease = await make_lock(client).acquire()
+    await own_server.kill()
+    with pytest.raises((ConnectionLostError, LeaseLostError)):
+        await lease.release()
+    assert not client._watchdog.holds

@@ -1,0 +1,33 @@
+"""The scripts on the session's server."""
+
+from __future__ import annotations
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from tests.lua.scripts import LockScripts, Scripts
+
+
+@pytest_asyncio.fixture
+async def scripts(redis: Redis) -> Scripts:
+    """Every script, by name."""
+    return await Scripts.on(redis)
+
+
+@pytest.fixture
+def lock(scripts: Scripts) -> LockScripts:
+    """One plain lock."""
+    return LockScripts(scripts)
+
+
+@pytest.fixture
+def fenced(scripts: Scripts) -> LockScripts:
+    """One fenced lock."""
+    return LockScripts(scripts, fenced=True)
+
+
+@pytest.fixture(params=["plain", "fenced"])
+def either(request: pytest.FixtureRequest, scripts: Scripts) -> LockScripts:
+    """A lock of each kind in turn, for what they have in common."""
+    return LockScripts(scripts, fenced=request.param == "fenced")

@@ -1,0 +1,180 @@
+"""Runs script files straight through redis-py, keys and arguments by their header names."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Self
+
+from redis.asyncio import Redis
+
+from redisson_py import _keys
+from redisson_py._scripts.source import Arg, Script, load
+
+A, B, C = "client-a:1", "client-b:1", "client-c:1"
+LEASE = 30_000
+TOMBSTONE = 60_000
+
+#: What no script may take for a number of milliseconds. Each but the first three once passed
+#: a check of the range and then failed in PEXPIRE, after the key had been written.
+BAD_MS = ("0", "-1", "x", "", "nan", "1.5", "inf", "1e300", "9223372036854775807")
+
+
+class Scripts:
+    """The scripts of `lua/` on one server.
+
+    Args:
+        redis: Where to run them.
+        modern: Whether the server knows `#!lua` (Redis 7 and newer).
+    """
+
+    def __init__(self, redis: Redis, *, modern: bool) -> None:
+        self.redis = redis
+        self.modern = modern
+
+    @classmethod
+    async def on(cls, redis: Redis) -> Self:
+        """Ask the server what it is."""
+        facts: dict[str, Any] = await redis.info("server")
+        return cls(redis, modern=int(facts["redis_version"].split(".")[0]) >= 7)
+
+    async def run(self, name: str, **values: Arg) -> Any:
+        """Run a script; `values` are named as in its header."""
+        script = load(name)
+        return await self._evalsha(script, script.bind(values))
+
+    async def run_batch(self, name: str, keys: list[bytes], rest: list[str], **values: Arg) -> Any:
+        """Run a script that takes any number of keys."""
+        script = load(name)
+        return await self._evalsha(script, script.bind_batch(keys, values, rest))
+
+    async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
+        text = script.text if self.modern else script.plain_text
+        sha = await self.redis.execute_command("SCRIPT LOAD", text)
+        assert sha == (script.sha if self.modern else script.plain_sha)
+        return await self.redis.execute_command("EVALSHA", sha, *args)
+
+
+class LockScripts:
+    """The scripts of one lock, plain or fenced, with the values that most tests do not vary."""
+
+    def __init__(self, scripts: Scripts, *, fenced: bool = False, key: bytes = b"k") -> None:
+        self.scripts = scripts
+        self.redis = scripts.redis
+        self.fenced = fenced
+        self.key = key
+        self.channel = _keys.lock_channel(key)
+        self.token_key = _keys.fencing_token(key)
+
+    def tombstone(self, owner: str) -> bytes:
+        """Return the key that refuses a late acquire of `owner`."""
+        return _keys.tombstone(self.key, owner)
+
+    async def acquire(
+        self, owner: str = A, holds: Arg = 1, lease_ms: Arg = LEASE, tokens: Arg = 4
+    ) -> int | None:
+        """Ask for a hold; None is granted, everything else as in the header of lock.acquire."""
+        if not self.fenced:
+            reply: int | None = await self.scripts.run(
+                "lock.acquire",
+                lock=self.key,
+                tombstone=self.tombstone(owner),
+                owner=owner,
+                holds=holds,
+                lease_ms=lease_ms,
+            )
+            return reply
+        code, value = await self.acquire_fenced(owner, holds, lease_ms, tokens)
+        return {1: None, 0: value}.get(code, code)
+
+    async def acquire_fenced(
+        self, owner: str = A, holds: Arg = 1, lease_ms: Arg = LEASE, tokens: Arg = 4
+    ) -> list[int]:
+        """Ask for a hold with tokens; the reply as in the header of fenced_lock.acquire."""
+        reply: list[int] = await self.scripts.run(
+            "fenced_lock.acquire",
+            lock=self.key,
+            tombstone=self.tombstone(owner),
+            token=self.token_key,
+            owner=owner,
+            holds=holds,
+            lease_ms=lease_ms,
+            tokens=tokens,
+        )
+        return reply
+
+    async def release(
+        self, owner: str = A, holds: Arg = 0, lease_ms: Arg = LEASE, tombstone_ms: Arg = 0
+    ) -> int | None:
+        """Fall to a hold count."""
+        reply: int | None = await self.scripts.run(
+            "lock.release",
+            lock=self.key,
+            tombstone=self.tombstone(owner),
+            owner=owner,
+            holds=holds,
+            lease_ms=lease_ms,
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+        )
+        return reply
+
+    async def undo(self, owner: str = A) -> int | None:
+        """Give back the whole hold and refuse what comes late, as an abandoned acquire does."""
+        return await self.release(owner, tombstone_ms=TOMBSTONE)
+
+    async def renew(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
+        """Renew this one lock."""
+        (renewed,) = await self.scripts.run_batch(
+            "lock.renew", [self.key], [owner], lease_ms=lease_ms
+        )
+        return int(renewed)
+
+    async def set_lease(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
+        """Set what is left of the lease."""
+        return int(
+            await self.scripts.run("lock.set_lease", lock=self.key, owner=owner, lease_ms=lease_ms)
+        )
+
+    async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
+        """Free the lock whoever has it."""
+        return int(
+            await self.scripts.run(
+                "lock.force_release",
+                lock=self.key,
+                receipt=self.receipt(request),
+                channel=self.channel,
+                receipt_ms=receipt_ms,
+            )
+        )
+
+    def receipt(self, request: str = "r1") -> bytes:
+        """Return the key of the receipt of one forced release."""
+        return _keys.suffixed(self.key, b"receipt:" + request.encode())
+
+    async def inspect(self) -> list[Any]:
+        """Read the lock."""
+        found: list[Any] = await self.scripts.run("lock.inspect", lock=self.key)
+        return found
+
+    async def holds(self) -> dict[str, int]:
+        """Return the hash: owners and hold counts."""
+        found: dict[bytes, bytes] = await self.redis.execute_command("HGETALL", self.key)
+        return {owner.decode(): int(count) for owner, count in found.items()}
+
+    async def left(self) -> int:
+        """Return the milliseconds left of the lease."""
+        return int(await self.redis.execute_command("PTTL", self.key))
+
+    async def wait_until_gone(self) -> None:
+        """Wait until the key has expired."""
+        while await self.redis.exists(self.key):
+            await asyncio.sleep(0.001)
+
+
+async def everything(redis: Redis) -> dict[bytes, tuple[bytes, bool]]:
+    """Return the content of every key and whether it expires, to show that nothing changed."""
+    found: dict[bytes, tuple[bytes, bool]] = {}
+    for key in await redis.execute_command("KEYS", "*"):
+        content = await redis.execute_command("DUMP", key)
+        found[key] = (content, await redis.execute_command("PTTL", key) >= 0)
+    return found

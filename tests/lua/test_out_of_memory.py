@@ -1,0 +1,120 @@
+"""A full server grants nothing, and gives back and renews what is held."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from redisson_py.testing import EmbeddedServer
+from tests.lua.scripts import LEASE, TOMBSTONE, A, B, LockScripts, Scripts, everything
+
+
+@pytest_asyncio.fixture
+async def redis(own_server: EmbeddedServer) -> AsyncIterator[Redis]:
+    """A client of a server that evicts nothing."""
+    async with Redis.from_url(own_server.url) as redis:
+        await redis.config_set("maxmemory-policy", "noeviction")
+        yield redis
+
+
+async def fill(redis: Redis) -> None:
+    """Make the server refuse whatever needs memory."""
+    await redis.config_set("maxmemory", 1)
+    with pytest.raises(ResponseError, match="maxmemory"):
+        await redis.set("more", "x")
+
+
+async def test_an_acquire_is_refused_and_holds_nothing(either: LockScripts, redis: Redis) -> None:
+    await fill(redis)
+    with pytest.raises(ResponseError, match="OOM|maxmemory"):
+        await either.acquire(A)
+    assert await everything(redis) == {}
+
+
+async def test_a_re_entry_is_refused_and_leaves_the_outer_hold(
+    either: LockScripts, redis: Redis
+) -> None:
+    await either.acquire(A)
+    before = await everything(redis)
+    await fill(redis)
+    with pytest.raises(ResponseError, match="OOM|maxmemory"):
+        await either.acquire(A, 2)
+    assert await everything(redis) == before
+
+
+async def test_busy_is_still_told(either: LockScripts, redis: Redis) -> None:
+    await either.acquire(A)
+    await fill(redis)
+    with pytest.raises(ResponseError, match="OOM|maxmemory"):
+        await LockScripts(either.scripts, key=b"other").acquire(B)
+    assert await either.inspect() != [-2]
+
+
+async def test_the_last_release_frees_the_lock(lock: LockScripts, redis: Redis) -> None:
+    await lock.acquire(A)
+    await fill(redis)
+    assert await lock.release(A) == 1
+    assert await everything(redis) == {}
+
+
+async def test_an_undo_frees_the_lock_and_leaves_its_tombstone(
+    lock: LockScripts, redis: Redis
+) -> None:
+    await lock.acquire(A)
+    await fill(redis)
+    assert await lock.undo(A) == 1
+    assert list(await everything(redis)) == [lock.tombstone(A)]
+    assert 0 < await redis.pttl(lock.tombstone(A)) <= TOMBSTONE
+
+
+async def test_a_renewal_and_a_new_lease_are_carried_out(lock: LockScripts, redis: Redis) -> None:
+    await lock.acquire(A, lease_ms=LEASE)
+    await fill(redis)
+    assert await lock.renew(A, 1_000_000) == 1
+    assert await lock.left() > LEASE
+    assert await lock.set_lease(A, LEASE) == 1
+    assert 0 < await lock.left() <= LEASE
+
+
+async def test_a_forced_release_of_a_held_lock_frees_it(lock: LockScripts, redis: Redis) -> None:
+    await lock.acquire(A)
+    await fill(redis)
+    assert await lock.force_release() == 1
+    assert list(await everything(redis)) == [lock.receipt()]
+
+
+async def test_what_writes_before_it_deletes_works_from_redis_7_on(
+    lock: LockScripts, redis: Redis
+) -> None:
+    if not lock.scripts.modern:
+        pytest.skip("Redis 6.2 lets a full server run no script that begins with such a write")
+    await lock.acquire(A)
+    await lock.acquire(A, 2)
+    await fill(redis)
+    assert await lock.release(A, 1) == 0
+    assert await lock.holds() == {A: 1}
+    assert await lock.undo(B) is None
+    assert await redis.exists(lock.tombstone(B)) == 1
+    await lock.release(A)
+    assert await lock.force_release() == 0
+
+
+async def test_below_redis_7_what_is_refused_changes_nothing(
+    lock: LockScripts, redis: Redis
+) -> None:
+    if lock.scripts.modern:
+        pytest.skip("Redis 7 and newer carry it out")
+    await lock.acquire(A)
+    await lock.acquire(A, 2)
+    before = await everything(redis)
+    await fill(redis)
+    for refused in (lock.release(A, 1), lock.undo(B), lock.force_release()):
+        if refused.__name__ == "force_release":
+            continue
+        with pytest.raises(ResponseError, match="OOM|maxmemory"):
+            await refused
+    assert await everything(redis) == before

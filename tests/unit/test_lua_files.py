@@ -1,0 +1,162 @@
+"""Every Lua file keeps its own contract and the rules for scripts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from redisson_py._scripts import source
+from redisson_py._scripts.source import Script
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = source.load_all()
+every_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+
+CALL = re.compile(r"redis\.p?call\(\s*(?P<command>[^,)]*)")
+INDEX = re.compile(r"\b(KEYS|ARGV)\[([^\]]*)\]")
+NAMING = re.compile(r"^local (?P<names>[\w, ]+) = (?P<values>.*\b(?:KEYS|ARGV)\[.*)$", re.MULTILINE)
+LOOP = re.compile(r"\bfor\b(?P<head>.*)\bdo\b")
+UNBOUNDED = re.compile(r"\b(while|repeat|goto)\b")
+BOUNDED_BY = re.compile(r" \w+(, \w+)? (in ipairs\((?P<each>\w+)\)|= [^,]+, (?P<last>[#\w]+)) ")
+
+#: Commands that take as long as the database is large, stop the server, or block.
+FORBIDDEN = re.compile(r"KEYS|\w*SCAN|FLUSH\w*|SORT|EVAL\w*|WAIT\w*|BL\w+|BZ\w+|RANDOMKEY|SELECT")
+
+
+def code(script: Script) -> str:
+    """Return a script without comments and its `#!lua` line."""
+    return "\n".join(line.partition("--")[0].rstrip() for line in script.plain_text.splitlines())
+
+
+def declared(script: Script, field: str) -> list[tuple[str, str]]:
+    (line,) = re.findall(rf"^--! {field}\b(.*)$", script.text, re.MULTILINE)
+    return [(name, kind) for name, _, kind in (word.partition(":") for word in line.split())]
+
+
+def indices(script: Script, array: str) -> set[str]:
+    return {index for which, index in INDEX.findall(code(script)) if which == array}
+
+
+@every_script
+@pytest.mark.parametrize("array", ["KEYS", "ARGV"])
+def test_the_indices_used_are_exactly_those_declared(script: Script, array: str) -> None:
+    names = script.keys if array == "KEYS" else script.args
+    single = [name for name in names if not name.endswith("...")]
+    rest = {index for index in indices(script, array) if not index.isdecimal()}
+    used = {int(index) for index in indices(script, array) - rest}
+    assert used == {*range(1, len(single) + 1)}
+    if len(single) < len(names):
+        offset = f"i + {len(single)}" if single else "i"
+        assert rest == {offset} or f"ipairs({array})" in code(script)
+    else:
+        assert not rest
+
+
+@every_script
+def test_the_first_lines_of_code_give_arguments_the_names_of_the_header(script: Script) -> None:
+    given: dict[str, str] = {}
+    for match in NAMING.finditer(code(script)):
+        values = [f"{array}[{index}]" for array, index in INDEX.findall(match["values"])]
+        given |= dict(zip(values, match["names"].split(", "), strict=True))
+    single = [
+        (f"{array}[{place}]", name)
+        for array, names in (("KEYS", script.keys), ("ARGV", script.args))
+        for place, name in enumerate(names, 1)
+        if not name.endswith("...")
+    ]
+    assert given == dict(single)
+    for place, _ in single:
+        assert code(script).count(place) == 1, f"{place} is used again below its name"
+
+
+@every_script
+def test_only_the_last_name_stands_for_many(script: Script) -> None:
+    for names in (script.keys, script.args):
+        assert not any(name.endswith("...") for name in names[:-1])
+    many = [bool(names) and names[-1].endswith("...") for names in (script.keys, script.args)]
+    assert many[0] == many[1]
+
+
+@every_script
+def test_integers_are_milliseconds_or_counts(script: Script) -> None:
+    for name, kind in declared(script, "args"):
+        if kind == "int":
+            assert name.removesuffix("...").endswith(("_ms", "s")), name
+
+
+@every_script
+def test_commands_are_literal_and_in_capitals(script: Script) -> None:
+    for command in CALL.findall(code(script)):
+        assert re.fullmatch(r"'[A-Z]+'", command), command
+
+
+@every_script
+def test_no_command_takes_as_long_as_the_database_is_large(script: Script) -> None:
+    for command in CALL.findall(code(script)):
+        assert not FORBIDDEN.fullmatch(command.strip("'")), command
+
+
+def bounds(script: Script) -> list[str]:
+    """Return what the loops of a script run over; fail for a loop whose end cannot be seen."""
+    text = code(script)
+    assert not UNBOUNDED.search(text)
+    heads = [match["head"] for match in LOOP.finditer(text)]
+    assert len(heads) == len(re.findall(r"\bfor\b", text))
+    found = [BOUNDED_BY.fullmatch(head) for head in heads]
+    return [str(match["each"] or match["last"]) if match else "nothing" for match in found]
+
+
+@every_script
+def test_loops_are_bounded_by_an_argument(script: Script) -> None:
+    allowed = {"KEYS", "ARGV", "#KEYS", "#ARGV", *script.args}
+    assert {*bounds(script)} <= allowed
+
+
+@every_script
+def test_every_script_is_safe_to_repeat_and_says_why(script: Script) -> None:
+    reason = script.retry.removeprefix("safe: ")
+    assert script.retry != reason
+    assert len(reason) > 10
+
+
+@every_script
+def test_messages_are_decimal_integers(script: Script) -> None:
+    # Redisson's listeners parse nothing else, and fail for all who share their connection.
+    for message in re.findall(r"'S?PUBLISH', \w+, ([^)]+)\)", code(script)):
+        numbers = {name for name, kind in declared(script, "args") if kind == "int"}
+        assert re.fullmatch(r"'[0-9]+'", message) or message in numbers
+
+
+@every_script
+def test_a_full_server_lets_go_and_keeps_but_grants_nothing(script: Script) -> None:
+    takes = script.name.endswith(".acquire") or script.name.endswith(".inspect")
+    assert script.text.startswith("#!lua flags=allow-oom\n--! ") != takes
+    assert script.plain_text.startswith("--! script ")
+
+
+@every_script
+def test_time_is_the_servers(script: Script) -> None:
+    assert "os." not in code(script)
+    assert not any(name.startswith("now") for name in script.args)
+
+
+@every_script
+def test_every_script_is_loaded_by_exactly_one_module(script: Script) -> None:
+    call = f'source.load("{script.name}")'
+    modules = [
+        path for path in (ROOT / "redisson_py").rglob("*.py") if call in path.read_text("utf-8")
+    ]
+    assert len(modules) == 1, modules
+
+
+def test_the_rules_can_fail() -> None:
+    """The expressions above see what they are meant to see."""
+    assert FORBIDDEN.fullmatch("HSCAN")
+    assert FORBIDDEN.fullmatch("KEYS")
+    assert not FORBIDDEN.fullmatch("HKEYS")
+    assert not FORBIDDEN.fullmatch("EXISTS")
+    endless = Script("x.y", 1, (), (), "safe: not", "for i = 1, 1e9 do end")
+    assert bounds(endless) == ["1e9"]
+    assert {"EVAL", "X"} == {c.strip("'") for c in CALL.findall("redis.call('EVAL') redis.pcall('X'")}

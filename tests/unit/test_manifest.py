@@ -1,0 +1,140 @@
+"""The manifest is fresh, and a changed script needs a new version."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from redisson_py import _cli
+from redisson_py._keys import LAYOUT
+from redisson_py._scripts import manifest, source
+
+ROOT = Path(__file__).parents[2]
+COMMITTED = ROOT / "lua" / "manifest.txt"
+
+
+@pytest.fixture
+def lua(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the Lua folder to change."""
+    copy = tmp_path / "lua"
+    shutil.copytree(ROOT / "lua", copy)
+    (copy / "manifest.txt").write_text(manifest.render(source.load_all()))
+    monkeypatch.setattr(source, "script_root", lambda: copy)
+    return copy
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def write(lua: Path) -> int:
+    return _cli.main(["scripts", "--write", str(lua / "manifest.txt")])
+
+
+def test_the_committed_manifest_is_fresh() -> None:
+    assert COMMITTED.read_text() == manifest.render(source.load_all()), "run `make manifest`"
+
+
+def test_a_row_names_version_sha_keys_and_arguments() -> None:
+    (row,) = [row for row in COMMITTED.read_text().splitlines() if row.startswith("lock.acquire ")]
+    script = source.load("lock.acquire")
+    assert row == (
+        f"lock.acquire v{script.version} {script.sha} keys=lock,tombstone args=owner,holds,lease_ms"
+    )
+
+
+def test_the_layout_comes_first() -> None:
+    assert COMMITTED.read_text().splitlines()[0] == f"layout {LAYOUT}"
+
+
+def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main(["scripts"]) == 0
+    assert capsys.readouterr().out == COMMITTED.read_text()
+
+
+def test_the_package_runs_as_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "redisson_py", "scripts"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == COMMITTED.read_text()
+
+
+def test_an_unchanged_folder_changes_nothing(lua: Path) -> None:
+    before = (lua / "manifest.txt").read_text()
+    assert write(lua) == 0
+    assert (lua / "manifest.txt").read_text() == before
+
+
+def test_a_first_manifest_is_written(lua: Path) -> None:
+    (lua / "manifest.txt").unlink()
+    assert write(lua) == 0
+    assert (lua / "manifest.txt").read_text() == manifest.render(source.load_all())
+
+
+def test_a_changed_text_under_the_same_version_is_refused(
+    lua: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (lua / "manifest.txt").read_text()
+    edit(lua / "lock" / "renew.lua", "return renewed", "return  renewed")
+    assert write(lua) == 1
+    assert capsys.readouterr().err == "raise the version of lock.renew: the text has changed\n"
+    assert (lua / "manifest.txt").read_text() == before
+
+
+def test_every_changed_script_is_named(lua: Path) -> None:
+    old = (lua / "manifest.txt").read_text()
+    for name in ("renew", "release"):
+        edit(lua / "lock" / f"{name}.lua", "--! retry", "--!  retry"[:4] + " retry ")
+    assert manifest.unversioned(old, source.load_all()) == ["lock.release", "lock.renew"]
+
+
+def test_a_changed_text_under_a_new_version_is_taken(lua: Path) -> None:
+    version = source.load("lock.renew").version
+    edit(lua / "lock" / "renew.lua", f"version  {version}", f"version  {version + 1}")
+    assert write(lua) == 0
+    assert f"lock.renew v{version + 1} " in (lua / "manifest.txt").read_text()
+
+
+def test_a_new_script_is_taken(lua: Path) -> None:
+    text = (lua / "lock" / "inspect.lua").read_text()
+    (lua / "lock" / "look.lua").write_text(text.replace("lock.inspect", "lock.look"))
+    assert write(lua) == 0
+    assert "lock.look v1 " in (lua / "manifest.txt").read_text()
+
+
+def test_a_script_that_is_gone_leaves_the_manifest(lua: Path) -> None:
+    (lua / "lock" / "inspect.lua").unlink()
+    assert write(lua) == 0
+    assert "lock.inspect" not in (lua / "manifest.txt").read_text()
+
+
+def test_the_acl_rule_allows_what_is_needed_and_no_more(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert _cli.main(["acl"]) == 0
+    words = capsys.readouterr().out.split()
+    assert words[:3] == ["resetkeys", "resetchannels", "-@all"]
+    assert {word for word in words if word.startswith("+")} == {
+        f"+{command}" for command in source.commands()
+    }
+    assert not any("@" in word for word in words[3:])
+
+
+@pytest.mark.parametrize("arguments", [[], ["nothing"], ["scripts", "--force"]])
+def test_other_commands_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        _cli.main(arguments)
+    assert exit_.value.code == 2
+    assert "usage: python -m redisson_py" in capsys.readouterr().err

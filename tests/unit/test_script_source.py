@@ -1,0 +1,204 @@
+"""Headers of Lua files are contracts: read strictly, and bound by name."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from redisson_py._scripts import source
+from redisson_py._scripts.source import Script, load, load_all, parse
+
+HEADER = """\
+--! script   door.open
+--! version  3
+--! keys     door:hash hinge:zset
+--! args     owner:str leaves:int
+--! returns  nil = open
+--! retry    safe: an open door stays open
+"""
+BODY = "\nlocal door, hinge = KEYS[1], KEYS[2]\nreturn nil\n"
+BATCH = """\
+--! script   door.oil
+--! version  1
+--! keys     doors...:hash
+--! args     oil_ms:int owners...:str
+--! returns  array
+--! retry    safe: oil does no harm
+"""
+
+
+def lines_without(field: str) -> str:
+    return "".join(
+        line for line in HEADER.splitlines(True) if not line.startswith(f"--! {field} ")
+    )
+
+
+def changed(old: str, new: str) -> str:
+    assert old in HEADER
+    return HEADER.replace(old, new) + BODY
+
+
+def test_a_header_is_read() -> None:
+    script = parse(HEADER + BODY)
+    assert script == Script(
+        name="door.open",
+        version=3,
+        keys=("door", "hinge"),
+        args=("owner", "leaves"),
+        retry="safe: an open door stays open",
+        text=HEADER + BODY,
+    )
+    assert str(script) == "door.open v3"
+
+
+def test_a_script_may_take_no_arguments() -> None:
+    assert parse(changed("--! args     owner:str leaves:int", "--! args")).args == ()
+
+
+@pytest.mark.parametrize("field", ["script", "version", "keys", "args", "returns", "retry"])
+def test_every_field_is_needed(field: str) -> None:
+    with pytest.raises(ValueError, match="a script header has"):
+        parse(lines_without(field) + BODY)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        BODY,
+        "\n" + HEADER + BODY,
+        HEADER.replace("--! ", "--!") + BODY,
+        HEADER.replace("--! ", "-- ") + BODY,
+        HEADER + "--! author   me\n" + BODY,
+        changed("--! version  3\n", "--! version  3\n-- a remark in between\n"),
+        changed("--! script   door.open\n--! version  3\n", "--! version  3\n--! script   door.open\n"),
+        changed("--! keys", "--! key"),
+        changed("version  3", "version  3\n--! version  4"),
+        changed("version  3", "version"),
+        changed("version  3", "version  three"),
+        changed("version  3", "version  1.5"),
+        changed("version  3", "version  -1"),
+        changed("safe: an open door stays open", "safe"),
+        changed("safe: an open door stays open", "unsafe: it slams"),
+        changed("safe: an open door stays open", ""),
+        changed("door:hash", "door"),
+        changed("door:hash", "door:"),
+        changed("door:hash", ":hash"),
+        changed("door:hash", "door:tree"),
+        changed("door:hash", "the-door:hash"),
+        changed("door:hash", "...:hash"),
+        changed("door:hash", "1door:hash"),
+        changed("owner:str", "owner:float"),
+        changed("owner:str", "owner:hash"),
+        changed("hinge:zset", "door:zset"),
+        changed("owner:str", "door:str"),
+        changed("owner:str", "leaves:str"),
+    ],
+)  # fmt: skip
+def test_a_malformed_header_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"header|version|retry|name:kind|twice"):
+        parse(text)
+
+
+def test_arguments_are_bound_by_name_in_the_order_of_the_header() -> None:
+    script = parse(HEADER + BODY)
+    values: dict[str, source.Arg] = {"leaves": 2, "hinge": b"h", "owner": "me", "door": b"d"}
+    assert script.bind(values) == (2, b"d", b"h", "me", 2)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (),
+        ("door", "hinge", "owner"),
+        ("door", "hinge", "owner", "leaves", "colour"),
+        ("door", "hinge", "owner", "leafs"),
+    ],
+)
+def test_other_names_than_those_of_the_header_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(TypeError, match=r"door\.open"):
+        parse(HEADER + BODY).bind(dict.fromkeys(names, 1))
+
+
+def test_a_batch_is_bound_to_many_keys() -> None:
+    script = parse(BATCH)
+    bound = script.bind_batch([b"a", b"b"], {"oil_ms": 5}, ["me", "you"])
+    assert bound == (2, b"a", b"b", 5, "me", "you")
+
+
+def test_a_script_for_one_takes_no_batch() -> None:
+    with pytest.raises(TypeError, match="takes no batch"):
+        parse(HEADER + BODY).bind_batch([b"a"], {}, ["me"])
+
+
+@pytest.mark.parametrize("names", [(), ("oil",), ("oil_ms", "owners..."), ("oil_ms", "x")])
+def test_a_batch_takes_the_names_of_the_header(names: tuple[str, ...]) -> None:
+    with pytest.raises(TypeError, match=r"door\.oil"):
+        parse(BATCH).bind_batch([b"a"], dict.fromkeys(names, 1), ["me"])
+
+
+def test_a_script_is_known_by_the_sha_of_its_text() -> None:
+    text = HEADER + BODY
+    assert parse(text).sha == hashlib.sha1(text.encode()).hexdigest()
+
+
+def test_redis_6_gets_the_text_without_its_first_line() -> None:
+    script = parse("#!lua flags=allow-oom\n" + HEADER + BODY)
+    assert script.text.startswith("#!lua")
+    assert script.plain_text == HEADER + BODY
+    assert script.plain_sha == hashlib.sha1((HEADER + BODY).encode()).hexdigest()
+    assert script.plain_sha != script.sha
+
+
+def test_a_text_without_flags_is_the_same_for_every_server() -> None:
+    script = parse(HEADER + BODY)
+    assert script.plain_text == script.text
+    assert script.plain_sha == script.sha
+
+
+def test_a_script_is_found_by_its_name() -> None:
+    assert load("lock.acquire").name == "lock.acquire"
+
+
+def test_a_script_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(FileNotFoundError):
+        load("lock.nothing")
+
+
+def test_a_file_must_say_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "script_root", lambda: tmp_path)
+    (tmp_path / "door").mkdir()
+    (tmp_path / "door" / "open.lua").write_text(HEADER)
+    (tmp_path / "door" / "close.lua").write_text(HEADER)
+    assert load("door.open").name == "door.open"
+    with pytest.raises(ValueError, match=r"door/close\.lua says it is 'door\.open'"):
+        load("door.close")
+
+
+def test_all_scripts_are_loaded_in_order_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "script_root", lambda: tmp_path)
+    for name in ("b.x", "a.y", "a.x"):
+        folder, _, verb = name.partition(".")
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / f"{verb}.lua").write_text(HEADER.replace("door.open", name))
+    (tmp_path / "a" / "README.md").write_text("not a script")
+    (tmp_path / "manifest.txt").write_text("not a script")
+    assert [script.name for script in load_all()] == ["a.x", "a.y", "b.x"]
+
+
+def test_the_commands_a_user_needs_are_read_from_the_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "script_root", lambda: tmp_path)
+    (tmp_path / "door").mkdir()
+    body = "redis.call('LPUSH', door, 1)\nif redis.pcall('ZCARD', hinge) then return 1 end\n"
+    (tmp_path / "door" / "open.lua").write_text(HEADER + body)
+    commands = source.commands()
+    assert {"lpush", "zcard", "evalsha", "script|load", "subscribe", "ping"} <= {*commands}
+    assert "hincrby" not in commands
+    assert commands == sorted({*commands})
