@@ -260,7 +260,7 @@ class Redisson:
         """Send what must be sent before closing, without waiting; return what to wait for."""
         context = self._context
         for attempt in list(context.asking):
-            attempt.undo()
+            attempt.give_up(error)
         context.lines.close(error)
         holds = list(self._watchdog.holds)
         if holds:

@@ -103,6 +103,13 @@ class HoldAttempt:
             # The closing client has undone it already, or the lease will.
             return
 
+    def give_up(self, error: BaseException) -> None:
+        """The client closes: undo, and have the caller learn why."""
+        call = self._call
+        self.undo()
+        if call is not None:
+            call.fail(error)
+
     def _answered(self) -> None:
         self._call = None
         self._asking.pop(self, None)

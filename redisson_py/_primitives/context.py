@@ -16,10 +16,10 @@ from redisson_py._scripts.executor import Executor
 from redisson_py._wakeups.bus import Bus
 
 
-class Undoable(Protocol):
-    """A question under way that a closing client must take back."""
+class Question(Protocol):
+    """Something asked and not answered, which a closing client must take back."""
 
-    def undo(self) -> None: ...
+    def give_up(self, error: BaseException) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +36,4 @@ class Context:
     """Raises `ClientClosedError` if the client must not be used now or here."""
     describe: Callable[[], None]
     """Keeps the client's description in Redis fresh, for `inspect`."""
-    asking: dict[Undoable, None] = field(default_factory=dict)
+    asking: dict[Question, None] = field(default_factory=dict)

@@ -297,6 +297,10 @@ class Stream:
     # Writing.
 
     def _write(self, call: Call) -> None:
+        script = call.script
+        if script is not None and script.text not in self._loads:
+            # First use on this connection: loaded in the same write, and no NOSCRIPT.
+            self._load(script)
         call.sends += 1
         call.written_at = self.traffic.commands
         self._put(call, call.pack(self._modern))
@@ -315,7 +319,7 @@ class Stream:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
         if text.startswith("NOSCRIPT") and call.script is not None:
-            self._load(call, call.script)
+            self._reload(call, call.script)
         elif text.startswith(_TRY_AGAIN) and call.deadline:
             self._delay(call)
             if text.startswith("READONLY"):
@@ -326,19 +330,22 @@ class Stream:
         else:
             call.fail(error)
 
-    def _load(self, call: Call, script: ScriptText) -> None:
-        """Load a script the server does not know (any more), then repeat the call."""
+    def _reload(self, call: Call, script: ScriptText) -> None:
+        """The server does not know a script (any more): load it, then repeat the call."""
         key = script.text
         if key in self._load_errors:
             call.fail(ReplyError(self._load_errors[key]))
             return
         if call.written_at >= self._loads.get(key, -1):
-            self._loads[key] = self.traffic.commands
-            load = Call((), 0, must=True)
-            load.future.add_done_callback(lambda done: self._loaded(key, done))
-            self._put(load, load_command(script, self._modern))
+            self._load(script)
         if call.wanted:
             self._write(call)
+
+    def _load(self, script: ScriptText) -> None:
+        self._loads[script.text] = self.traffic.commands
+        load = Call((), 0, must=True)
+        load.future.add_done_callback(lambda done: self._loaded(script.text, done))
+        self._put(load, load_command(script, self._modern))
 
     def _loaded(self, key: str, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()

@@ -30,6 +30,7 @@ class Scripts:
     def __init__(self, redis: Redis, *, modern: bool) -> None:
         self.redis = redis
         self.modern = modern
+        self._loaded: set[str] = set()
 
     @classmethod
     async def on(cls, redis: Redis) -> Self:
@@ -48,9 +49,12 @@ class Scripts:
         return await self._evalsha(script, script.bind_batch(keys, values, rest))
 
     async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
-        text = script.text if self.modern else script.plain_text
-        sha = await self.redis.execute_command("SCRIPT LOAD", text)
-        assert sha == (script.sha if self.modern else script.plain_sha)
+        text, sha = (
+            (script.text, script.sha) if self.modern else (script.plain_text, script.plain_sha)
+        )
+        if sha not in self._loaded:
+            assert await self.redis.execute_command("SCRIPT LOAD", text) == sha
+            self._loaded.add(sha)
         return await self.redis.execute_command("EVALSHA", sha, *args)
 
 

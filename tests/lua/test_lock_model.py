@@ -74,7 +74,7 @@ async def really(lock: LockScripts, step: Step) -> str:
 
 
 @pytest.mark.parametrize("fenced", [False, True])
-@pytest.mark.parametrize("start", STEPS, ids="-".join(map(str, range(3))).format)
+@pytest.mark.parametrize("start", STEPS, ids=str)
 async def test_every_order_of_steps_is_answered_as_the_model_says(
     scripts: Scripts, fenced: bool, start: Step
 ) -> None:

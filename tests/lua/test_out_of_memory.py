@@ -49,9 +49,9 @@ async def test_a_re_entry_is_refused_and_leaves_the_outer_hold(
 async def test_busy_is_still_told(either: LockScripts, redis: Redis) -> None:
     await either.acquire(A)
     await fill(redis)
-    with pytest.raises(ResponseError, match="OOM|maxmemory"):
-        await LockScripts(either.scripts, key=b"other").acquire(B)
-    assert await either.inspect() != [-2]
+    reply = await either.acquire(B)
+    assert reply is not None
+    assert 0 < reply <= LEASE
 
 
 async def test_the_last_release_frees_the_lock(lock: LockScripts, redis: Redis) -> None:
@@ -112,9 +112,7 @@ async def test_below_redis_7_what_is_refused_changes_nothing(
     await lock.acquire(A, 2)
     before = await everything(redis)
     await fill(redis)
-    for refused in (lock.release(A, 1), lock.undo(B), lock.force_release()):
-        if refused.__name__ == "force_release":
-            continue
+    for refused in (lock.release(A, 1), lock.undo(B)):
         with pytest.raises(ResponseError, match="OOM|maxmemory"):
             await refused
     assert await everything(redis) == before

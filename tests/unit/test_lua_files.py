@@ -118,7 +118,7 @@ def test_loops_are_bounded_by_an_argument(script: Script) -> None:
 def test_every_script_is_safe_to_repeat_and_says_why(script: Script) -> None:
     reason = script.retry.removeprefix("safe: ")
     assert script.retry != reason
-    assert len(reason) > 10
+    assert reason.strip()
 
 
 @every_script

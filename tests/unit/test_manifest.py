@@ -94,7 +94,7 @@ def test_a_changed_text_under_the_same_version_is_refused(
 def test_every_changed_script_is_named(lua: Path) -> None:
     old = (lua / "manifest.txt").read_text()
     for name in ("renew", "release"):
-        edit(lua / "lock" / f"{name}.lua", "--! retry", "--!  retry"[:4] + " retry ")
+        edit(lua / "lock" / f"{name}.lua", "--! retry    safe: ", "--! retry    safe: really ")
     assert manifest.unversioned(old, source.load_all()) == ["lock.release", "lock.renew"]
 
 

@@ -1,0 +1,148 @@
+"""What things cost, exactly: scripts, writes, subscriptions, connections, tasks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.contract.conftest import LockLike, MakeLock
+from tests.fixtures.client import ClientFactory
+from tests.support import Counted, until_listening, until_waiting
+
+
+async def test_uncontended_pair_is_two_scripts_and_two_writes(
+    lock: LockLike, client: Redisson, redis: Redis
+) -> None:
+    async with lock:
+        pass
+    traffic = client._stream.traffic
+    writes, commands, tasks = traffic.writes, traffic.commands, asyncio.all_tasks()
+    async with Counted(redis) as counted:
+        for _ in range(50):
+            async with lock:
+                assert asyncio.all_tasks() == tasks
+    assert traffic.writes - writes == 100
+    assert traffic.commands - commands == 100
+    assert counted.calls["evalsha"] == 100
+    assert "subscribe" not in counted.calls
+    assert await redis.pubsub_channels() == []
+
+
+async def test_calls_of_one_turn_leave_in_one_write(make_lock: MakeLock, client: Redisson) -> None:
+    locks = [make_lock(client, f"k{n}") for n in range(50)]
+    async with locks[0]:
+        pass
+    writes = client._stream.traffic.writes
+    leases = await asyncio.gather(*[lock.acquire() for lock in locks])
+    assert client._stream.traffic.writes == writes + 1
+    await asyncio.gather(*[lease.release() for lease in leases])
+    assert client._stream.traffic.writes == writes + 2
+
+
+async def test_contended_hand_off_in_one_process_sends_nothing(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(turn=60)
+    lock = make_lock(client)
+    served: list[int] = []
+
+    async def work(number: int) -> None:
+        async with lock:
+            served.append(number)
+            await asyncio.sleep(0)
+
+    first = await lock.acquire()
+    async with asyncio.TaskGroup() as group:
+        for number in range(50):
+            group.create_task(work(number))
+        await until_waiting(client, 50)
+        before = client._stream.traffic.commands
+        async with Counted(redis) as counted:
+            await first.release()
+            while len(served) < 40:
+                await asyncio.sleep(0)
+            assert client._stream.traffic.commands == before
+    assert "evalsha" not in counted.calls
+    assert served == list(range(50))
+    # Fifty hand-offs, and in the end one release: the script, loaded at its first use.
+    assert client._stream.traffic.commands <= before + 2
+
+
+async def test_without_turns_every_hand_off_goes_through_redis(
+    make_lock: MakeLock, clients: ClientFactory
+) -> None:
+    client = clients(turn=0)
+    lock = make_lock(client)
+    owners: list[str] = []
+
+    async def work() -> None:
+        async with lock as lease:
+            owners.append(lease.owner)
+
+    await asyncio.gather(*[work() for _ in range(20)])
+    assert len(set(owners)) == 20
+
+
+async def test_a_thousand_waiters_cost_one_connection_and_no_polling(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    holder, waiter = clients(), clients(client_name="waiter")
+    lock = make_lock(waiter)
+    lease = await make_lock(holder).acquire()
+    tasks = [asyncio.create_task(lock.acquire()) for _ in range(1000)]
+    await until_waiting(waiter, 1000)
+    await until_listening(waiter)
+    names = [each["name"] for each in await redis.client_list()]
+    assert names.count("waiter") == 1
+    assert waiter.statistics().connections == 1
+    # One of them stands for all; it asks again at the safety poll at the latest, every five
+    # seconds or more. In six seconds less than a thousand commands a minute would be a hundred.
+    before = waiter._stream.traffic.commands
+    async with Counted(redis) as counted:
+        await asyncio.sleep(6)
+    assert waiter._stream.traffic.commands - before < 10
+    assert sum(n for name, n in counted.calls.items() if name != "client|list") < 60
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    await lease.release()
+
+
+async def test_ten_thousand_locks_are_renewed_by_a_hundred_scripts(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=9)
+    before = asyncio.all_tasks()
+    leases = await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(10_000)])
+    tasks = asyncio.all_tasks() - before
+    assert len(tasks) <= 1, "one background task for the client, none for a lock"
+    async with Counted(redis) as counted:
+        # One period: a third of the lease.
+        await asyncio.sleep(3)
+    assert 0 < counted.calls["evalsha"] <= 100
+    assert client.statistics().renewals >= 100 or counted.calls["evalsha"] >= 50
+    assert client.statistics().losses == 0
+    assert not any(lease.lost for lease in leases)
+    await asyncio.gather(*[lease.release() for lease in leases])
+
+
+async def test_waiting_subscribes_once_and_lets_go_of_the_channel(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    holder, waiter = clients(), clients()
+    lock = make_lock(waiter)
+    async with Counted(redis) as counted:
+        for _ in range(3):
+            async with make_lock(holder):
+                task = asyncio.create_task(lock.acquire())
+                await until_listening(waiter)
+            await (await task).release()
+    # Once a client, kept for a moment after the last waiter left: a hot lock does not subscribe
+    # at each hand-off. (The holder listens too, to give the other its turn.)
+    assert counted.calls["subscribe"] <= 2
+    async with asyncio.timeout(10):
+        while await redis.pubsub_channels():
+            await asyncio.sleep(0.05)
+    assert waiter._table.channels == []

@@ -1,0 +1,123 @@
+"""Bad input gets a clear error before anything is sent (faults.md, section I)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Redisson, ScriptError
+from tests.contract.conftest import LockLike, MakeLock
+
+#: Nothing listens there: whatever is sent would fail in another way.
+NOWHERE = "redis://127.0.0.1:1"
+
+LEASES: list[tuple[Any, type[Exception]]] = [
+    (0, ValueError),
+    (-1, ValueError),
+    (0.0004, ValueError),
+    (float("nan"), ValueError),
+    (float("inf"), ValueError),
+    (float("-inf"), ValueError),
+    (2.0**63, ValueError),
+    (10**400, ValueError),
+    (timedelta(0), ValueError),
+    (timedelta(seconds=-5), ValueError),
+    ("5", TypeError),
+    (True, TypeError),
+    ([5], TypeError),
+]
+TIMEOUTS: list[tuple[Any, type[Exception]]] = [
+    (-0.001, ValueError),
+    (float("nan"), ValueError),
+    (float("-inf"), ValueError),
+    (timedelta(seconds=-1), ValueError),
+    ("5", TypeError),
+    (False, TypeError),
+]
+NAMES: list[tuple[Any, type[Exception]]] = [
+    ("", ValueError),
+    (b"", ValueError),
+    ("x" * 4097, ValueError),
+    ("ä" * 2049, ValueError),
+    ("\ud800", ValueError),
+    (5, TypeError),
+    (None, TypeError),
+    (True, TypeError),
+    (bytearray(b"k"), TypeError),
+]
+
+
+@pytest.mark.parametrize(("lease_time", "error"), LEASES)
+async def test_lease_time(make_lock: MakeLock, lease_time: Any, error: type[Exception]) -> None:
+    client = Redisson.from_url(NOWHERE)
+    lock = make_lock(client)
+    for call in (lock.acquire, lock.try_acquire):
+        with pytest.raises(error, match="lease_time"):
+            await call(lease_time=lease_time)
+    with pytest.raises(error, match="lease_time"):
+        lock.hold(lease_time=lease_time)
+    with pytest.raises(error, match="lease_time"):
+        Redisson.from_url(NOWHERE, lease_time=lease_time)
+    assert client._root is None, "something was about to be sent"
+
+
+@pytest.mark.parametrize(("timeout", "error"), TIMEOUTS)
+async def test_timeout(make_lock: MakeLock, timeout: Any, error: type[Exception]) -> None:
+    client = Redisson.from_url(NOWHERE)
+    lock = make_lock(client)
+    for call in (lock.acquire, lock.try_acquire):
+        with pytest.raises(error, match="timeout"):
+            await call(timeout=timeout)
+    with pytest.raises(error, match="timeout"):
+        lock.hold(timeout=timeout)
+    assert client._root is None
+
+
+@pytest.mark.parametrize(("name", "error"), NAMES)
+async def test_name(make_lock: MakeLock, name: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="name"):
+        make_lock(Redisson.from_url(NOWHERE), name)
+
+
+async def test_options_after_the_name_are_keyword_only(lock: LockLike) -> None:
+    with pytest.raises(TypeError):
+        await lock.acquire(1)  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        lock.hold(1)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("lease_time", LEASES)
+async def test_extend(lock: LockLike, lease_time: tuple[Any, type[Exception]]) -> None:
+    async with lock as lease:
+        with pytest.raises(lease_time[1], match="lease_time"):
+            await lease.extend(lease_time[0])
+        assert lease.remaining > 29
+
+
+async def test_longest_name_and_shortest_lease_work(make_lock: MakeLock, client: Redisson) -> None:
+    async with make_lock(client, "x" * 4096).hold(timeout=float("inf"), lease_time=86400 * 3650):
+        pass
+
+
+async def test_wrong_type_of_key(lock: LockLike, redis: Redis) -> None:
+    await redis.set("k", "something else", px=60_000)
+    with pytest.raises(ScriptError, match="WRONGTYPE") as caught:
+        await lock.acquire()
+    assert caught.value.message.startswith("WRONGTYPE")
+    assert "acquire v" in caught.value.script
+    with pytest.raises(ScriptError, match="WRONGTYPE"):
+        await lock.force_release()
+    assert await redis.get("k") == b"something else"
+
+
+async def test_corrupted_hold_count(lock: LockLike, redis: Redis) -> None:
+    lease = await lock.acquire()
+    await redis.hset("k", lease.owner, "many")
+    if getattr(lock, "_reentrant"):  # noqa: B009  # only re-entry reads the count
+        with pytest.raises(ScriptError, match="not a number"):
+            await lock.acquire()
+    await lease.release()
+    assert not await lock.locked()

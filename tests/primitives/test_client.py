@@ -1,0 +1,233 @@
+"""The client: construction, closing, loops, forks."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import uuid
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import ClientClosedError, ConnectionLostError, LeaseLostError, Redisson
+from tests.fixtures.client import ClientFactory
+from tests.support import until, until_listening, until_waiting
+
+
+async def test_id_is_a_uuid_of_its_own(clients: ClientFactory) -> None:
+    first, second = clients(), clients()
+    assert str(uuid.UUID(first.id)) == first.id != second.id
+
+
+async def test_nothing_connects_until_first_use(client: Redisson) -> None:
+    client.get_lock("k")
+    assert client.statistics().connections == 0
+    await client.ping()
+    assert client.statistics().connections == 1
+
+
+async def test_existing_client_is_used_and_left_open(server_url: str, redis: Redis) -> None:
+    theirs = Redis.from_url(server_url, decode_responses=True, protocol=2, max_connections=1)
+    async with Redisson(theirs) as client:
+        async with client.get_lock("k") as lease:
+            assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
+    assert await theirs.get("k") is None
+    await theirs.aclose()
+
+
+async def test_close_is_idempotent_and_final(clients: ClientFactory) -> None:
+    client = clients()
+    lock = client.get_lock("k")
+    async with lock:
+        pass
+    await client.aclose()
+    await client.aclose()
+    for call in (lock.acquire, lock.try_acquire, lock.locked, lock.inspect, client.ping):
+        with pytest.raises(ClientClosedError):
+            await call()
+    with pytest.raises(ClientClosedError):
+        async with client:
+            pass
+
+
+async def test_close_before_use(clients: ClientFactory) -> None:
+    client = clients()
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await client.ping()
+
+
+async def test_close_releases_what_is_held_with_one_warning(
+    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+    plain = await client.get_lock("plain").acquire()
+    fenced = await client.get_fenced_lock("fenced").acquire()
+    await client.get_lock("plain").acquire()
+    await client.aclose()
+    assert await redis.exists("plain", "fenced") == 0
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1
+    assert "'plain'" in warnings[0]
+    assert "'fenced'" in warnings[0]
+    assert not plain.lost
+    assert plain.remaining == fenced.remaining == 0.0
+
+
+async def test_close_wakes_waiters_for_other_clients_and_local_ones(
+    clients: ClientFactory,
+) -> None:
+    holder, client = clients(), clients()
+    lease = await holder.get_lock("far").acquire()
+    near = await client.get_lock("near").acquire()
+    waiters = [
+        asyncio.create_task(client.get_lock(name).acquire())
+        for name in ("far", "far", "near", "near")
+    ]
+    lost = asyncio.create_task(near.wait_lost())
+    await until_waiting(client, 4)
+    await until_listening(client)
+    await client.aclose()
+    for outcome in await asyncio.gather(*waiters, lost, return_exceptions=True):
+        assert isinstance(outcome, ClientClosedError)
+    await lease.release()
+
+
+async def test_close_tells_a_running_block(clients: ClientFactory) -> None:
+    client = clients()
+    inside = asyncio.Event()
+
+    async def work() -> None:
+        async with client.get_lock("k"):
+            inside.set()
+            await asyncio.sleep(30)
+
+    task = asyncio.create_task(work())
+    await inside.wait()
+    await client.aclose()
+    with pytest.raises(LeaseLostError):
+        await task
+
+
+async def test_close_in_the_middle_of_asking_leaves_nothing(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients()
+    await client.ping()
+    tasks = [asyncio.create_task(client.get_lock(f"k{n}").acquire()) for n in range(20)]
+    await asyncio.sleep(0)
+    await client.aclose()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, ClientClosedError) for outcome in outcomes)
+    assert await redis.exists(*[f"k{n}" for n in range(20)]) == 0
+
+
+async def test_another_loop_is_refused(clients: ClientFactory) -> None:
+    client = clients()
+    await client.ping()
+    errors: list[BaseException] = []
+
+    def elsewhere() -> None:
+        try:
+            asyncio.run(client.ping())
+        except ClientClosedError as error:
+            errors.append(error)
+
+    await asyncio.to_thread(elsewhere)
+    assert "another event loop" in str(errors[0])
+    await client.ping()
+
+
+async def test_threads_with_loops_and_clients_of_their_own(server_url: str) -> None:
+    counter = 0
+
+    async def count() -> None:
+        nonlocal counter
+        async with Redisson.from_url(server_url) as client:
+            for _ in range(50):
+                async with client.get_lock("k"):
+                    seen = counter
+                    await asyncio.sleep(0)
+                    counter = seen + 1
+
+    threads = [threading.Thread(target=lambda: asyncio.run(count())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+    assert counter == 100
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_use_after_fork_is_refused_and_harms_nobody(client: Redisson) -> None:
+    async with client.get_lock("k") as lease:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            answer = b"used"
+            try:
+                client._check()
+            except ClientClosedError as error:
+                answer = str(error).encode()
+            os.write(writing, answer)
+            os._exit(0)
+        os.close(writing)
+        text = await asyncio.to_thread(os.read, reading, 1000)
+        os.close(reading)
+        os.waitpid(child, 0)
+        assert b"fork" in text
+        assert await client.get_lock("k").owned()
+        assert not lease.lost
+
+
+async def test_unreachable_server_is_said_within_the_timeout(clients: ClientFactory) -> None:
+    client = clients("redis://127.0.0.1:1")
+    with pytest.raises(ConnectionLostError) as caught:
+        await client.get_lock("k").acquire(timeout=0.1)
+    assert not caught.value.maybe_held
+    assert "127.0.0.1:1" in str(caught.value)
+    assert caught.value.__cause__ is not None
+
+
+async def test_statistics_count(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    async with client.get_lock("k"):
+        waiting = asyncio.create_task(other.get_lock("k").acquire())
+        await until_listening(other)
+        assert client.statistics().held_leases == 1
+        assert other.statistics().waiters == 1
+    lease = await waiting
+    assert other.statistics().wake_ups == 1
+    await lease.release()
+    assert client.statistics().held_leases == 0
+    assert other.statistics().commands_sent > 0
+
+
+async def test_failure_of_the_background_task_is_loud(
+    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+    waiter = None
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k"):
+            waiter = asyncio.create_task(client.get_lock("k").acquire())
+            await until_waiting(client, 1)
+            # Whatever goes wrong inside it: here, a reply of a kind that cannot be.
+            client._stream._become_ready = None  # type: ignore[method-assign,assignment]
+            client._stream.abort("test")
+            await client.ping()
+    assert waiter is not None
+    with pytest.raises(ClientClosedError, match="background task failed"):
+        await waiter
+    assert "background task" in caplog.text
+    await redis.delete("k")
+
+
+async def test_garbage_collected_client_leaves_no_cycle_of_errors(server_url: str) -> None:
+    client = Redisson.from_url(server_url)
+    await client.ping()
+    await client.aclose()
+    del client
+    gc.collect()
+    await until(lambda: True)

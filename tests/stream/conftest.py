@@ -1,0 +1,110 @@
+"""A fake peer, and streams to talk to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+import pytest_asyncio
+
+from redisson_py._redis import connector_from_url
+from redisson_py._scripts.source import Script
+from redisson_py._stream.call import Arg, Call
+from redisson_py._stream.stream import Stream
+from redisson_py.errors import ClientClosedError
+from tests.stream.fake_peer import FakePeer
+
+#: Long enough never to be the reason for anything.
+PATIENT = 30.0
+
+SCRIPT = Script("test.script", 1, ("key",), (), "safe: test", "#!lua\nreturn 1\n")
+
+
+class Talk:
+    """A stream that is kept open, and what it told its client.
+
+    Attributes:
+        needed: Whether somebody relies on the connection while it is idle.
+    """
+
+    def __init__(self, url: str, reply_timeout: float = PATIENT, *, needed: bool = False) -> None:
+        self.needed = needed
+        self.messages: list[tuple[bytes, bytes]] = []
+        self.connected = 0
+        self.downs = 0
+        self.stream = Stream(
+            connector_from_url(url, None),
+            reply_timeout,
+            on_message=lambda channel, payload: self.messages.append((channel, payload)),
+            on_connected=self._on_connected,
+            on_down=self._on_down,
+            needed=lambda: self.needed,
+        )
+        self._running: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._running = asyncio.create_task(self.stream.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the stream and end its task."""
+        await self.stream.close(ClientClosedError("closed by the test"))
+        assert self._running is not None
+        self._running.cancel()
+        await asyncio.wait([self._running])
+
+    def call(self, *args: Arg, seconds: float = PATIENT, must: bool = False) -> Call:
+        """Send a command."""
+        return self.stream.command(args, seconds, must=must)
+
+    def script(self, *args: Arg, seconds: float = PATIENT) -> Call:
+        """Send a script."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        return self.stream.send(Call((1, "key", *args), deadline, script=SCRIPT))
+
+    async def ask(self, *args: Arg) -> Any:
+        """Send a command and return its reply."""
+        return await self.call(*args).future
+
+    def _on_connected(self) -> None:
+        self.connected += 1
+
+    def _on_down(self) -> None:
+        self.downs += 1
+
+
+TalkFactory = Callable[..., Talk]
+
+
+@pytest_asyncio.fixture
+async def peer() -> AsyncIterator[FakePeer]:
+    """One fake peer."""
+    async with FakePeer() as peer:
+        yield peer
+
+
+@pytest_asyncio.fixture
+async def talks(peer: FakePeer) -> AsyncIterator[Callable[..., Any]]:
+    """Open streams to the fake peer, `await talks(reply_timeout=0.1)`."""
+    async with AsyncExitStack() as stack:
+
+        async def start(reply_timeout: float = PATIENT, *, needed: bool = False) -> Talk:
+            talk = Talk(peer.url, reply_timeout, needed=needed)
+            return await stack.enter_async_context(talk)
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def talk(peer: FakePeer) -> AsyncIterator[Talk]:
+    """One stream to the fake peer, open already."""
+    async with Talk(peer.url) as talk:
+        await talk.ask("PING")
+        peer.links[0].commands.clear()
+        peer.links[0].writes.clear()
+        yield talk

@@ -1,0 +1,294 @@
+"""No wake-up is lost, whatever the schedule: the table against a model of the server.
+
+The model has two clients with an ordered stream in each direction, and a lock whose release
+tells the subscribers. No timer exists in it: neither the safety poll nor the end of a lease
+helps. So whoever waits must be woken as soon as the lock is free, or waits for ever.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Literal
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from redisson_py._wakeups.table import Seat, Table, lock_wakes
+
+CHANNEL = b"redisson_lock__channel:{k}"
+
+
+class Waiter:
+    """A task in the loop of `_waiting`: asks, sleeps, is woken, leaves."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.state: Literal["asking", "asleep", "holding", "gone"] = "asking"
+        self.seat, subscribe = client.table.join(CHANNEL, lock_wakes)
+        if subscribe:
+            client.send("subscribe", None)
+        self.ask()
+
+    def ask(self) -> None:
+        self.state = "asking"
+        self.seat.arm()
+        self.client.send("ask", self)
+
+    def answered(self, granted: bool) -> None:
+        if self.state != "asking":
+            return
+        if granted:
+            self.state = "holding"
+            self.client.leave(self.seat)
+        else:
+            self.state = "asleep"
+
+    def give_up(self) -> None:
+        """Be cancelled: undo a question under way, leave the seat."""
+        if self.state == "asking":
+            self.client.send("release", self)
+        self.state = "gone"
+        self.client.leave(self.seat)
+
+    def release(self) -> None:
+        self.state = "gone"
+        self.client.send("release", self)
+
+
+class Client:
+    """One process: its table, its waiters and its stream."""
+
+    def __init__(self, server: Server, table: Table) -> None:
+        self.server = server
+        self.table = table
+        self.waiters: list[Waiter] = []
+        self.moments = 0
+        self.requests: deque[tuple[str, Waiter | None]] = deque()
+        self.unanswered: deque[tuple[str, Waiter | None]] = deque()
+        self.replies: deque[tuple[str, Waiter | None, bool]] = deque()
+
+    def send(self, word: str, waiter: Waiter | None) -> None:
+        self.requests.append((word, waiter))
+        self.unanswered.append((word, waiter))
+
+    def leave(self, seat: Seat) -> None:
+        self.moments += 1
+        self.table.leave(seat, float(self.moments))
+
+    def in_state(self, *states: str) -> list[Waiter]:
+        return [waiter for waiter in self.waiters if waiter.state in states]
+
+    def receive(self) -> None:
+        word, waiter, granted = self.replies.popleft()
+        if word == "message":
+            self.table.message(CHANNEL, b"0")
+            return
+        self.unanswered.popleft()
+        if word == "ask" and waiter is not None:
+            waiter.answered(granted)
+
+    def unsubscribe_idle(self) -> None:
+        for _ in self.table.expired(float(self.moments)):
+            self.send("unsubscribe", None)
+
+    def reconnect(self) -> None:
+        """Lose all that is under way, subscribe again, wake everybody, repeat what counts."""
+        again = [(w, who) for w, who in self.unanswered if w in ("ask", "release")]
+        for way in (self.requests, self.replies, self.unanswered):
+            way.clear()
+        self.server.subscribers.discard(self)
+        for _ in self.table.channels:
+            self.send("subscribe", None)
+        self.table.wake_all()
+        for word, waiter in again:
+            if word == "release" or (waiter is not None and waiter.state == "asking"):
+                self.send(word, waiter)
+
+
+class Server:
+    """A lock and the clients told of its releases."""
+
+    def __init__(self) -> None:
+        self.subscribers: set[Client] = set()
+        self.holder: Waiter | None = None
+
+    def execute(self, client: Client) -> None:
+        word, waiter = client.requests.popleft()
+        granted = False
+        if word == "subscribe":
+            self.subscribers.add(client)
+        elif word == "unsubscribe":
+            self.subscribers.discard(client)
+        elif word == "ask":
+            self.holder = self.holder or waiter
+            granted = self.holder is waiter
+        elif self.holder is waiter:
+            self.holder = None
+            for other in self.subscribers:
+                other.replies.append(("message", None, False))
+        client.replies.append((word, waiter, granted))
+
+
+class World:
+    """Two clients of one server, and everything that can happen next."""
+
+    MOVES = (
+        "join",
+        "execute",
+        "receive",
+        "deliver",
+        "look",
+        "release",
+        "give up",
+        "miss",
+        "idle",
+        "reconnect",
+    )
+
+    def __init__(self, new_table: Callable[[], Table]) -> None:
+        self.server = Server()
+        self.clients = [Client(self.server, new_table()) for _ in range(2)]
+        self.forgot_somebody = False
+
+    def move(self, which: str, client: Client, choice: int) -> None:
+        """Do one thing, if it can happen now."""
+        pick = self._pick(which, client)
+        waiter = pick[choice % len(pick)] if pick else None
+        if which == "join" and len(client.in_state("asking", "asleep")) < 4:
+            client.waiters.append(Waiter(client))
+        elif which == "execute" and client.requests:
+            self.server.execute(client)
+        elif which == "receive" and client.replies:
+            client.receive()
+        elif which == "deliver":
+            self.deliver()
+        elif which == "idle":
+            client.unsubscribe_idle()
+        elif which == "reconnect" and choice % 4 == 0:
+            client.reconnect()
+        elif waiter is not None:
+            if which == "look":
+                waiter.ask()
+            elif which == "release":
+                waiter.release()
+            else:
+                waiter.give_up()
+
+    def _pick(self, which: str, client: Client) -> list[Waiter]:
+        if which in ("look", "miss"):
+            return [waiter for waiter in client.in_state("asleep") if waiter.seat.woken]
+        if which == "release":
+            return client.in_state("holding")
+        return client.in_state("asking", "asleep") if which == "give up" else []
+
+    def deliver(self) -> None:
+        """Let every request and reply arrive; now, if the lock is free, a sleeper is woken."""
+        while any(client.requests or client.replies for client in self.clients):
+            for client in self.clients:
+                while client.requests:
+                    self.server.execute(client)
+                while client.replies:
+                    client.receive()
+        sleepers = [waiter for client in self.clients for waiter in client.in_state("asleep")]
+        if self.server.holder is None and sleepers:
+            self.forgot_somebody |= not any(waiter.seat.woken for waiter in sleepers)
+
+    def serve(self) -> None:
+        """Let all who wait get the lock, one after the other, without any timer."""
+        self.deliver()
+        while moves := [
+            (which, client)
+            for client in self.clients
+            for which in ("look", "release")
+            if self._pick(which, client)
+        ]:
+            self.move(*moves[0], choice=0)
+            self.deliver()
+        left = [waiter for client in self.clients for waiter in client.in_state("asleep", "asking")]
+        self.forgot_somebody |= bool(left)
+
+
+Schedule = list[tuple[str, int, int]]
+MOVE = st.tuples(st.sampled_from(World.MOVES), st.integers(0, 1), st.integers(0, 7))
+SCHEDULES = st.lists(MOVE, min_size=15, max_size=60)
+
+
+def forgets(schedule: Schedule, new_table: Callable[[], Table] = Table) -> bool:
+    """Return whether a waiter is left asleep, in this schedule, while the lock is free."""
+    world = World(new_table)
+    for which, client, choice in schedule:
+        world.move(which, world.clients[client], choice)
+    world.serve()
+    return world.forgot_somebody
+
+
+def random_schedule(seed: int) -> Schedule:
+    dice = random.Random(seed)
+    weights = (4, 6, 6, 2, 2, 3, 1, 1, 1, 1)
+    moves = dice.choices(World.MOVES, weights, k=dice.randrange(200))
+    return [(move, dice.randrange(2), dice.randrange(8)) for move in moves]
+
+
+class KeepsWakeUps(Table):
+    """Sabotaged: a woken seat that leaves takes its wake-up with it."""
+
+    def leave(self, seat: Seat, now: float) -> None:
+        seat.woken = False
+        super().leave(seat, now)
+
+
+class SleepsThroughReconnections(Table):
+    """Sabotaged: a new connection wakes nobody."""
+
+    def wake_all(self) -> None:
+        pass
+
+
+class DropsBusyChannels(Table):
+    """Sabotaged: a channel is dropped although somebody has taken a seat again."""
+
+    def join(
+        self,
+        name: bytes,
+        wakes: Callable[[int], int],
+        on_wake: Callable[[], object] = lambda: None,
+    ) -> tuple[Seat, bool]:
+        known = self.channel(name)
+        empty_since = None if known is None else known.empty_since
+        seat, subscribe = super().join(name, wakes, on_wake)
+        seat.channel.empty_since = empty_since
+        return seat, subscribe
+
+
+SABOTAGED = [KeepsWakeUps, SleepsThroughReconnections, DropsBusyChannels]
+
+
+@given(schedule=SCHEDULES)
+@settings(max_examples=300, deadline=None)
+def test_whenever_the_lock_is_free_a_waiter_is_woken_or_asks(schedule: Schedule) -> None:
+    assert not forgets(schedule)
+
+
+def test_three_hundred_long_random_schedules_forget_nobody() -> None:
+    assert [seed for seed in range(300) if forgets(random_schedule(seed))] == []
+
+
+@pytest.mark.parametrize("sabotaged", SABOTAGED)
+def test_the_random_schedules_catch_a_sabotaged_table(sabotaged: type[Table]) -> None:
+    assert any(forgets(random_schedule(seed), sabotaged) for seed in range(300))
+
+
+def test_hypothesis_finds_the_wake_up_that_is_not_passed_on() -> None:
+    try:
+        shortest = find(
+            SCHEDULES,
+            lambda schedule: forgets(schedule, KeepsWakeUps),
+            settings=settings(max_examples=5000, derandomize=True, database=None),
+        )
+    except NoSuchExample:
+        pytest.fail("a lost wake-up went unnoticed")
+    assert [which for which, _, _ in shortest].count("join") >= 3, "a holder and two waiters"
