@@ -170,7 +170,7 @@ class Link(asyncio.Protocol):
         self._peer = peer
         self._reader = hiredis.Reader()
         self._transport: asyncio.Transport | None = None
-        self._greeted = 0
+        self._leaving = False
 
     @property
     def is_open(self) -> bool:
@@ -183,8 +183,8 @@ class Link(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment]
         self._peer.links.append(self)
         if self._peer.welcome:
+            self._leaving = True
             self._do(self._peer.welcome.popleft())
-            self.close()
         self._peer.changed()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -194,6 +194,10 @@ class Link(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer, command by command."""
+        if self._leaving:
+            # Not before: closing with something unread would take back what was said.
+            self.close()
+            return
         self._reader.feed(data)
         chunk: list[Command] = []
         while self._transport is not None and (words := self._reader.gets()):
@@ -251,16 +255,14 @@ class Link(asyncio.Protocol):
 
 
 class ScriptCache:
-    """Answers as a server does that knows scripts only once they are loaded.
-
-    Attributes:
-        forget_after: Forget everything after so many scripts were run; 0 is never.
-    """
+    """Answers as a server does that knows scripts only once they are loaded."""
 
     def __init__(self) -> None:
-        self.forget_after = 0
         self._known: set[bytes] = set()
-        self._ran = 0
+
+    def flush(self) -> None:
+        """Forget every script."""
+        self._known.clear()
 
     def __call__(self, command: Command) -> bytes:
         """Answer a command."""
@@ -268,10 +270,6 @@ class ScriptCache:
             sha = hashlib.sha1(command[2], usedforsecurity=False).hexdigest().encode()
             self._known.add(sha)
             return bulk(sha)
-        if command[0] == b"EVALSHA":
-            if command[1] not in self._known:
-                return error("NOSCRIPT No matching script. Please use EVAL.")
-            self._ran += 1
-            if self._ran == self.forget_after:
-                self._known.clear()
+        if command[0] == b"EVALSHA" and command[1] not in self._known:
+            return error("NOSCRIPT No matching script. Please use EVAL.")
         return echo(command)

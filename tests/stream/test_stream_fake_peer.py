@@ -1,0 +1,345 @@
+"""The order of commands, replies and pushes on one connection that works."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py._stream import wire
+from redisson_py._stream.call import ReplyError
+from redisson_py.errors import BackendError, ClientClosedError
+from tests.stream.conftest import SCRIPT, Talk, TalkFactory
+from tests.stream.fake_peer import (
+    SILENCE,
+    Command,
+    FakePeer,
+    ScriptCache,
+    bulk,
+    confirmation,
+    error,
+    hello,
+    message,
+)
+
+
+class TestOrder:
+    async def test_calls_of_one_loop_turn_leave_in_one_write(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        writes = talk.stream.traffic.writes
+        calls = [talk.call("GET", str(n)) for n in range(5)]
+        await asyncio.gather(*[call.future for call in calls])
+        assert peer.links[0].writes == [[(b"GET", b"%d" % n) for n in range(5)]]
+        assert talk.stream.traffic.writes == writes + 1
+
+    async def test_a_subscription_leaves_with_what_is_asked_after_it(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        talk.stream.subscribe(b"ch")
+        assert await talk.ask("GET", "k") == b"GET k"
+        assert peer.links[0].writes == [[(b"SUBSCRIBE", b"ch"), (b"GET", b"k")]]
+
+    async def test_replies_go_to_their_callers_in_order(self, talk: Talk) -> None:
+        calls = [talk.call("GET", str(n)) for n in range(1000)]
+        replies = await asyncio.gather(*[call.future for call in calls])
+        assert replies == [b"GET %d" % n for n in range(1000)]
+
+    async def test_replies_in_pieces_are_put_together(self, talk: Talk, peer: FakePeer) -> None:
+        peer.plan.extend([SILENCE, SILENCE])
+        calls = [talk.call("GET", "1"), talk.call("GET", "2")]
+        await peer.until(lambda: len(peer.commands) == 2)
+        for byte in bulk(b"one") + bulk(b"two"):
+            peer.say(bytes([byte]))
+            await asyncio.sleep(0)
+        assert [await call.future for call in calls] == [b"one", b"two"]
+
+    async def test_a_cancelled_call_keeps_its_place_and_its_reply_is_dropped(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        before, cancelled = talk.call("GET", "1"), talk.call("GET", "2")
+        cancelled.future.cancel()
+        after = talk.call("GET", "3")
+        assert await before.future == b"GET 1"
+        assert await after.future == b"GET 3"
+        assert peer.commands == [(b"GET", b"1"), (b"GET", b"2"), (b"GET", b"3")]
+        assert not talk.stream.waiting
+
+    async def test_a_call_cancelled_before_the_connection_is_open_is_not_sent(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        talk = await talks()
+        cancelled, kept = talk.call("GET", "1"), talk.call("GET", "2", must=True)
+        cancelled.future.cancel()
+        kept.future.cancel()
+        await talk.ask("GET", "3")
+        assert peer.commands == [(b"GET", b"2"), (b"GET", b"3")]
+
+    async def test_calls_made_before_the_connection_is_open_leave_in_their_order(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        talk = await talks()
+        calls = [talk.call("GET", str(n)) for n in range(5)]
+        assert [await call.future for call in calls] == [b"GET %d" % n for n in range(5)]
+        assert len(peer.links) == 1
+
+    async def test_an_idle_client_opens_no_connection(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        idle, busy = await talks(), await talks()
+        await busy.ask("GET", "k")
+        assert len(peer.links) == 1
+        assert idle.stream.traffic.connections == 0
+
+    async def test_an_error_reply_is_its_own_callers_and_final(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.plan.append(error("WRONGTYPE Operation against a key"))
+        refused, fine = talk.call("GET", "1"), talk.call("GET", "2")
+        with pytest.raises(ReplyError, match="WRONGTYPE Operation"):
+            await refused.future
+        assert await fine.future == b"GET 2"
+        assert peer.commands == [(b"GET", b"1"), (b"GET", b"2")]
+        assert issubclass(ReplyError, BackendError)
+
+
+class TestPushes:
+    async def test_messages_go_to_the_table_and_do_not_disturb_the_line(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        talk.stream.subscribe(b"ch")
+        peer.plan.append(lambda c: message(b"ch", b"early") + confirmation(c))
+        peer.plan.append(lambda c: message(b"ch", b"0") + bulk(b"one") + message(b"ch", b"1"))
+        calls = [talk.call("GET", "1"), talk.call("GET", "2")]
+        assert [await call.future for call in calls] == [b"one", b"GET 2"]
+        assert talk.messages == [(b"ch", b"early"), (b"ch", b"0"), (b"ch", b"1")]
+
+    async def test_a_message_needs_no_command(self, talk: Talk, peer: FakePeer) -> None:
+        peer.say(message(b"ch", b"0"))
+        await talk.ask("GET", "k")
+        assert talk.messages == [(b"ch", b"0")]
+
+    async def test_confirmations_take_the_place_of_their_commands(self, talk: Talk) -> None:
+        first = talk.call("GET", "1")
+        talk.stream.subscribe(b"a")
+        second = talk.call("GET", "2")
+        talk.stream.unsubscribe(b"a")
+        talk.stream.subscribe(b"b")
+        third = talk.call("GET", "3")
+        assert [await call.future for call in (first, second, third)] == [
+            b"GET 1",
+            b"GET 2",
+            b"GET 3",
+        ]
+        assert not talk.stream.waiting
+
+    async def test_a_confirmation_nobody_asked_for_shifts_nothing(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.plan.append(lambda c: confirmation((b"unsubscribe", b"x")) + bulk(b"one"))
+        peer.plan.append(lambda c: confirmation((b"unsubscribe", b"x")) + confirmation(c))
+        first = talk.call("GET", "1")
+        talk.stream.subscribe(b"a")
+        second = talk.call("GET", "2")
+        assert [await first.future, await second.future] == [b"one", b"GET 2"]
+
+    @pytest.mark.parametrize("push", [b">1\r\n$10\r\ninvalidate\r\n", b">2\r\n$7\r\nmessage\r\n_\r\n"])
+    async def test_a_push_of_another_kind_or_shape_shifts_nothing(
+        self, talk: Talk, peer: FakePeer, push: bytes
+    ) -> None:
+        peer.plan.append(lambda c: push + bulk(b"one"))
+        assert await talk.ask("GET", "1") in (b"one", b"GET 1")
+        assert await talk.ask("GET", "2") == b"GET 2"
+
+    async def test_a_refused_subscription_shifts_nothing(
+        self, talk: Talk, peer: FakePeer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        peer.plan.append(error("NOPERM No permissions to access a channel"))
+        talk.stream.subscribe(b"ch")
+        calls = [talk.call("GET", "1"), talk.call("GET", "2")]
+        assert [await call.future for call in calls] == [b"GET 1", b"GET 2"]
+        assert "cannot listen to b'ch': NOPERM" in caplog.text
+
+    async def test_nothing_is_subscribed_while_there_is_no_connection(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        talk = await talks()
+        talk.stream.subscribe(b"ch")  # whoever is told of the connection subscribes then
+        await talk.ask("GET", "k")
+        assert peer.commands == [(b"GET", b"k")]
+        assert talk.connected == 1
+
+
+def run(n: int) -> Command:
+    return (b"EVALSHA", SCRIPT.sha.encode(), b"1", b"key", b"%d" % n)
+
+
+LOAD: Command = (b"SCRIPT", b"LOAD", SCRIPT.text.encode())
+
+
+class TestScripts:
+    async def test_a_script_is_loaded_in_one_write_with_its_first_use_and_only_then(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.otherwise = ScriptCache()
+        calls = [talk.script(str(n)) for n in range(3)]
+        replies = await asyncio.gather(*[call.future for call in calls])
+        assert replies == [b" ".join(run(n)) for n in range(3)]
+        await talk.script("3").future
+        assert peer.links[0].writes == [[LOAD, run(0), run(1), run(2)], [run(3)]]
+
+    async def test_a_missing_script_is_loaded_once_for_many_calls_and_they_go_out_in_order(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        cache = peer.otherwise = ScriptCache()
+        await talk.script("0").future
+        for _ in range(3):
+            cache.flush()
+            peer.links[0].commands.clear()
+            calls = [talk.script(str(n)) for n in range(20)]
+            replies = await asyncio.gather(*[call.future for call in calls])
+            runs = [run(n) for n in range(20)]
+            assert replies == [b" ".join(command) for command in runs]
+            assert peer.commands == [*runs, LOAD, *runs]
+            assert not any(call.doubtful for call in calls)
+
+    async def test_a_cancelled_call_of_a_missing_script_is_not_repeated(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        cache = peer.otherwise = ScriptCache()
+        await talk.script("0").future
+        cache.flush()
+        peer.links[0].commands.clear()
+        cancelled, kept = talk.script("1"), talk.script("2")
+        cancelled.future.cancel()
+        await kept.future
+        assert peer.commands == [run(1), run(2), LOAD, run(2)]
+
+    async def test_an_old_server_gets_the_script_without_its_first_line(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        peer.greeting = hello("6.2.9")
+        peer.otherwise = ScriptCache()
+        talk = await talks()
+        await talk.script("1").future
+        assert peer.commands == [
+            (b"SCRIPT", b"LOAD", b"return 1\n"),
+            (b"EVALSHA", SCRIPT.plain_sha.encode(), b"1", b"key", b"1"),
+        ]
+
+    async def test_a_missing_script_that_must_not_be_loaded_is_a_clear_error_and_no_loop(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        def refuse(command: Command) -> bytes:
+            if command[0] == b"SCRIPT":
+                return error("NOPERM User app has no permissions to run 'script|load'")
+            return error("NOSCRIPT No matching script.")
+
+        peer.otherwise = refuse
+        calls = [talk.script(str(n)) for n in range(5)]
+        for call in calls:
+            with pytest.raises(ReplyError, match=r"NOPERM .*script\|load"):
+                await call.future
+        assert peer.count(b"SCRIPT") <= 2
+
+    async def test_a_script_that_is_there_runs_even_if_it_must_not_be_loaded(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.plan.append(error("NOPERM User app has no permissions to run 'script|load'"))
+        assert await talk.script("1").future == b" ".join(run(1))
+
+    @pytest.mark.parametrize("text", ["LOADING Redis is loading", "BUSY Redis is busy"])
+    async def test_a_server_that_cannot_load_a_script_yet_is_asked_again(
+        self, talk: Talk, peer: FakePeer, text: str
+    ) -> None:
+        peer.otherwise = ScriptCache()
+        peer.plan.extend([error(text), error(text)])
+        assert await talk.script("1").future == b" ".join(run(1))
+        assert peer.commands == [LOAD, run(1), run(1), LOAD, run(1)] or peer.commands == [
+            LOAD,
+            run(1),
+            LOAD,
+            run(1),
+        ]
+
+
+class TestRoom:
+    async def test_a_peer_that_does_not_read_makes_the_stream_full(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        assert not talk.stream.full
+        peer.links[0].stop_reading()
+        calls = []
+        while not talk.stream.full:
+            calls.append(talk.call("SET", "k", b"x" * 2**18))
+            await asyncio.sleep(0)
+        room = asyncio.create_task(talk.stream.room())
+        await asyncio.sleep(0)
+        assert not room.done()
+        peer.links[0].go_on_reading()
+        await room
+        assert not talk.stream.full
+        for call in calls:
+            assert (await call.future).startswith(b"SET k xxx")
+
+    async def test_many_unanswered_commands_make_the_stream_full(
+        self, talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(wire, "MAX_IN_FLIGHT", 2)
+        peer.plan.extend([SILENCE, SILENCE])
+        talk.call("GET", "1")
+        assert not talk.stream.full
+        talk.call("GET", "2")
+        assert talk.stream.full
+        rooms = [asyncio.create_task(talk.stream.room()) for _ in range(3)]
+        await peer.until(lambda: len(peer.commands) == 2)
+        peer.say(bulk(b"one"))
+        await asyncio.gather(*rooms)
+        peer.say(bulk(b"two"))
+
+
+class TestClose:
+    async def test_everything_under_way_fails_and_nothing_stays_open(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        talk = await talks()
+        await talk.ask("PING")
+        peer.plan.extend([error("LOADING Redis is loading"), SILENCE, SILENCE, SILENCE])
+        delayed, silent, loading = talk.call("GET", "1"), talk.call("GET", "2"), talk.script("3")
+        await peer.until(lambda: len(peer.commands) == 5)
+        await talk.close()
+        for call in (delayed, silent, loading):
+            with pytest.raises(ClientClosedError, match="closed by the test"):
+                await call.future
+        with pytest.raises(ClientClosedError):
+            talk.call("GET", "k")
+        await peer.until(lambda: not peer.open)
+
+    async def test_what_was_sent_just_before_still_arrives(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        call = talk.call("DEL", "k", must=True)
+        await talk.close()
+        await peer.until(lambda: (b"DEL", b"k") in peer.commands)
+        assert isinstance(call.future.exception(), ClientClosedError)
+
+    async def test_calls_that_wait_for_a_connection_fail(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        await peer.refuse()
+        talk = await talks()
+        call = talk.call("GET", "k")
+        await talk.close()
+        with pytest.raises(ClientClosedError):
+            await call.future
+
+    async def test_those_who_wait_for_room_are_let_go(self, talk: Talk, peer: FakePeer) -> None:
+        peer.links[0].stop_reading()
+        while not talk.stream.full:
+            talk.call("SET", "k", b"x" * 2**18).future.add_done_callback(lambda f: f.exception())
+            await asyncio.sleep(0)
+        room = asyncio.create_task(talk.stream.room())
+        await asyncio.sleep(0)
+        talk.stream.fail(ClientClosedError("closed"))
+        await room
+        peer.links[0].go_on_reading()
