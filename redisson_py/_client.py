@@ -246,8 +246,7 @@ class Redisson:
         self._closed = True
         self._table.wake_all()
         try:
-            if self._stream.ready:
-                await wait_for_all(releases, self._context.options.reply_timeout)
+            await wait_for_all(releases, self._context.options.reply_timeout)
         finally:
             self._watchdog.close()
             self._bus.close()
@@ -277,7 +276,8 @@ class Redisson:
         if self._described_until:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)
-        return [self._executor.command(b"", "PING", must=True).future]
+        # Answered after all of that; or the connection breaks, and waiting is no use.
+        return [self._stream.ping().future] if self._stream.ready else []
 
     def _check(self) -> None:
         if self._closed:

@@ -157,9 +157,11 @@ class Stream:
         if self._ready:
             self._write(Call((word, channel), 0, must=True, channel=channel))
 
-    def ping(self) -> None:
-        """Ask for a sign of life; the answer itself is of no interest."""
-        self._write(Call(("PING",), 0, must=True))
+    def ping(self) -> Call:
+        """Ask for a sign of life on this connection; fails as soon as it breaks."""
+        call = Call(("PING",), 0, must=True)
+        self._write(call)
+        return call
 
     # The life of the connection.
 

@@ -81,7 +81,7 @@ class FakePeer:
     Attributes:
         plan: What to do about the next commands, whichever connection they come on.
         otherwise: What to do when the plan is at its end.
-        greeting: The answer to HELLO.
+        greeting: What to do about HELLO, which every connection is sent twice.
         welcome: Answers to be given to new connections instead of a handshake, one each.
         links: Every connection there ever was.
     """
@@ -89,7 +89,7 @@ class FakePeer:
     def __init__(self) -> None:
         self.plan: deque[Step] = deque()
         self.otherwise: Step = echo
-        self.greeting = hello()
+        self.greeting: Step = hello()
         self.welcome: deque[Answer] = deque()
         self.links: list[Link] = []
         self._server: asyncio.Server | None = None
@@ -184,7 +184,7 @@ class Link(asyncio.Protocol):
         self._peer.links.append(self)
         if self._peer.welcome:
             self._leaving = True
-            self._do(self._peer.welcome.popleft())
+            self._do(self._peer.welcome.popleft(), ())
         self._peer.changed()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -207,8 +207,7 @@ class Link(asyncio.Protocol):
             self.commands.append(command)
             chunk.append(command)
             peer = self._peer
-            step = peer.plan.popleft() if peer.plan else peer.otherwise
-            self._do(step(command) if callable(step) else step)
+            self._do(peer.plan.popleft() if peer.plan else peer.otherwise, command)
         if chunk:
             self.writes.append(chunk)
         self._peer.changed()
@@ -238,7 +237,8 @@ class Link(asyncio.Protocol):
         assert self._transport is not None
         self._transport.resume_reading()
 
-    def _do(self, answer: Answer) -> None:
+    def _do(self, step: Step, command: Command) -> None:
+        answer = step(command) if callable(step) else step
         if isinstance(answer, Cut):
             self.abort()
         elif answer:
@@ -246,7 +246,7 @@ class Link(asyncio.Protocol):
 
     def _is_handshake(self, command: Command) -> bool:
         if command[0] == b"HELLO":
-            self.say(self._peer.greeting)
+            self._do(self._peer.greeting, command)
         elif command[0] in (b"CLIENT", b"SELECT", b"AUTH"):
             self.say(OK)
         else:

@@ -252,13 +252,13 @@ def test_whenever_the_lock_is_free_a_waiter_is_woken_or_asks(schedule: list[int]
     assert not forgets(schedule)
 
 
-def test_three_hundred_long_random_schedules_forget_nobody() -> None:
-    assert [seed for seed in range(300) if forgets(random_schedule(seed))] == []
+def test_a_thousand_random_schedules_forget_nobody() -> None:
+    assert [seed for seed in range(1000) if forgets(random_schedule(seed))] == []
 
 
 @pytest.mark.parametrize("sabotaged", SABOTAGED)
 def test_the_random_schedules_catch_a_sabotaged_table(sabotaged: type[Table]) -> None:
-    assert any(forgets(random_schedule(seed), sabotaged) for seed in range(300))
+    assert any(forgets(random_schedule(seed), sabotaged) for seed in range(1000))
 
 
 def test_hypothesis_finds_the_wake_up_that_is_not_passed_on() -> None:

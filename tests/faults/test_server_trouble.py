@@ -1,0 +1,174 @@
+"""The server restarts, forgets its scripts, kills connections, refuses commands."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import BackendError, ConnectionLostError, Redisson, ScriptError
+from redisson_py._scripts import source
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import until, until_listening, until_waiting
+
+
+async def test_waiter_survives_a_restart(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    holder, waiter = clients(own_server.url), clients(own_server.url)
+    await holder.get_lock("k").acquire(lease_time=60)
+    waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
+    await until_listening(waiter)
+    await own_server.restart(keep_data=False)
+    # Nobody published anything: the reconnection itself is the wake-up.
+    lease = await waiting
+    assert waiter.statistics().connections >= 2
+    await lease.release()
+    await holder.aclose()
+
+
+async def test_release_while_the_waiter_was_cut_off_is_not_missed(
+    clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    holder, waiter = clients(), clients(link.url)
+    lease = await holder.get_lock("k").acquire()
+    waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
+    await until_listening(waiter)
+    link.refuse()
+    link.cut()
+    await lease.release()
+    link.pass_through()
+    gained = await waiting
+    await gained.release()
+
+
+async def test_hand_offs_under_client_kill_and_script_flush(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    workers = [clients(client_name=f"worker{n}") for n in range(2)]
+    sections = 0
+    inside = False
+
+    async def work(client: Redisson) -> None:
+        nonlocal sections, inside
+        for _ in range(100):
+            async with client.get_lock("k").hold(timeout=30):
+                assert not inside
+                inside = True
+                await asyncio.sleep(0)
+                inside = False
+                sections += 1
+
+    async def trouble() -> None:
+        while True:
+            for each in await redis.client_list():
+                if each["name"].startswith("worker"):
+                    try:
+                        await redis.client_kill_filter(_id=each["id"])
+                    except Exception:  # noqa: S110, BLE001  # gone by itself meanwhile
+                        pass
+            await redis.script_flush()
+            await asyncio.sleep(0.01)
+
+    nemesis = asyncio.create_task(trouble())
+    await asyncio.gather(*[work(client) for client in workers for _ in range(2)])
+    nemesis.cancel()
+    await asyncio.wait([nemesis])
+    assert sections == 400
+    assert sum(client.statistics().losses for client in workers) == 0
+
+
+async def test_holder_survives_a_restart_that_keeps_data(
+    clients: ClientFactory, server_factory: object
+) -> None:
+    server = await server_factory(appendonly=True)  # type: ignore[operator]
+    client = clients(server.url, lease_time=6)
+    async with client.get_lock("k") as lease:
+        await server.restart(keep_data=True)
+        assert await client.get_lock("k").owned()
+        assert not lease.lost
+    assert not await client.get_lock("k").locked()
+
+
+async def test_stopped_server_is_waited_for(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    client = clients(own_server.url, lease_time=6)
+    lock = client.get_lock("k")
+    async with lock:
+        pass
+    await own_server.pause()
+    waiting = asyncio.create_task(lock.acquire(timeout=30))
+    await until_waiting(client, 1)
+    with pytest.raises((TimeoutError, ConnectionLostError)):
+        await client.get_lock("other").acquire(timeout=0.1)
+    await own_server.resume()
+    lease = await waiting
+    await lease.release()
+    assert not await client.get_lock("other").locked()
+
+
+async def test_documented_permissions_are_enough_and_each_is_needed(
+    server_factory: object, clients: ClientFactory
+) -> None:
+    server = await server_factory()  # type: ignore[operator]
+    admin = Redis.from_url(server.url)
+    allowed = [f"+{command}" for command in source.commands()]
+
+    async def user(name: str, *rules: str) -> Redisson:
+        await admin.execute_command(
+            "ACL", "SETUSER", name, "on", ">pw", "~*", "&redisson*", "-@all", *rules
+        )
+        address = server.url.removeprefix("redis://")
+        return clients(f"redis://{name}:pw@{address}")
+
+    await use_everything(await user("enough", *allowed), admin)
+    for word in ("evalsha", "hincrby", "pexpire", "publish", "script|load"):
+        poor = await user("poor", "reset", "on", ">pw", "~*", "&redisson*", "-@all", *allowed)
+        await admin.execute_command("ACL", "SETUSER", "poor", f"-{word}")
+        await admin.script_flush()
+        with pytest.raises(ScriptError) as caught:
+            await use_everything(poor, admin)
+        assert "NOPERM" in caught.value.message or "permission" in caught.value.message.lower()
+        await poor.aclose()
+        await admin.flushall()
+    await admin.aclose()
+
+
+async def use_everything(client: Redisson, admin: Redis) -> None:
+    """Use every script and command once, also while another task waits."""
+    await client.ping()
+    for lock in (client.get_lock("k"), client.get_fenced_lock("f")):
+        async with lock as lease:
+            async with lock:
+                await lock.inspect()
+            await lease.extend(20)
+            await lock.owned()
+            await lock.locked()
+            await lock.remaining()
+        await lock.force_release()
+    await admin.hset("taken", "somebody", 1)
+    waiting = asyncio.create_task(client.get_lock("taken").acquire(timeout=5))
+    await until(lambda: client._table.channels or waiting.done())
+    await admin.delete("taken")
+    await admin.publish("redisson_lock__channel:{taken}", "0")
+    await (await waiting).release()
+
+
+async def test_wrong_password_is_final_and_secret(
+    server_factory: object, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await server_factory(password="right-canary")  # type: ignore[operator]
+    url = f"redis://:wrong-canary@{server.host}:{server.port}"
+    client = clients(url)
+    for _ in range(2):
+        with pytest.raises(BackendError) as caught:
+            await client.get_lock("k").acquire()
+        assert not isinstance(caught.value, ConnectionLostError)
+    assert client.statistics().connections == 0
+    for text in (repr(client), str(caught.value), caplog.text, repr(client._stream._connector)):
+        assert "canary" not in text

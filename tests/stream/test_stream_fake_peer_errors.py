@@ -1,0 +1,301 @@
+"""Which answers are asked again and which are final, and what a caller is told in the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py._stream.call import LateReplyError, ReplyError
+from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+from tests.stream.conftest import SCRIPT, Talk, TalkFactory
+from tests.stream.fake_peer import (
+    CUT,
+    SILENCE,
+    Command,
+    FakePeer,
+    ScriptCache,
+    error,
+    hello,
+)
+
+NOT_YET = (
+    "LOADING Redis is loading the dataset in memory",
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    "TRYAGAIN Multiple keys request during rehashing of slot",
+    "NOREPLICAS Not enough good replicas to write.",
+    "CLUSTERDOWN The cluster is down",
+)
+FINAL = (
+    "ERR unknown command",
+    "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "OOM command not allowed when used memory > 'maxmemory'.",
+    "NOPERM User app has no permissions to run the 'get' command",
+    "MISCONF Errors writing to the AOF file: No space left on device",
+    "NOAUTH Authentication required.",
+)
+
+
+class TestErrorReplies:
+    @pytest.mark.parametrize("text", NOT_YET, ids=lambda text: text.split()[0])
+    async def test_not_yet_is_asked_again_on_the_same_connection(
+        self, talk: Talk, peer: FakePeer, text: str
+    ) -> None:
+        peer.plan.extend([error(text)] * 3)
+        call = talk.call("GET", "k")
+        assert await call.future == b"GET k"
+        assert peer.commands == [(b"GET", b"k")] * 4
+        assert len(peer.links) == 1
+        assert not call.doubtful
+
+    @pytest.mark.parametrize("text", NOT_YET, ids=lambda text: text.split()[0])
+    async def test_not_yet_is_asked_until_the_deadline_and_never_held(
+        self, talk: Talk, peer: FakePeer, text: str
+    ) -> None:
+        def again_and_again(command: Command) -> bytes:
+            return error(text)
+
+        peer.otherwise = again_and_again
+        call = talk.call("GET", "k", seconds=0.2)
+        with pytest.raises(ConnectionLostError) as raised:
+            await call.future
+        assert not raised.value.maybe_held
+        assert peer.count(b"GET") > 1
+
+    async def test_what_waits_to_be_asked_again_keeps_nobody_else_waiting(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.plan.append(error(NOT_YET[0]))
+        again, other = talk.call("GET", "1"), talk.call("GET", "2")
+        assert await other.future == b"GET 2"
+        assert not again.future.done()
+        assert await again.future == b"GET 1"
+
+    async def test_a_cancelled_call_is_not_asked_again(self, talk: Talk, peer: FakePeer) -> None:
+        peer.plan.extend([error(NOT_YET[0])] * 2)
+        cancelled, kept = talk.call("GET", "1"), talk.call("GET", "2")
+        cancelled.future.cancel()
+        assert await kept.future == b"GET 2"
+        kept = talk.call("GET", "3")
+        assert await kept.future == b"GET 3"
+        assert peer.count(b"GET") == 4
+
+    async def test_read_only_is_asked_again_on_a_new_connection(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.plan.append(error("READONLY You can't write against a read only replica."))
+        call = talk.call("SET", "k", "v")
+        assert await call.future == b"SET k v"
+        assert [link.commands for link in peer.links] == [[(b"SET", b"k", b"v")]] * 2
+        await peer.until(lambda: peer.open == 1)
+
+    @pytest.mark.parametrize("text", FINAL, ids=lambda text: text.split()[0])
+    async def test_everything_else_is_final(self, talk: Talk, peer: FakePeer, text: str) -> None:
+        peer.plan.append(error(text))
+        with pytest.raises(ReplyError) as raised:
+            await talk.ask("GET", "k")
+        assert str(raised.value) == text
+        assert await talk.ask("GET", "k") == b"GET k"
+        assert peer.count(b"GET") == 2
+
+    async def test_an_error_that_only_contains_the_word_is_final(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.plan.append(error("ERR this is not LOADING"))
+        with pytest.raises(ReplyError, match="this is not LOADING"):
+            await talk.ask("GET", "k")
+
+    async def test_errors_of_scripts_that_are_there_are_treated_alike(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.otherwise = ScriptCache()
+        await talk.script("0").future
+        peer.plan.append(error(NOT_YET[0]))
+        assert await talk.script("1").future == b"EVALSHA %s 1 key 1" % SCRIPT.sha.encode()
+
+
+class TestDeadlines:
+    async def test_nothing_sent_is_nothing_held(self, talks: TalkFactory, peer: FakePeer) -> None:
+        await peer.refuse()
+        talk = await talks()
+        call = talk.call("GET", "k", seconds=0.1)
+        with pytest.raises(ConnectionLostError, match="no connection to Redis at") as raised:
+            await call.future
+        assert not raised.value.maybe_held
+
+    async def test_sent_and_cut_off_may_be_held(self, talk: Talk, peer: FakePeer) -> None:
+        await peer.refuse()
+        peer.plan.append(CUT)
+        call = talk.call("SET", "k", "v", seconds=0.2)
+        with pytest.raises(ConnectionLostError, match="may have been executed") as raised:
+            await call.future
+        assert raised.value.maybe_held
+        assert peer.commands == [(b"SET", b"k", b"v")]
+
+    async def test_sent_and_not_answered_may_be_held(self, talk: Talk, peer: FakePeer) -> None:
+        peer.plan.append(SILENCE)
+        call = talk.call("SET", "k", "v", seconds=0.1)
+        with pytest.raises(LateReplyError) as raised:
+            await call.future
+        assert raised.value.maybe_held
+        assert peer.open == 1
+
+    async def test_cut_off_and_then_told_not_yet_may_be_held(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        def not_yet(command: Command) -> bytes:
+            return error(NOT_YET[0])
+
+        peer.plan.append(CUT)
+        peer.otherwise = not_yet
+        call = talk.call("SET", "k", "v", seconds=0.3)
+        with pytest.raises(ConnectionLostError) as raised:
+            await call.future
+        assert call.doubtful
+        assert raised.value.maybe_held, "its first writing may have been executed"
+
+    async def test_a_late_reply_goes_to_nobody(self, talk: Talk, peer: FakePeer) -> None:
+        peer.plan.append(SILENCE)
+        late = talk.call("GET", "1", seconds=0.05)
+        with pytest.raises(LateReplyError):
+            await late.future
+        after = talk.call("GET", "2")
+        await peer.until(lambda: len(peer.commands) == 2)
+        # The reply to the second came as the reply to the first: only now the first's comes.
+        peer.say(b"+late\r\n")
+        assert await after.future == b"late"
+
+    async def test_each_call_has_its_own_deadline(self, talk: Talk, peer: FakePeer) -> None:
+        peer.plan.extend([SILENCE] * 3)
+        long, short = talk.call("GET", "1", seconds=30), talk.call("GET", "2", seconds=0.05)
+        shorter = talk.call("GET", "3", seconds=0.01)
+        for call in (shorter, short):
+            with pytest.raises(LateReplyError):
+                await call.future
+        assert not long.future.done()
+
+    async def test_a_call_given_up_is_not_sent_later(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        await peer.refuse()
+        talk = await talks()
+        gone = talk.call("SET", "k", "v", seconds=0.05, must=True)
+        with pytest.raises(ConnectionLostError):
+            await gone.future
+        await peer.listen()
+        assert await talk.ask("GET", "k") == b"GET k"
+        assert peer.commands == [(b"GET", b"k")]
+
+
+class TestRefusedConnections:
+    async def test_an_old_server_is_an_error_at_once(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        peer.greeting = hello("6.0.16")
+        talk = await talks()
+        for attempt in (1, 2):
+            with pytest.raises(UnsupportedServerError, match=r"6\.0\.16 is too old: 6\.2"):
+                await talk.ask("GET", "k")
+            assert len(peer.links) == attempt
+        assert peer.commands == []
+
+    @pytest.mark.parametrize(
+        "text", ["ERR unknown command 'HELLO', with args", "NOPROTO unsupported protocol version"]
+    )
+    async def test_a_server_without_resp3_is_an_error_at_once(
+        self, talks: TalkFactory, peer: FakePeer, text: str
+    ) -> None:
+        peer.greeting = error(text)
+        talk = await talks()
+        with pytest.raises(UnsupportedServerError, match="RESP3"):
+            await talk.ask("GET", "k")
+        assert len(peer.links) == 1
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "WRONGPASS invalid username-password pair or user is disabled.",
+            "NOAUTH HELLO must be called with the client already authenticated",
+            "NOPERM User app has no permissions to run the 'hello' command",
+        ],
+        ids=lambda text: text.split()[0],
+    )
+    async def test_refused_credentials_are_an_error_at_once_and_no_loop(
+        self, talks: TalkFactory, peer: FakePeer, text: str
+    ) -> None:
+        peer.greeting = error(text)
+        talk = await talks()
+        for attempt in (1, 2):
+            calls = [talk.call("GET", str(n)) for n in range(3)]
+            for call in calls:
+                with pytest.raises(BackendError, match=text.split()[1]) as raised:
+                    await call.future
+                assert type(raised.value) is BackendError
+            assert len(peer.links) == attempt
+        assert talk.downs == 2
+
+    async def test_credentials_put_right_are_accepted_by_the_next_call(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        good, peer.greeting = peer.greeting, error("WRONGPASS invalid username-password pair")
+        talk = await talks()
+        with pytest.raises(BackendError):
+            await talk.ask("GET", "k")
+        peer.greeting = good
+        assert await talk.ask("GET", "k") == b"GET k"
+
+    async def test_too_many_clients_are_tried_again(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        peer.welcome.extend([error("ERR max number of clients reached")] * 3)
+        talk = await talks()
+        call = talk.call("GET", "k")
+        assert await call.future == b"GET k"
+        assert len(peer.links) == 4
+        assert not call.doubtful
+
+    @pytest.mark.parametrize("text", NOT_YET[:2], ids=lambda text: text.split()[0])
+    async def test_a_server_that_is_not_ready_to_greet_is_tried_again(
+        self, talks: TalkFactory, peer: FakePeer, text: str
+    ) -> None:
+        good, peer.greeting = peer.greeting, error(text)
+        talk = await talks()
+        call = talk.call("GET", "k")
+        await peer.until(lambda: len(peer.links) == 2)
+        peer.greeting = good
+        assert await call.future == b"GET k"
+
+    async def test_a_greeting_that_never_comes_is_given_up_and_tried_again(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        good, peer.greeting = peer.greeting, SILENCE
+        talk = await talks(reply_timeout=0.05)
+        call = talk.call("GET", "k")
+        await peer.until(lambda: len(peer.links) == 2)
+        peer.greeting = good
+        assert await call.future == b"GET k"
+
+    async def test_the_second_greeting_too(self, talks: TalkFactory, peer: FakePeer) -> None:
+        # redis-py says HELLO to agree on RESP3, the stream to learn the version.
+        greetings = 0
+
+        def not_the_second(command: Command) -> bytes:
+            nonlocal greetings
+            greetings += 1
+            return SILENCE if greetings == 2 else hello()
+
+        peer.greeting = not_the_second
+        talk = await talks(reply_timeout=0.05)
+        assert await talk.ask("GET", "k") == b"GET k"
+        assert greetings == 4
+
+    async def test_a_connection_that_breaks_in_the_greeting_is_tried_again(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        peer.welcome.extend([CUT, CUT])
+        talk = await talks()
+        calls = [talk.call("GET", "1"), talk.call("GET", "2")]
+        replies = await asyncio.gather(*[call.future for call in calls])
+        assert replies == [b"GET 1", b"GET 2"]
+        assert len(peer.links) == 3
