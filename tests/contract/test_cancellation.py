@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 
 import anyio
@@ -15,7 +15,7 @@ from tests.contract.conftest import LockLike, MakeLock
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support import until_async, until_listening, until_waiting
 
-Waiting = Callable[[LockLike], Awaitable[object]]
+Waiting = Callable[[LockLike], Coroutine[object, object, None]]
 
 
 async def by_timeout(lock: LockLike) -> None:

@@ -86,11 +86,11 @@ async def test_without_turns_every_hand_off_goes_through_redis(
 
 
 async def test_a_thousand_waiters_cost_one_connection_and_no_polling(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    clients: ClientFactory, redis: Redis
 ) -> None:
     holder, waiter = clients(), clients(client_name="waiter")
-    lock = make_lock(waiter)
-    lease = await make_lock(holder).acquire()
+    lock = waiter.get_lock("k")
+    lease = await holder.get_lock("k").acquire()
     tasks = [asyncio.create_task(lock.acquire()) for _ in range(1000)]
     await until_waiting(waiter, 1000)
     await until_listening(waiter)

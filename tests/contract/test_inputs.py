@@ -84,9 +84,9 @@ async def test_name(make_lock: MakeLock, name: Any, error: type[Exception]) -> N
 
 async def test_options_after_the_name_are_keyword_only(lock: LockLike) -> None:
     with pytest.raises(TypeError):
-        await lock.acquire(1)  # type: ignore[misc]
+        await lock.acquire(1)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        lock.hold(1)  # type: ignore[misc]
+        lock.hold(1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("lease_time", LEASES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import pytest
 from redis.asyncio import Redis
@@ -161,10 +162,8 @@ async def test_body_that_swallows_the_cancellation_still_gets_the_error(
     with pytest.raises(LeaseLostError):
         async with make_lock(clients(lease_time=0.3)):
             await redis.delete("k")
-            try:
+            with suppress(asyncio.CancelledError):
                 await asyncio.sleep(30)
-            except asyncio.CancelledError:
-                pass
     await asyncio.sleep(0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 from redis.asyncio import Redis
@@ -50,7 +51,7 @@ async def test_fenced_acquire_keeps_its_token(
     link.cut_after_execution(b"EVALSHA")
     async with far.get_fenced_lock("k") as lease:
         assert link.triggered == 1
-        counter = int(await redis.get("redisson_lock_token:{k}"))
+        counter = int(await redis.get("redisson_lock_token:{k}") or 0)
         assert lease.token is not None
         # One range was taken, not two.
         assert counter - lease.token < 100
@@ -120,15 +121,13 @@ async def test_force_release_answers_as_the_first_time(
         await lease.release()
 
 
-async def test_renewal(
-    clients: ClientFactory, link: FaultProxy, client: Redisson
-) -> None:
+async def test_renewal(clients: ClientFactory, link: FaultProxy, client: Redisson) -> None:
     far = clients(link.url, lease_time=0.6)
     async with far.get_lock("k") as lease:
         for _ in range(3):
             used = link.triggered
             link.cut_after_execution(b"EVALSHA")
-            await until(lambda used=used: link.triggered > used)
+            await until(partial(_used_up, link, used))
         renewals = far.statistics().renewals
         await until(lambda: far.statistics().renewals > renewals)
         assert not lease.lost
@@ -197,6 +196,10 @@ async def test_late_duplicates_do_not_touch_a_newer_hold(
         renewals = client.statistics().renewals
         await until(lambda: client.statistics().renewals > renewals)
         assert await lock.owned()
+
+
+def _used_up(link: FaultProxy, used: int) -> bool:
+    return link.triggered > used
 
 
 async def _undone(client: Redisson) -> bool:

@@ -19,6 +19,12 @@ TOMBSTONE = 60_000
 BAD_MS = ("0", "-1", "x", "", "nan", "1.5", "inf", "1e300", "9223372036854775807")
 
 
+async def ask(redis: Redis, *args: Arg) -> Any:
+    """Send a command and return its raw reply."""
+    untyped: Any = redis
+    return await untyped.execute_command(*args)
+
+
 class Scripts:
     """The scripts of `lua/` on one server.
 
@@ -53,9 +59,9 @@ class Scripts:
             (script.text, script.sha) if self.modern else (script.plain_text, script.plain_sha)
         )
         if sha not in self._loaded:
-            assert await self.redis.execute_command("SCRIPT LOAD", text) == sha
+            assert await ask(self.redis, "SCRIPT LOAD", text) == sha
             self._loaded.add(sha)
-        return await self.redis.execute_command("EVALSHA", sha, *args)
+        return await ask(self.redis, "EVALSHA", sha, *args)
 
 
 class LockScripts:
@@ -162,12 +168,12 @@ class LockScripts:
 
     async def holds(self) -> dict[str, int]:
         """Return the hash: owners and hold counts."""
-        found: dict[bytes, bytes] = await self.redis.execute_command("HGETALL", self.key)
+        found: dict[bytes, bytes] = await ask(self.redis, "HGETALL", self.key)
         return {owner.decode(): int(count) for owner, count in found.items()}
 
     async def left(self) -> int:
         """Return the milliseconds left of the lease."""
-        return int(await self.redis.execute_command("PTTL", self.key))
+        return int(await ask(self.redis, "PTTL", self.key))
 
     async def wait_until_gone(self) -> None:
         """Wait until the key has expired."""
@@ -178,7 +184,7 @@ class LockScripts:
 async def everything(redis: Redis) -> dict[bytes, tuple[bytes, bool]]:
     """Return the content of every key and whether it expires, to show that nothing changed."""
     found: dict[bytes, tuple[bytes, bool]] = {}
-    for key in await redis.execute_command("KEYS", "*"):
-        content = await redis.execute_command("DUMP", key)
-        found[key] = (content, await redis.execute_command("PTTL", key) >= 0)
+    for key in await ask(redis, "KEYS", "*"):
+        content = await ask(redis, "DUMP", key)
+        found[key] = (content, await ask(redis, "PTTL", key) >= 0)
     return found

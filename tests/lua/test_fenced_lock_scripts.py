@@ -14,7 +14,7 @@ LIMIT = 2**53
 
 
 async def server_time(redis: Redis) -> int:
-    seconds, microseconds = await redis.execute_command("TIME")
+    seconds, microseconds = await ask(redis, "TIME")
     return int(seconds) * 1_000_000 + int(microseconds)
 
 
@@ -143,7 +143,7 @@ async def test_a_counter_beyond_exact_numbers_is_an_error_and_not_a_token_given_
 async def test_a_counter_of_another_type_is_an_error_and_nothing_is_granted(
     fenced: LockScripts, redis: Redis
 ) -> None:
-    await redis.execute_command("HSET", fenced.token_key, "x", "1")
+    await ask(redis, "HSET", fenced.token_key, "x", "1")
     before = await everything(redis)
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         await fenced.acquire_fenced(A)

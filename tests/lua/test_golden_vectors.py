@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.scripts import LEASE, LockScripts, Scripts
+from tests.lua.scripts import LEASE, LockScripts, Scripts, ask
 
 #: Client ids and thread numbers, as Redisson writes them.
 A = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:31"
@@ -83,12 +83,12 @@ async def listening(redis: Redis, channel: bytes) -> AsyncGenerator[Listener, No
 
 
 async def raw_hash(redis: Redis, key: bytes) -> dict[bytes, bytes]:
-    found: dict[bytes, bytes] = await redis.execute_command("HGETALL", key)
+    found: dict[bytes, bytes] = await ask(redis, "HGETALL", key)
     return found
 
 
 async def keys(redis: Redis) -> list[bytes]:
-    return sorted(await redis.execute_command("KEYS", "*"))
+    return sorted(await ask(redis, "KEYS", "*"))
 
 
 async def test_plain_lock(scripts: Scripts, redis: Redis) -> None:
@@ -177,13 +177,11 @@ async def test_redisson_and_we_exclude_each_other(
     lock_keys = [b"lk", lock.token_key] if fenced else [b"lk"]
 
     async def java_locks(owner: str) -> Any:
-        return await redis.execute_command(
-            "EVAL", REDISSON_LOCK, len(lock_keys), *lock_keys, LEASE, owner
-        )
+        return await ask(redis, "EVAL", REDISSON_LOCK, len(lock_keys), *lock_keys, LEASE, owner)
 
     async def java_unlocks(owner: str) -> Any:
-        return await redis.execute_command(
-            "EVAL", REDISSON_UNLOCK, 1, b"lk", owner, b"redisson_lock__channel:{lk}"
+        return await ask(
+            redis, "EVAL", REDISSON_UNLOCK, 1, b"lk", owner, b"redisson_lock__channel:{lk}"
         )
 
     async with listening(redis, b"redisson_lock__channel:{lk}") as listener:
@@ -210,7 +208,7 @@ async def test_redisson_goes_on_above_our_tokens_and_we_above_its(
     counter = b"redisson_lock_token:{fk}"
     _, first = await fk.acquire_fenced(A, tokens=64)
     await fk.release(A)
-    await redis.execute_command("EVAL", REDISSON_LOCK, 2, b"fk", counter, LEASE, B)
+    await ask(redis, "EVAL", REDISSON_LOCK, 2, b"fk", counter, LEASE, B)
     theirs = int(await redis.get(counter))
     assert theirs == first + 64
     await redis.delete(b"fk")

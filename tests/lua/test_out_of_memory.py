@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.lua.scripts import LEASE, TOMBSTONE, A, B, LockScripts, Scripts, everything
+from tests.lua.scripts import LEASE, TOMBSTONE, A, B, LockScripts, everything
 
 
 @pytest_asyncio.fixture
@@ -30,7 +30,7 @@ async def fill(redis: Redis) -> None:
 
 async def test_an_acquire_is_refused_and_holds_nothing(either: LockScripts, redis: Redis) -> None:
     await fill(redis)
-    with pytest.raises(ResponseError, match="OOM|maxmemory"):
+    with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
         await either.acquire(A)
     assert await everything(redis) == {}
 
@@ -41,7 +41,7 @@ async def test_a_re_entry_is_refused_and_leaves_the_outer_hold(
     await either.acquire(A)
     before = await everything(redis)
     await fill(redis)
-    with pytest.raises(ResponseError, match="OOM|maxmemory"):
+    with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
         await either.acquire(A, 2)
     assert await everything(redis) == before
 
@@ -113,6 +113,6 @@ async def test_below_redis_7_what_is_refused_changes_nothing(
     before = await everything(redis)
     await fill(redis)
     for refused in (lock.release(A, 1), lock.undo(B)):
-        with pytest.raises(ResponseError, match="OOM|maxmemory"):
+        with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
             await refused
     assert await everything(redis) == before

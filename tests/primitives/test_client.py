@@ -155,7 +155,8 @@ async def test_threads_with_loops_and_clients_of_their_own(server_url: str) -> N
     threads = [threading.Thread(target=lambda: asyncio.run(count())) for _ in range(2)]
     for thread in threads:
         thread.start()
-    await asyncio.to_thread(lambda: [thread.join() for thread in threads])
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
     assert counter == 100
 
 
@@ -175,7 +176,7 @@ async def test_use_after_fork_is_refused_and_harms_nobody(client: Redisson) -> N
         os.close(writing)
         text = await asyncio.to_thread(os.read, reading, 1000)
         os.close(reading)
-        os.waitpid(child, 0)
+        await asyncio.to_thread(os.waitpid, child, 0)
         assert b"fork" in text
         assert await client.get_lock("k").owned()
         assert not lease.lost
@@ -231,3 +232,33 @@ async def test_garbage_collected_client_leaves_no_cycle_of_errors(server_url: st
     del client
     gc.collect()
     await until(lambda: True)
+
+
+def test_loop_that_ends_without_closing_gives_the_locks_back(
+    server_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def careless() -> None:
+        client = Redisson.from_url(server_url)
+        await client.get_lock("k").acquire()
+
+    asyncio.run(careless())
+    assert "'k'" in caplog.text
+
+    async def next_one() -> None:
+        async with Redisson.from_url(server_url) as client:
+            async with client.get_lock("k").hold(timeout=5):
+                pass
+
+    asyncio.run(next_one())
+
+
+async def test_description_lasts_as_long_as_the_hold(clients: ClientFactory, redis: Redis) -> None:
+    client = clients(lease_time=0.2)
+    key = f"redisson_py:client:{client.id}"
+    async with client.get_lock("k"):
+        renewals = client.statistics().renewals
+        # Far beyond the three leases for which it was first written.
+        await until(lambda: client.statistics().renewals >= renewals + 12)
+        assert await redis.exists(key)
+    await client.aclose()
+    assert not await redis.exists(key)

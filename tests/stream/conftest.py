@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any, Self
 
@@ -57,6 +57,8 @@ class Talk:
         assert self._running is not None
         self._running.cancel()
         await asyncio.wait([self._running])
+        if not self._running.cancelled():
+            self._running.result()
 
     def call(self, *args: Arg, seconds: float = PATIENT, must: bool = False) -> Call:
         """Send a command."""
@@ -78,7 +80,7 @@ class Talk:
         self.downs += 1
 
 
-TalkFactory = Callable[..., Talk]
+TalkFactory = Callable[..., Awaitable[Talk]]
 
 
 @pytest_asyncio.fixture
@@ -89,12 +91,14 @@ async def peer() -> AsyncIterator[FakePeer]:
 
 
 @pytest_asyncio.fixture
-async def talks(peer: FakePeer) -> AsyncIterator[Callable[..., Any]]:
+async def talks(peer: FakePeer) -> AsyncIterator[TalkFactory]:
     """Open streams to the fake peer, `await talks(reply_timeout=0.1)`."""
     async with AsyncExitStack() as stack:
 
-        async def start(reply_timeout: float = PATIENT, *, needed: bool = False) -> Talk:
-            talk = Talk(peer.url, reply_timeout, needed=needed)
+        async def start(
+            reply_timeout: float = PATIENT, *, needed: bool = False, path: str = ""
+        ) -> Talk:
+            talk = Talk(peer.url + path, reply_timeout, needed=needed)
             return await stack.enter_async_context(talk)
 
         yield start

@@ -82,6 +82,7 @@ class FakePeer:
         plan: What to do about the next commands, whichever connection they come on.
         otherwise: What to do when the plan is at its end.
         greeting: What to do about HELLO, which every connection is sent twice.
+        selected: What to do about SELECT, which is sent where the URL names a database.
         welcome: Answers to be given to new connections instead of a handshake, one each.
         links: Every connection there ever was.
     """
@@ -90,6 +91,7 @@ class FakePeer:
         self.plan: deque[Step] = deque()
         self.otherwise: Step = echo
         self.greeting: Step = hello()
+        self.selected: Step = OK
         self.welcome: deque[Answer] = deque()
         self.links: list[Link] = []
         self._server: asyncio.Server | None = None
@@ -247,7 +249,9 @@ class Link(asyncio.Protocol):
     def _is_handshake(self, command: Command) -> bool:
         if command[0] == b"HELLO":
             self._do(self._peer.greeting, command)
-        elif command[0] in (b"CLIENT", b"SELECT", b"AUTH"):
+        elif command[0] == b"SELECT":
+            self._do(self._peer.selected, command)
+        elif command[0] in (b"CLIENT", b"AUTH"):
             self.say(OK)
         else:
             return False

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from redisson_py._stream import wire
-from redisson_py._stream.call import ReplyError
+from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ClientClosedError
 from tests.stream.conftest import SCRIPT, Talk, TalkFactory
 from tests.stream.fake_peer import (
@@ -143,7 +143,9 @@ class TestPushes:
         second = talk.call("GET", "2")
         assert [await first.future, await second.future] == [b"one", b"GET 2"]
 
-    @pytest.mark.parametrize("push", [b">1\r\n$10\r\ninvalidate\r\n", b">2\r\n$7\r\nmessage\r\n_\r\n"])
+    @pytest.mark.parametrize(
+        "push", [b">1\r\n$10\r\ninvalidate\r\n", b">2\r\n$7\r\nmessage\r\n_\r\n"]
+    )
     async def test_a_push_of_another_kind_or_shape_shifts_nothing(
         self, talk: Talk, peer: FakePeer, push: bytes
     ) -> None:
@@ -263,11 +265,7 @@ class TestRoom:
         self, talk: Talk, peer: FakePeer
     ) -> None:
         assert not talk.stream.full
-        peer.links[0].stop_reading()
-        calls = []
-        while not talk.stream.full:
-            calls.append(talk.call("SET", "k", b"x" * 2**18))
-            await asyncio.sleep(0)
+        calls = await fill(talk, peer)
         room = asyncio.create_task(talk.stream.room())
         await asyncio.sleep(0)
         assert not room.done()
@@ -329,12 +327,30 @@ class TestClose:
             await call.future
 
     async def test_those_who_wait_for_room_are_let_go(self, talk: Talk, peer: FakePeer) -> None:
-        peer.links[0].stop_reading()
-        while not talk.stream.full:
-            talk.call("SET", "k", b"x" * 2**18).future.add_done_callback(lambda f: f.exception())
-            await asyncio.sleep(0)
+        await fill(talk, peer)
         room = asyncio.create_task(talk.stream.room())
         await asyncio.sleep(0)
         talk.stream.fail(ClientClosedError("closed"))
         await room
         peer.links[0].go_on_reading()
+
+    async def test_what_the_transport_still_had_to_write_is_written(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        calls = await fill(talk, peer)
+        closing = asyncio.create_task(talk.close())
+        await asyncio.sleep(0)
+        peer.links[0].go_on_reading()
+        await closing
+        await peer.until(lambda: not peer.open)
+        assert len(peer.commands) == len(calls)
+
+
+async def fill(talk: Talk, peer: FakePeer) -> list[Call]:
+    """Send more than the peer takes."""
+    peer.links[0].stop_reading()
+    calls: list[Call] = []
+    while not talk.stream.full:
+        calls.append(talk.call("SET", "k", b"x" * 2**18, must=True))
+        await asyncio.sleep(0)
+    return calls

@@ -213,9 +213,7 @@ class TestNonsense:
         await peer.until(lambda: not peer.open)
         assert await talk.ask("GET", "k") == b"GET k"
 
-    async def test_good_replies_before_the_nonsense_count(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
+    async def test_good_replies_before_the_nonsense_count(self, talk: Talk, peer: FakePeer) -> None:
         peer.plan.extend([bulk(b"one") + GARBAGE[0], SILENCE])
         first, second = talk.call("GET", "1"), talk.call("GET", "2")
         assert [await first.future, await second.future] == [b"one", b"GET 2"]

@@ -11,6 +11,7 @@ from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedSer
 from tests.stream.conftest import SCRIPT, Talk, TalkFactory
 from tests.stream.fake_peer import (
     CUT,
+    OK,
     SILENCE,
     Command,
     FakePeer,
@@ -255,16 +256,34 @@ class TestRefusedConnections:
         assert len(peer.links) == 4
         assert not call.doubtful
 
-    @pytest.mark.parametrize("text", NOT_YET[:2], ids=lambda text: text.split()[0])
     async def test_a_server_that_is_not_ready_to_greet_is_tried_again(
-        self, talks: TalkFactory, peer: FakePeer, text: str
+        self, talks: TalkFactory, peer: FakePeer
     ) -> None:
-        good, peer.greeting = peer.greeting, error(text)
+        peer.greeting = error("LOADING Redis is loading the dataset in memory")
         talk = await talks()
         call = talk.call("GET", "k")
         await peer.until(lambda: len(peer.links) == 2)
-        peer.greeting = good
+        peer.greeting = hello()
         assert await call.future == b"GET k"
+
+    async def test_a_server_too_busy_to_select_the_database_is_tried_again(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        peer.selected = error("BUSY Redis is busy running a script.")
+        talk = await talks(path="/1")
+        call = talk.call("GET", "k", seconds=5)
+        await peer.until(lambda: len(peer.links) == 2 or call.future.done())
+        peer.selected = OK
+        assert await call.future == b"GET k"
+
+    async def test_a_database_that_does_not_exist_is_an_error_at_once(
+        self, talks: TalkFactory, peer: FakePeer
+    ) -> None:
+        peer.selected = error("ERR DB index is out of range")
+        talk = await talks(path="/99")
+        with pytest.raises(BackendError, match="DB index is out of range"):
+            await talk.ask("GET", "k")
+        assert len(peer.links) == 1
 
     async def test_a_greeting_that_never_comes_is_given_up_and_tried_again(
         self, talks: TalkFactory, peer: FakePeer

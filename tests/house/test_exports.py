@@ -1,0 +1,102 @@
+"""What the package exports is documented, final and known by one name."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import redisson_py
+
+PACKAGE = Path(redisson_py.__file__).parent
+EXPORTED = {name: getattr(redisson_py, name) for name in redisson_py.__all__}
+CLASSES = {name: each for name, each in EXPORTED.items() if inspect.isclass(each)}
+ERRORS = {name for name, each in CLASSES.items() if issubclass(each, Exception)}
+
+every_class = pytest.mark.parametrize("name", CLASSES)
+every_class_but_errors = pytest.mark.parametrize("name", sorted(CLASSES.keys() - ERRORS))
+
+
+def test_every_name_is_listed_once() -> None:
+    assert len({*redisson_py.__all__}) == len(redisson_py.__all__)
+
+
+def test_what_is_public_is_listed() -> None:
+    public = {
+        name
+        for name, each in vars(redisson_py).items()
+        if not name.startswith("_") and not isinstance(each, ModuleType)
+    }
+    public.discard("annotations")
+    assert public == {*redisson_py.__all__} - {"errors"}
+
+
+def test_classes_are_known_by_the_name_they_are_imported_by() -> None:
+    places = {name: each.__module__ for name, each in CLASSES.items()}
+    expected = {n: "redisson_py.errors" if n in ERRORS else "redisson_py" for n in CLASSES}
+    assert places == expected
+
+
+@every_class
+def test_classes_have_a_docstring_of_their_own(name: str) -> None:
+    text = vars(CLASSES[name]).get("__doc__")
+    assert text
+    assert text.splitlines()[0].endswith(".")
+
+
+@every_class_but_errors
+def test_public_members_have_a_docstring(name: str) -> None:
+    undocumented = [
+        member
+        for member, value in inspect.getmembers(CLASSES[name])
+        if not member.startswith("_")
+        and (callable(value) or isinstance(value, property))
+        and not inspect.getdoc(value)
+    ]
+    assert not undocumented
+
+
+@every_class_but_errors
+def test_classes_are_final(name: str) -> None:
+    each = CLASSES[name]
+    # A frozen dataclass is a value, for people to read; there is nothing in it to override.
+    assert getattr(each, "__final__", False) or dataclasses.is_dataclass(each)
+
+
+@every_class_but_errors
+def test_options_are_keyword_only(name: str) -> None:
+    if dataclasses.is_dataclass(CLASSES[name]):
+        return
+    for member, value in inspect.getmembers(CLASSES[name], inspect.isfunction):
+        if not member.startswith("_"):
+            for parameter in inspect.signature(value).parameters.values():
+                optional = parameter.default is not parameter.empty
+                assert not optional or parameter.kind is parameter.KEYWORD_ONLY, (member, parameter)
+
+
+@every_class_but_errors
+def test_only_what_talks_to_redis_is_a_coroutine(name: str) -> None:
+    local = {"name", "key", "id", "statistics", "check", "hold", "remaining", "lost", "state"}
+    for member, value in inspect.getmembers(CLASSES[name], inspect.iscoroutinefunction):
+        if not member.startswith("_") and name != "Lease":
+            assert member not in local - {"remaining"}, f"{name}.{member} is {value}"
+
+
+def test_the_version_is_written_in_one_place() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
+    versions = [
+        node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and [ast.unparse(target) for target in node.targets] == ["__version__"]
+    ]
+    assert versions == [redisson_py.__version__]
+
+
+def test_the_package_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()

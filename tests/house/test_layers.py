@@ -1,0 +1,38 @@
+"""The layers of the package point down, as the contracts in pyproject.toml say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+
+import pytest
+
+from tests.house import files
+
+CONTRACTS = tomllib.loads((files.ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+
+_RUN = "from importlinter.cli import lint_imports; import sys; sys.exit(lint_imports())"
+
+
+def test_the_contracts_are_kept() -> None:
+    if find_spec("importlinter") is None:
+        # A test that did not run must not look green where it counts.
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("import-linter is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN], cwd=files.ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_every_module_has_a_layer() -> None:
+    (layers,) = [each["layers"] for each in CONTRACTS["contracts"] if each["type"] == "layers"]
+    named = {module.strip(" ()") for layer in layers for module in layer.split("|")}
+    package = files.ROOT / "redisson_py"
+    modules = {f"redisson_py.{path.stem}" for path in package.glob("[!_]*.py")}
+    modules |= {f"redisson_py.{path.stem}" for path in package.glob("_[!_]*.py")}
+    modules |= {f"redisson_py.{path.parent.name}" for path in package.glob("_*/__init__.py")}
+    assert modules - named == set()

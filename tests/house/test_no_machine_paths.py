@@ -1,0 +1,64 @@
+"""Nothing in the repository knows the machine or the network it was written on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.house import files
+
+#: Folders of one machine. Spelled in pieces, so that this file passes its own test.
+_FOLDERS = "|".join(("work", "root", "home", "Users", "tmp", "var/folders", "private", "mnt"))
+PATH = re.compile(rf"(?<![\w.~*/}}-])/(?:{_FOLDERS})/[\w.-]")
+INDEX = re.compile(r"(?i)(?:extra-)?index[-_]" + r"url|trusted[-_]" + "host")
+URL = re.compile(r"(?i)\bhttps?://([^/\s\"'<>)\]:]+)")
+REGISTRY = re.compile(r"(?i)registry|artifactory|nexus|mirror|proxy|pypi|pythonhosted|devpi|npm")
+PUBLIC = {"pypi.org", "files.pythonhosted.org", "img.shields.io"}
+BINARY = (".png", ".svg", ".ico", ".rdb")
+
+
+def findings(text: str) -> list[str]:
+    """Return what in a text is true of one machine only."""
+    hosts = [host for host in URL.findall(text) if REGISTRY.search(host)]
+    return [
+        *PATH.findall(text),
+        *INDEX.findall(text),
+        *(host for host in hosts if host.lower() not in PUBLIC),
+    ]
+
+
+def test_no_file_names_a_path_or_a_registry_of_one_machine() -> None:
+    if not files.tracked():
+        pytest.skip("not a git checkout")
+    found = {
+        files.name(path): here
+        for path in files.tracked()
+        if path.suffix not in BINARY and (here := findings(path.read_text("utf-8")))
+    }
+    assert found == {}
+
+
+@pytest.mark.parametrize("folder", ["work", "root", "home", "tmp"])
+def test_paths_are_found(folder: str) -> None:
+    assert findings(f'open("/{folder}/x")')
+    assert findings(f"cd /{folder}/main && make")
+    assert not findings(f"tests/{folder}/x")
+    assert not findings(f"~/{folder}/x")
+
+
+def test_registries_are_found() -> None:
+    assert findings("https" + "://registry.example.com/simple")
+    assert findings("--index" + "-url x")
+    assert not findings("https://pypi.org/project/redisson-py/")
+    assert not findings("https://github.com/redisson/redisson")
+
+
+def test_every_text_file_ends_with_one_newline_and_no_line_with_blanks() -> None:
+    untidy = [
+        files.name(path)
+        for path in files.of_kind(".py") + files.of_kind(".lua") + files.of_kind(".md")
+        if (text := path.read_text("utf-8"))
+        and (not text.endswith("\n") or text.endswith("\n\n") or re.search(r"[ \t]+$", text, re.M))
+    ]
+    assert untidy == []

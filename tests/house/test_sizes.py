@@ -1,0 +1,26 @@
+"""No file is too long to be read in one sitting."""
+
+from __future__ import annotations
+
+from tests.house import files
+
+LONGEST = 400
+
+#: Files that may be longer, each with its reason. Should stay empty.
+EXCEPTIONS: dict[str, str] = {}
+
+
+def test_no_file_is_too_long() -> None:
+    lengths = {
+        files.name(path): len(path.read_text("utf-8").splitlines())
+        for path in files.of_kind(".py") + files.of_kind(".lua")
+    }
+    assert "redisson_py/_waiting.py" in lengths
+    too_long = {name: lines for name, lines in lengths.items() if lines > LONGEST}
+    assert too_long.keys() - EXCEPTIONS.keys() == set(), too_long
+
+
+def test_no_exception_outlives_its_reason() -> None:
+    for name, reason in EXCEPTIONS.items():
+        assert reason
+        assert len((files.ROOT / name).read_text("utf-8").splitlines()) > LONGEST, name
