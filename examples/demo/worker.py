@@ -21,7 +21,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -148,25 +148,36 @@ class Worker:
     async def _critical_section(self, entry: Entry, asked_at: float, lease: Lease | None) -> None:
         granted_at = time.monotonic()
         self._grants.append((round(granted_at, 6), round(granted_at - asked_at, 6)))
-        for store in self._stores:
+        file, key = self._stores
 
-            async def pause(at_file: bool = store.name == "file") -> None:
-                if at_file:
-                    await self._park("stale", entry)
-                await asyncio.sleep(self._settings.pause)
+        async def pause() -> None:
+            await self._park("stale", entry)
+            await asyncio.sleep(self._settings.pause)
 
-            await post(store, entry, pause, self._ready(store, entry, lease))
-            self._journal.note("wrote", store.name, entry)
-            self._writing.discard(entry.task)
-            if lease is not None and lease.lost:
-                self._exposed += 1
-            if store.name == "file":
-                await self._park("halfway", entry)
+        await self._post(file, entry, lease, pause)
+        await self._park("halfway", entry)
+        await self._post(key, entry, lease, lambda: asyncio.sleep(self._settings.pause))
         self._booked += 1
+
+    async def _post(
+        self,
+        store: Store,
+        entry: Entry,
+        lease: Lease | None,
+        pause: Callable[[], Awaitable[None]],
+    ) -> None:
+        await post(store, entry, pause, self._ready(store, entry, lease))
+        self._journal.note("wrote", store.name, entry)
+        self._writing.discard(entry.task)
+        if lease is not None and lease.lost:
+            self._exposed += 1
 
     def _ready(self, store: Store, entry: Entry, lease: Lease | None) -> Callable[[], None]:
         def ready() -> None:
-            self._journal.note("writing", store.name, entry) if lease is None else None
+            if lease is not None:
+                lease.check()
+            self._writing.add(entry.task)
+            self._journal.note("writing", store.name, entry)
 
         return ready
 

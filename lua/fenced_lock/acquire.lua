@@ -5,6 +5,8 @@
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
 --! retry    safe: states the hold count it wants; a repetition reads the range it took
 
+--! include lib.whole
+
 -- As lock.acquire, with a range of fencing tokens for each outermost grant. The
 -- counter is left at the end of the range, so Redisson's INCR goes on above it.
 -- Tokens are max(last + 1, server microseconds): they keep growing when the
@@ -12,9 +14,10 @@
 -- not behind by more than that took. Below 2^53, where numbers in Lua stop
 -- being exact, until the year 2255.
 local lock, tombstone, token = KEYS[1], KEYS[2], KEYS[3]
-local owner, holds, lease_ms, tokens = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local owner, holds = ARGV[1], whole(ARGV[2], 1)
+local lease_ms, tokens = whole(ARGV[3], 1), whole(ARGV[4], 1)
 
-if not (holds and holds >= 1 and lease_ms and lease_ms >= 1 and tokens and tokens >= 1) then
+if not (holds and lease_ms and tokens) then
   return redis.error_reply('ERR holds, lease_ms and tokens must be positive integers')
 end
 
@@ -29,8 +32,8 @@ if not held and redis.call('EXISTS', tombstone) == 1 then
   return {-3, 0}
 end
 
-local last = tonumber(redis.call('GET', token) or 0)
-if not last or (held and not tonumber(held)) then
+local last = whole(redis.call('GET', token) or '0', 0)
+if not last or (held and not whole(held, 1)) then
   return redis.error_reply('ERR the token or the hold count is not a number')
 end
 
@@ -38,11 +41,14 @@ local first = 0
 if not held then
   local time = redis.call('TIME')
   first = math.max(last + 1, time[1] * 1000000 + time[2])
+  if first + tokens >= 9007199254740992 then
+    return redis.error_reply('ERR the token counter is used up: greater numbers are not exact')
+  end
   redis.call('SET', token, string.format('%.0f', first + tokens - 1))
 elseif holds == 1 then
   first = last - tokens + 1
 end
-redis.call('HINCRBY', lock, owner, holds - tonumber(held or 0))
+redis.call('HINCRBY', lock, owner, holds - whole(held or '0', 0))
 if redis.call('PTTL', lock) < lease_ms then
   redis.call('PEXPIRE', lock, lease_ms)
 end

@@ -5,14 +5,16 @@
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
+--! include lib.whole
+
 -- One field per owner, its value the hold count; the key's expiry is the lease.
 -- An owner that counts on an earlier hold (holds > 1) and finds it gone has lost
 -- it. A tombstone means this owner has left: an acquire that arrives after that
 -- is a late duplicate, and granting it would make a hold that nobody knows of.
 local lock, tombstone = KEYS[1], KEYS[2]
-local owner, holds, lease_ms = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 
-if not (holds and holds >= 1 and lease_ms and lease_ms >= 1) then
+if not (holds and lease_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
 end
 
@@ -24,10 +26,10 @@ end
 
 local held = redis.call('HGET', lock, owner)
 if held then
-  if not tonumber(held) then
+  if not whole(held, 1) then
     return redis.error_reply('ERR the hold count in this hash is not a number')
   end
-  redis.call('HINCRBY', lock, owner, holds - tonumber(held))
+  redis.call('HINCRBY', lock, owner, holds - whole(held, 1))
   -- Never shorten what an outer hold of the same owner relies on.
   if redis.call('PTTL', lock) < lease_ms then
     redis.call('PEXPIRE', lock, lease_ms)

@@ -6,11 +6,13 @@
 --! returns  1 = it was held and is free now | 0 = it was free
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
+--! include lib.whole
+
 -- Without the receipt a repetition would free the lock of whoever came next.
 local lock, receipt = KEYS[1], KEYS[2]
-local channel, receipt_ms = ARGV[1], tonumber(ARGV[2])
+local channel, receipt_ms = ARGV[1], whole(ARGV[2], 1)
 
-if not (receipt_ms and receipt_ms >= 1) then
+if not receipt_ms then
   return redis.error_reply('ERR receipt_ms must be a positive integer')
 end
 local seen = redis.call('GET', receipt)

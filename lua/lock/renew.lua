@@ -6,11 +6,13 @@
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
 --! retry    safe: only ever moves an expiry outward
 
+--! include lib.whole
+
 -- A key of another type is somebody else's by now: pcall turns its error into
 -- "not the owner" instead of spoiling the whole batch.
-local lease_ms = tonumber(ARGV[1])
+local lease_ms = whole(ARGV[1], 1)
 
-if not (lease_ms and lease_ms >= 1) then
+if not lease_ms then
   return redis.error_reply('ERR lease_ms must be a positive integer')
 end
 

@@ -6,10 +6,12 @@
 --! returns  1 = set | 0 = not the owner
 --! retry    safe: sets a length counted from now, never adds to one
 
-local lock = KEYS[1]
-local owner, lease_ms = ARGV[1], tonumber(ARGV[2])
+--! include lib.whole
 
-if not (lease_ms and lease_ms >= 1) then
+local lock = KEYS[1]
+local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
+
+if not lease_ms then
   return redis.error_reply('ERR lease_ms must be a positive integer')
 end
 if redis.call('HEXISTS', lock, owner) == 0 then

@@ -16,6 +16,9 @@ from pathlib import Path
 
 Arg = bytes | str | int
 
+#: A block that several scripts share: `--! include lib.whole`, one function a file.
+_INCLUDE = re.compile(r"^--! include lib\.(\w+)$", re.MULTILINE)
+
 _FIELDS = ("script", "version", "keys", "args", "returns", "retry")
 
 
@@ -92,11 +95,19 @@ def load(name: str) -> Script:
         FileNotFoundError: There is no such file.
     """
     folder, _, verb = name.partition(".")
-    text = (script_root() / folder / f"{verb}.lua").read_text(encoding="utf-8")
-    script = parse(text)
+    script = parse(_INCLUDE.sub(_included, _read(folder, verb)))
     if script.name != name:
         raise ValueError(f"{folder}/{verb}.lua says it is {script.name!r}")
     return script
+
+
+def _read(folder: str, name: str) -> str:
+    return (script_root() / folder / f"{name}.lua").read_text(encoding="utf-8")
+
+
+def _included(directive: re.Match[str]) -> str:
+    # One level only: an include that includes would hide what a script does.
+    return _read("lib", directive[1]).rstrip("\n")
 
 
 def load_all() -> list[Script]:
@@ -104,7 +115,7 @@ def load_all() -> list[Script]:
     names = [
         f"{folder.name}.{file.name.removesuffix('.lua')}"
         for folder in script_root().iterdir()
-        if folder.is_dir()
+        if folder.is_dir() and folder.name != "lib"
         for file in folder.iterdir()
         if file.name.endswith(".lua")
     ]

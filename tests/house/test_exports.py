@@ -68,22 +68,21 @@ def test_classes_are_final(name: str) -> None:
 
 
 @every_class_but_errors
-def test_options_are_keyword_only(name: str) -> None:
-    if dataclasses.is_dataclass(CLASSES[name]):
+@pytest.mark.parametrize("method", ["__init__", "from_url", "acquire", "try_acquire", "hold"])
+def test_options_are_keyword_only(name: str, method: str) -> None:
+    function = getattr(CLASSES[name], method, None)
+    if dataclasses.is_dataclass(CLASSES[name]) or not inspect.isroutine(function):
         return
-    for member, value in inspect.getmembers(CLASSES[name], inspect.isfunction):
-        if not member.startswith("_"):
-            for parameter in inspect.signature(value).parameters.values():
-                optional = parameter.default is not parameter.empty
-                assert not optional or parameter.kind is parameter.KEYWORD_ONLY, (member, parameter)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.default is not parameter.empty and parameter.name != "n":
+            assert parameter.kind is parameter.KEYWORD_ONLY, parameter
 
 
-@every_class_but_errors
-def test_only_what_talks_to_redis_is_a_coroutine(name: str) -> None:
-    local = {"name", "key", "id", "statistics", "check", "hold", "remaining", "lost", "state"}
-    for member, value in inspect.getmembers(CLASSES[name], inspect.iscoroutinefunction):
-        if not member.startswith("_") and name != "Lease":
-            assert member not in local - {"remaining"}, f"{name}.{member} is {value}"
+def test_making_and_looking_without_redis_is_not_async() -> None:
+    for name, each in CLASSES.items():
+        for member, _ in inspect.getmembers(each, inspect.iscoroutinefunction):
+            assert not member.startswith("get_"), f"{name}.{member}"
+            assert member not in {"hold", "statistics", "check"}, f"{name}.{member}"
 
 
 def test_the_version_is_written_in_one_place() -> None:

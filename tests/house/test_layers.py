@@ -12,7 +12,8 @@ import pytest
 
 from tests.house import files
 
-CONTRACTS = tomllib.loads((files.ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+PROJECT = tomllib.loads((files.ROOT / "pyproject.toml").read_text("utf-8"))
+CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 
 _RUN = "from importlinter.cli import lint_imports; import sys; sys.exit(lint_imports())"
 
@@ -29,7 +30,7 @@ def test_the_contracts_are_kept() -> None:
 
 
 def test_every_module_has_a_layer() -> None:
-    (layers,) = [each["layers"] for each in CONTRACTS["contracts"] if each["type"] == "layers"]
+    (layers,) = [each["layers"] for each in CONTRACTS if each["type"] == "layers"]
     named = {module.strip(" ()") for layer in layers for module in layer.split("|")}
     package = files.ROOT / "redisson_py"
     modules = {f"redisson_py.{path.stem}" for path in package.glob("[!_]*.py")}

@@ -15,6 +15,7 @@ INDEX = re.compile(r"(?i)(?:extra-)?index[-_]" + r"url|trusted[-_]" + "host")
 URL = re.compile(r"(?i)\bhttps?://([^/\s\"'<>)\]:]+)")
 REGISTRY = re.compile(r"(?i)registry|artifactory|nexus|mirror|proxy|pypi|pythonhosted|devpi|npm")
 PUBLIC = {"pypi.org", "files.pythonhosted.org", "img.shields.io"}
+UNTIDY = re.compile(r"[ \t]+$|[^\n]\Z|\n\n\Z", re.MULTILINE)
 BINARY = (".png", ".svg", ".ico", ".rdb")
 
 
@@ -58,7 +59,6 @@ def test_every_text_file_ends_with_one_newline_and_no_line_with_blanks() -> None
     untidy = [
         files.name(path)
         for path in files.of_kind(".py") + files.of_kind(".lua") + files.of_kind(".md")
-        if (text := path.read_text("utf-8"))
-        and (not text.endswith("\n") or text.endswith("\n\n") or re.search(r"[ \t]+$", text, re.M))
+        if (text := path.read_text("utf-8")) and UNTIDY.search(text)
     ]
     assert untidy == []

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, LockScripts, everything
+from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, LockScripts, ask, everything
 
 NOT_COUNTS = ("x", "", "1.5", "0x", "inf", "nan")
 

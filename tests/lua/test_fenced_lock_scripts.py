@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.scripts import LEASE, A, B, LockScripts, everything
+from tests.lua.scripts import LEASE, A, B, LockScripts, ask, everything
 
 #: Where numbers in Lua stop being exact.
 LIMIT = 2**53

@@ -145,7 +145,7 @@ async def test_fenced_lock(scripts: Scripts, redis: Redis) -> None:
         assert await fk.acquire_fenced(B, tokens=1) > [1, first]
         assert await fk.force_release() == 1
         assert await listener.heard() == [b"0"]
-        assert int(await redis.get(counter)) > first
+        assert int(await ask(redis, "GET", counter)) > first
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ async def test_redisson_goes_on_above_our_tokens_and_we_above_its(
     _, first = await fk.acquire_fenced(A, tokens=64)
     await fk.release(A)
     await ask(redis, "EVAL", REDISSON_LOCK, 2, b"fk", counter, LEASE, B)
-    theirs = int(await redis.get(counter))
+    theirs = int(await ask(redis, "GET", counter))
     assert theirs == first + 64
     await redis.delete(b"fk")
     _, ours = await fk.acquire_fenced(A, tokens=64)

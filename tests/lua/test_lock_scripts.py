@@ -15,6 +15,7 @@ from tests.lua.scripts import (
     C,
     LockScripts,
     Scripts,
+    ask,
     everything,
 )
 

@@ -337,6 +337,7 @@ class TestClose:
     async def test_what_the_transport_still_had_to_write_is_written(
         self, talk: Talk, peer: FakePeer
     ) -> None:
+        peer.otherwise = SILENCE  # a reply nobody reads would break the connection
         calls = await fill(talk, peer)
         closing = asyncio.create_task(talk.close())
         await asyncio.sleep(0)

@@ -144,7 +144,7 @@ def make_hold(
         owner,
         ends_at=ends_at,
         watched=watched,
-        task=cast(Any, task or fake_task()),
+        task=cast("Any", task or fake_task()),
     )
 
 

@@ -39,7 +39,7 @@ def stream() -> FakeStream:
 @pytest.fixture
 def bus(stream: FakeStream) -> Bus:
     bus = Bus(Table())
-    bus.attach(cast(Any, stream))
+    bus.attach(cast("Any", stream))
     return bus
 
 

@@ -128,10 +128,11 @@ def test_every_failed_renewal_is_repeated_until_the_end() -> None:
 
 def test_the_next_event_is_the_end_where_that_comes_before_the_renewal() -> None:
     schedule = LeaseSchedule(PERIOD)
-    (hold,) = watched(schedule, 1)
-    schedule.take_due(PERIOD, BATCH)
-    hold.ends_at = PERIOD + 2.0
-    assert schedule.next_event(PERIOD) == PERIOD + 2.0
+    hold = make_hold(ends_at=LEASE - 0.3)
+    schedule.watch(hold, 0.0)
+    for moment in (PERIOD, 2 * PERIOD):
+        assert schedule.take_due(moment, BATCH) == [hold]
+    assert schedule.next_event(2 * PERIOD) == LEASE - 0.3
 
 
 def test_holds_due_soon_are_renewed_with_those_due_now() -> None:
@@ -165,7 +166,8 @@ def test_ten_thousand_holds_cost_a_hundred_full_batches_a_period() -> None:
     dice = random.Random(1)
     moments = sorted(dice.uniform(0, PERIOD) for _ in range(10_000))
     holds = [hold for at in moments for hold in watched(schedule, 1, at=at)]
-    moment, batches = PERIOD, []
+    moment = PERIOD
+    batches: list[list[Hold]] = []
     for _ in range(3):
         end = moment + PERIOD
         count = len(batches)
@@ -267,6 +269,38 @@ def test_ends_in_disorder_within_a_period_are_all_seen_in_time(data: st.DataObje
         assert {*ended} == {other for other in schedule.watched if other.ends_at <= moment}
         assert hold in ended
         schedule.unwatch(hold)
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_every_end_is_seen_at_its_moment_whatever_the_ends(data: st.DataObject) -> None:
+    """Ends far off and near, renewals that fail, answers that come late: as the watchdog asks."""
+    schedule = LeaseSchedule(PERIOD)
+    moment, under_way = 0.0, list[tuple[float, Hold, float | None]]()
+    for _ in range(data.draw(st.integers(1, 40))):
+        if data.draw(st.booleans()):
+            left = data.draw(st.sampled_from([0.5, 4.0, 15.0, LEASE - 0.3, 100.0, 3600.0]))
+            schedule.watch(make_hold(ends_at=moment + left), moment)
+        following = schedule.next_event(moment)
+        if following is None:
+            continue
+        assert following <= min(hold.ends_at for hold in schedule.watched)
+        moment = max(moment, min([following, *(arrival for arrival, _, _ in under_way)]))
+        for answer in sorted(under_way, key=lambda each: each[0]):
+            if answer[0] <= moment:
+                under_way.remove(answer)
+                _, hold, ends_at = answer
+                if ends_at is None:
+                    schedule.failed([hold], moment + PERIOD / 10)
+                else:
+                    schedule.renewed(hold, ends_at)
+        ended, _ = schedule.take_ended(moment)
+        assert {*ended} == {hold for hold in schedule.watched if hold.ends_at <= moment}
+        for hold in ended:
+            schedule.unwatch(hold)
+        for hold in schedule.take_due(moment, BATCH):
+            ends_at = moment + LEASE - 0.3 if data.draw(st.booleans()) else None
+            under_way.append((moment + data.draw(st.floats(0, LEASE / 6)), hold, ends_at))
 
 
 def test_a_hold_that_ends_much_later_hides_no_other() -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from redisson_py import _handoff
-from redisson_py._handoff import COURTESY, Line, Lines, Place, take_turn
+from redisson_py._handoff import Line, Place
 from redisson_py._lease.hold import Hold
-from redisson_py._waiting import Turn
 from redisson_py.errors import ClientClosedError
 from tests.unit.fakes import FakeClock, FakeResource, make_hold, make_lease
+from tests.unit.standing import Waiter, send_away, stand, turns
 
 LEASE = 30.0
 TURN = 0.01
@@ -53,46 +53,6 @@ def lose(line: Line, hold: Hold) -> None:
 
 def pass_on(line: Line, hold: Hold) -> bool:
     return line.pass_on(hold, TURN, LEASE / 2)
-
-
-class Waiter:
-    """A task in the line, and what it got."""
-
-    def __init__(
-        self, line: Line, *, passable: bool = True, deadline: float | None = None
-    ) -> None:
-        self.line = line
-        self.passable = passable
-        self.deadline = deadline
-        self.place: Place | None = None
-        self.task = asyncio.create_task(self._enter())
-
-    async def _enter(self) -> Hold | bool:
-        self.place = Place(self.passable)
-        return await self.line.enter(self.place, self.deadline)
-
-    @property
-    def got(self) -> Hold | bool | None:
-        """What it was given; None as long as it waits."""
-        return self.task.result() if self.task.done() else None
-
-
-async def stand(line: Line, count: int) -> list[Waiter]:
-    waiters = [Waiter(line) for _ in range(count)]
-    await turns()
-    return waiters
-
-
-async def turns() -> None:
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
-def send_away(line: Line, *waiters: Waiter) -> None:
-    for waiter in waiters:
-        assert waiter.place is not None
-        line.leave(waiter.place)
-        waiter.task.cancel()
 
 
 async def test_alone_in_line_asks_at_once(line: Line) -> None:
@@ -353,7 +313,9 @@ async def test_a_hold_lost_between_the_pass_and_the_wake_up_is_asked_for_first(
     send_away(line, first, second)
 
 
-async def test_a_pass_that_is_lost_at_once_makes_its_receiver_the_head(line: Line, hold: Hold) -> None:
+async def test_a_pass_that_is_lost_at_once_makes_its_receiver_the_head(
+    line: Line, hold: Hold
+) -> None:
     """The loss is told to the line before the one it was passed to has had its turn."""
     make_lease(hold)
     first, second = await stand(line, 2)
@@ -376,60 +338,3 @@ async def test_closing_sends_everybody_away(line: Line, hold: Hold) -> None:
         with pytest.raises(ClientClosedError):
             await waiter.task
     assert not line.places
-
-
-async def test_lines_are_found_by_key_and_forgotten_when_empty() -> None:
-    lines = Lines()
-    assert lines.find(b"k") is None
-    line = lines.open(b"k")
-    assert lines.open(b"k") is line is lines.find(b"k")
-    assert lines.open(b"other") is not line
-    (waiter,) = await stand(line, 1)
-    assert lines.waiting == 1
-    lines.drop_if_empty(line)
-    assert lines.find(b"k") is line
-    send_away(line, waiter)
-    lines.drop_if_empty(line)
-    assert lines.find(b"k") is None
-    assert lines.waiting == 0
-
-
-async def test_a_line_with_a_hold_is_kept(line: Line, hold: Hold) -> None:
-    lines = Lines()
-    lines._lines[line.key] = line
-    lines.drop_if_empty(line)
-    assert lines.find(line.key) is line
-
-
-async def test_closing_all_lines_sends_everybody_away() -> None:
-    lines = Lines()
-    waiters = []
-    for key in (b"a", b"b"):
-        lines.open(key).releasing = True
-        waiters += await stand(lines.open(key), 2)
-    lines.close(ClientClosedError("the client was closed"))
-    for waiter in waiters:
-        with pytest.raises(ClientClosedError):
-            await waiter.task
-    assert lines.waiting == 0
-
-
-async def test_the_turn_of_others_is_respected_once_and_not_for_long(
-    clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_handoff, "running_loop", lambda: clock)
-    monkeypatch.setattr(_handoff, "call_later", clock.call_later)
-    lines = Lines()
-    line = lines.open(b"k")
-    assert take_turn(line) is None
-    turn = line.turn = Turn(3, clock.present + COURTESY)
-    lines.drop_if_empty(line)
-    assert lines.find(b"k") is line, "the next one must find the turn"
-    assert take_turn(line) is turn
-    assert take_turn(line) is None
-    line.turn = Turn(3, clock.present + COURTESY)
-    clock.sleep(COURTESY)
-    assert take_turn(line) is None
-    clock.sleep(COURTESY)
-    assert lines.find(b"k") is None
-    assert clock.pending == []

@@ -159,4 +159,6 @@ def test_the_rules_can_fail() -> None:
     assert not FORBIDDEN.fullmatch("EXISTS")
     endless = Script("x.y", 1, (), (), "safe: not", "for i = 1, 1e9 do end")
     assert bounds(endless) == ["1e9"]
-    assert {"EVAL", "X"} == {c.strip("'") for c in CALL.findall("redis.call('EVAL') redis.pcall('X'")}
+    assert {"EVAL", "X"} == {
+        c.strip("'") for c in CALL.findall("redis.call('EVAL') redis.pcall('X'")
+    }

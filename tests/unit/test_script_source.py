@@ -30,9 +30,7 @@ BATCH = """\
 
 
 def lines_without(field: str) -> str:
-    return "".join(
-        line for line in HEADER.splitlines(True) if not line.startswith(f"--! {field} ")
-    )
+    return "".join(line for line in HEADER.splitlines(True) if not line.startswith(f"--! {field} "))
 
 
 def changed(old: str, new: str) -> str:
@@ -74,7 +72,7 @@ def test_every_field_is_needed(field: str) -> None:
         HEADER.replace("--! ", "-- ") + BODY,
         HEADER + "--! author   me\n" + BODY,
         changed("--! version  3\n", "--! version  3\n-- a remark in between\n"),
-        changed("--! script   door.open\n--! version  3\n", "--! version  3\n--! script   door.open\n"),
+        "--! version  3\n" + HEADER.replace("--! version  3\n", "") + BODY,
         changed("--! keys", "--! key"),
         changed("version  3", "version  3\n--! version  4"),
         changed("version  3", "version"),
@@ -97,9 +95,9 @@ def test_every_field_is_needed(field: str) -> None:
         changed("owner:str", "door:str"),
         changed("owner:str", "leaves:str"),
     ],
-)  # fmt: skip
+)
 def test_a_malformed_header_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"header|version|retry|name:kind|twice"):
+    with pytest.raises(ValueError, match=r"header|version|retry|name"):
         parse(text)
 
 

@@ -1,12 +1,14 @@
-"""A strike cancels a block as `asyncio.timeout` does: nothing else is touched, nothing swallowed."""
+"""A strike cancels a block as `asyncio.timeout` does, and swallows nothing of anybody else's."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from redisson_py._loop import Strike
@@ -116,10 +118,8 @@ async def test_what_the_body_raised_instead_is_left_alone() -> None:
 async def test_a_body_that_swallows_the_cancellation_leaves_no_trace() -> None:
     async with block() as strike:
         soon(strike, "lost")
-        try:
+        with suppress(asyncio.CancelledError):
             await for_ever()
-        except asyncio.CancelledError:
-            pass
     assert strike.struck
     assert cancelling() == 0
     await asyncio.sleep(0)
@@ -164,7 +164,7 @@ async def test_a_timeout_outside_the_block_ends_as_ever() -> None:
 async def test_a_timeout_outside_that_ends_in_the_same_turn_wins(strike_first: bool) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(None) as limit, block() as strike:
-            end = [lambda: soon(strike, "lost"), lambda: limit.reschedule(0)]
+            end: list[Callable[[], object]] = [partial(soon, strike, "lost"), expire(limit)]
             for each in end if strike_first else end[::-1]:
                 each()
             await both_struck(strike, limit)
@@ -175,11 +175,15 @@ async def test_a_timeout_outside_that_ends_in_the_same_turn_wins(strike_first: b
 async def test_a_timeout_inside_that_ends_in_the_same_turn_loses(strike_first: bool) -> None:
     with pytest.raises(StruckError):
         async with block() as strike, asyncio.timeout(None) as limit:
-            end = [lambda: soon(strike, "lost"), lambda: limit.reschedule(0)]
+            end: list[Callable[[], object]] = [partial(soon, strike, "lost"), expire(limit)]
             for each in end if strike_first else end[::-1]:
                 each()
             await both_struck(strike, limit)
     assert cancelling() == 0
+
+
+def expire(limit: asyncio.Timeout) -> Callable[[], object]:
+    return lambda: limit.reschedule(0)
 
 
 async def both_struck(strike: Strike, limit: asyncio.Timeout) -> None:
@@ -333,7 +337,7 @@ async def test_a_scope_outside_cancelled_in_the_same_turn_leaves_the_task_usable
         pass
     assert cancelling() == 0
     await asyncio.sleep(0)
-    await anyio.sleep(0)
+    await anyio.lowlevel.checkpoint()
 
 
 @pytest.mark.parametrize("strike_first", [True, False])

@@ -36,9 +36,11 @@ def test_a_lease_can_be_a_timedelta() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [0, 0.0, -0.0, -1, -0.001, 0.0004, 0.00099, math.nan, math.inf, -math.inf, 2**63, 10**400]
-    + [LONGEST_LEASE * 1.001, 5e-324, timedelta(0), timedelta(microseconds=400), -timedelta(1)]
-    + [timedelta.max],
+    [
+        *(0, 0.0, -0.0, -1, -0.001, 0.0004, 0.00099, 5e-324),
+        *(math.nan, math.inf, -math.inf, 2**63, 10**400, LONGEST_LEASE * 1.001),
+        *(timedelta(0), timedelta(microseconds=400), -timedelta(1), timedelta.max),
+    ],
 )
 def test_a_lease_out_of_range_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="lease_time"):
@@ -107,8 +109,9 @@ def test_every_number_is_either_a_good_timeout_or_refused(value: float | timedel
 
 
 @pytest.mark.parametrize(
-    ("seconds", "whole"), [(30, 30_000), (0.001, 1), (0.0004, 1), (-1, 1), (0.0015, 2), (1.0004, 1000)]
-)  # fmt: skip
+    ("seconds", "whole"),
+    [(30, 30_000), (0.001, 1), (0.0004, 1), (-1, 1), (0.0015, 2), (1.0004, 1000)],
+)
 def test_milliseconds_are_whole_and_at_least_one(seconds: float, whole: int) -> None:
     assert milliseconds(seconds) == whole
     assert isinstance(milliseconds(seconds), int)

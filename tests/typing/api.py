@@ -1,0 +1,148 @@
+"""The public API as users write it. Never run: mypy strict and pyright strict check it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import assert_type
+
+from redis.asyncio import Redis
+
+import redisson_py
+from redisson_py import (
+    AcquireTimeoutError,
+    BackendError,
+    ClientClosedError,
+    ClientStatistics,
+    ConnectionLostError,
+    FencedLock,
+    HolderSnapshot,
+    Lease,
+    LeaseLostError,
+    LockSnapshot,
+    NotHeldError,
+    QuorumError,
+    Redisson,
+    RedissonError,
+    RLock,
+    ScriptError,
+)
+
+
+async def clients() -> None:
+    async with Redisson.from_url("redis://localhost:6379/0") as client:
+        assert_type(client, Redisson)
+        assert_type(client.id, str)
+        assert_type(client.statistics(), ClientStatistics)
+        await client.ping()
+    configured = Redisson.from_url(
+        "rediss://localhost",
+        lease_time=timedelta(seconds=10),
+        prefix="app:",
+        on_lost="raise",
+        sharded_pubsub="off",
+        sync_replicas="auto",
+        sync_timeout=1,
+        turn=0,
+        client_name="orders",
+    )
+    await configured.aclose()
+    mapped = Redisson(Redis(host="localhost"), name_mapper=lambda name: f"app:{name}")
+    await mapped.aclose()
+
+
+async def wrong_options(client: Redis) -> None:
+    # Each ignored error is one that must be reported; an unused one fails the check.
+    Redisson(client, on_lost="ignore")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    Redisson(client, lease="30")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    Redisson("redis://localhost")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+async def locks(client: Redisson) -> None:
+    assert_type(client.get_lock("k"), RLock)
+    assert_type(client.get_lock(b"k", reentrant=False), RLock)
+    assert_type(client.get_fenced_lock("k"), FencedLock)
+    lock = client.get_lock("k")
+    assert_type(lock.name, str | bytes)
+    async with lock as lease:
+        assert_type(lease, Lease)
+    async with lock.hold(timeout=1, lease_time=timedelta(seconds=5)) as lease:
+        assert_type(lease, Lease)
+    assert_type(await lock.acquire(), Lease)
+    assert_type(await lock.acquire(timeout=0.5, lease_time=5), Lease)
+    assert_type(await lock.try_acquire(), Lease | None)
+    if maybe := await lock.try_acquire(timeout=timedelta(seconds=1), lease_time=2.5):
+        assert_type(maybe, Lease)
+    await lock.release()
+    await lock.acquire(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def looking(lock: RLock | FencedLock) -> None:
+    assert_type(await lock.locked(), bool)
+    assert_type(await lock.owned(), bool)
+    assert_type(await lock.hold_count(), int)
+    assert_type(await lock.remaining(), float | None)
+    assert_type(await lock.force_release(), bool)
+    snapshot = await lock.inspect()
+    assert_type(snapshot, LockSnapshot)
+    assert_type(snapshot.holders, tuple[HolderSnapshot, ...])
+    assert_type(snapshot.waiters, tuple[str, ...])
+    assert_type(snapshot.keys, tuple[str, ...])
+
+
+async def leases(lock: FencedLock) -> None:
+    lease = await lock.acquire()
+    assert_type(lease.name, str | bytes)
+    assert_type(lease.owner, str)
+    assert_type(lease.token, int | None)
+    assert_type(lease.remaining, float)
+    assert_type(lease.lost, bool)
+    lease.check()
+    await lease.wait_lost()
+    await lease.extend(30)
+    await lease.extend(timedelta(minutes=1))
+    async with lease as same:
+        assert_type(same, Lease)
+    await lease.release()
+
+
+async def a_block_swallows_nothing(lock: RLock) -> int:
+    # Without a return behind the block this passes only if no block can swallow an exception.
+    async with lock, lock.hold(timeout=1), await lock.acquire():
+        return 1
+
+
+def a_timeout(error: TimeoutError) -> None: ...
+
+
+def a_misuse(error: RuntimeError) -> None: ...
+
+
+def ours(error: RedissonError) -> None: ...
+
+
+async def errors(lock: RLock, lease: Lease) -> None:
+    try:
+        await lock.acquire(timeout=1)
+    except QuorumError as error:
+        assert_type(error.answers, dict[str, str])
+    except AcquireTimeoutError as error:
+        a_timeout(error)
+    except ConnectionLostError as error:
+        assert_type(error.maybe_held, bool)
+    except ScriptError as error:
+        assert_type(error.script, str)
+        assert_type(error.message, str)
+    except BackendError as error:
+        ours(error)
+    try:
+        await lease.release()
+    except (NotHeldError, ClientClosedError) as error:
+        a_misuse(error)
+    except LeaseLostError as error:
+        assert_type(error.name, str | bytes)
+        assert_type(error.owner, str)
+        assert_type(error.held_for, float)
+
+
+def version() -> str:
+    return redisson_py.__version__
