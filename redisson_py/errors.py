@@ -8,7 +8,19 @@ from __future__ import annotations
 
 
 class RedissonError(Exception):
-    """Base of all errors of this library."""
+    """Base of all errors of this library. They survive pickling, between processes."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(
+    kind: type[RedissonError], args: tuple[object, ...], state: dict[str, object]
+) -> RedissonError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class AcquireTimeoutError(RedissonError, TimeoutError):

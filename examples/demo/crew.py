@@ -146,9 +146,7 @@ def log_of(settings: Settings) -> Path:
     return Path(settings.directory) / f"{settings.name}.log"
 
 
-async def until(
-    condition: Callable[[], bool], patience: float, failure: str | None = None
-) -> bool:
+async def until(condition: Callable[[], bool], patience: float, failure: str | None = None) -> bool:
     """Return True when the condition holds; at the end of patience, False or `DemoError`."""
     deadline = time.monotonic() + patience
     while not condition():
@@ -169,7 +167,8 @@ async def crew(settings: Sequence[Settings]) -> AsyncGenerator[list[Member]]:
     members: list[Member] = []
     try:
         for each in settings:
-            members.append(Member(each, await _start(each)))
+            process = await _start(each)
+            members.append(Member(each, process))
         async with asyncio.TaskGroup() as group:
             listeners = [group.create_task(member.listen()) for member in members]
             for member in members:

@@ -9,45 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from examples.demo.crew import Member, crew, until
+from examples.demo.crew import Member, crew
+from examples.demo.faults import Fault, strike
 from examples.demo.journal import Account, audit
 from examples.demo.ledger import Book, FileStore, KeyStore, plain_client
 from examples.demo.table import Screen, View
-from examples.demo.worker import Place, Settings
-from redisson_py import RLock, Redisson
-
-#: What the clients' watchdogs keep locks for: short, so that faults pass quickly.
-LEASE_TIME = 2.0
-#: How much later than a lease its end may show, on a busy machine.
-MARGIN = 1.5
-
-
-@dataclass(slots=True)
-class Fault:
-    """What was done to a worker while it held the lock, and what came of it.
-
-    Attributes:
-        what: `killed` or `stopped`.
-        worker: Whom.
-        at: When.
-        was_holder: Whether Redis said that it held the lock.
-        recovered_after: Seconds until another worker had the lock.
-        stopped_for: Seconds until it was woken.
-        noticed_after: Seconds from then until its task was told of its loss.
-    """
-
-    what: str
-    worker: str
-    at: float
-    was_holder: bool
-    recovered_after: float | None = None
-    stopped_for: float = 0.0
-    noticed_after: float | None = None
-
-    def covers(self, granted_at: float, waited: float) -> bool:
-        """Whether a wait fell in the time when the struck worker kept everybody waiting."""
-        over = self.at + (self.recovered_after or float("inf"))
-        return granted_at >= self.at and granted_at - waited <= over
+from examples.demo.worker import LEASE_TIME, Settings
+from redisson_py import Redisson, RLock
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +81,6 @@ class Stage:
                 directory=str(directory),
                 key=f"redisson-py-demo:{run}:ledger",
                 lock=f"redisson-py-demo:{run}:lock" if plan.locked else None,
-                lease_time=LEASE_TIME,
                 tasks=self._tasks,
                 pause=plan.pause,
             )
@@ -124,6 +91,7 @@ class Stage:
             plain_client(self._url) as redis,
             Redisson.from_url(self._url, lease_time=LEASE_TIME, client_name="referee") as client,
         ):
+            await client.ping()
             stores = FileStore(first.ledger), KeyStore(redis, first.key)
             try:
                 for store in stores:
@@ -138,20 +106,24 @@ class Stage:
 
     async def _work(self, plan: Plan, everyone: Sequence[Settings], lock: RLock) -> Outcome:
         outcome = Outcome()
-        began_at = time.monotonic()
         async with crew(everyone) as members:
             began_at = time.monotonic()
-            show = asyncio.create_task(self._show(plan, members, lock if plan.locked else None))
-            try:
-                async with asyncio.timeout_at(None) as _:
-                    if plan.faults:
-                        await self._strike(members, lock, outcome)
-                    await asyncio.sleep(began_at + self._seconds - time.monotonic())
-            finally:
+            async with asyncio.TaskGroup() as group:
+                show = group.create_task(self._show(plan, members, lock if plan.locked else None))
+                if plan.faults:
+                    outcome.faults = await strike(members, lock, self._seconds, self._screen.say)
+                await asyncio.sleep(began_at + self._seconds - time.monotonic())
                 show.cancel()
-                self._screen.clear()
+            self._screen.clear()
             outcome.seconds = time.monotonic() - began_at
         outcome.losses = sum(member.losses for member in members)
         outcome.exposed = sum(member.exposed for member in members)
         outcome.grants = sorted((*grant, m.name) for m in members for grant in m.grants)
         return outcome
+
+    async def _show(self, plan: Plan, members: Sequence[Member], lock: RLock | None) -> None:
+        began_at = time.monotonic()
+        while True:
+            await asyncio.sleep(self._screen.period)
+            snapshot = None if lock is None else await lock.inspect()
+            self._screen.show(View(plan.title, time.monotonic() - began_at, snapshot, members))

@@ -35,6 +35,10 @@ from redisson_py import Lease, LeaseLostError, Redisson
 #: with the file read and not yet written, or with the file written and the key not yet read.
 Place = Literal["stale", "halfway"]
 
+#: What the clients' watchdogs keep locks for, in seconds: short, so that faults pass quickly.
+LEASE_TIME = 2.0
+
+#: Seconds between two reports of a worker.
 STATUS_PERIOD = 0.2
 
 
@@ -48,7 +52,6 @@ class Settings:
         directory: Where ledger and journals are.
         key: The Redis key of the other book.
         lock: The name of the lock; None works without.
-        lease_time: Seconds for which the client's watchdog keeps locks.
         tasks: How many tasks it runs.
         pause: Seconds between reading and writing.
     """
@@ -58,7 +61,6 @@ class Settings:
     directory: str
     key: str
     lock: str | None
-    lease_time: float
     tasks: int
     pause: float
 
@@ -221,9 +223,7 @@ async def main() -> None:
     settings = Settings(**json.loads(await orders.readline()))
     journal = Journal(settings.journal)
     async with (
-        Redisson.from_url(
-            settings.url, lease_time=settings.lease_time, client_name=settings.name
-        ) as client,
+        Redisson.from_url(settings.url, lease_time=LEASE_TIME, client_name=settings.name) as client,
         plain_client(settings.url) as redis,
     ):
         stores = FileStore(settings.ledger), KeyStore(redis, settings.key)

@@ -1,23 +1,25 @@
 """Which hold is due for renewal when, and which lease ends when. Decisions only, no I/O.
 
-All holds that the watchdog renews have the same lease, so the order of their renewal is the
-order of their dues and of their ends: two dictionaries in order of insertion serve, at the
-same small cost for one hold and for ten thousand. Leases that end by themselves have ends of
-their own and lie in a heap; what was released meanwhile is skipped when it comes up, and
-swept out when it is most of the heap.
+All holds that the watchdog renews have the same period, so the order of their last renewal is
+the order of their dues: a dictionary in order of insertion serves, at the same small cost for
+one hold and for ten thousand. Ends lie in a heap. A renewal does not touch it: a row that
+comes up before the hold's real end is put back at that end, so each hold is looked at once a
+lease. What was released meanwhile is skipped when it comes up, and swept out when it is most
+of the heap.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
 
 from redisson_py._lease.hold import Hold
 from redisson_py._lease.lease import Lease
 
 #: Share of the period within which holds are renewed together although not yet due.
 _TOGETHER = 0.2
+
+Row = tuple[float, int, Hold | Lease]
 
 
 class LeaseSchedule:
@@ -30,56 +32,42 @@ class LeaseSchedule:
     def __init__(self, period: float) -> None:
         self.period = period
         self._due: dict[Hold, float] = {}
-        self._ending: dict[Hold, None] = {}
-        self._limits: list[tuple[float, int, Lease]] = []
+        self._ends: list[Row] = []
         self._live_limits = 0
         self._numbers = itertools.count()
 
     def idle(self) -> bool:
         """Return whether nothing is left to be done at any time."""
-        if self._ending:
+        if self._due:
             return False
         self._sweep()
-        return not self._limits
+        return not self._ends
 
     @property
     def watched(self) -> list[Hold]:
-        """The holds that are renewed, the one that ends first leading."""
-        return list(self._ending)
+        """The holds that are renewed, the one that is due first leading."""
+        return list(self._due)
 
     def watch(self, hold: Hold, now: float) -> None:
-        """Renew a hold from now on."""
+        """Renew a hold from now on, or notice that it ends earlier than before."""
         self._due[hold] = now + self.period
-        self._ending[hold] = None
+        self._push(hold.ends_at, hold)
 
     def unwatch(self, hold: Hold) -> None:
         """Renew a hold no more."""
         self._due.pop(hold, None)
-        self._ending.pop(hold, None)
 
     def limit(self, lease: Lease, ends_at: float) -> None:
         """End a lease at a moment."""
-        heapq.heappush(self._limits, (ends_at, next(self._numbers), lease))
-        if len(self._limits) > 64 and len(self._limits) > 2 * self._live_limits:
-            self._sweep()
+        self._push(ends_at, lease)
 
-    def _sweep(self) -> None:
-        self._limits = [row for row in self._limits if _in_force(row)]
-        heapq.heapify(self._limits)
-        self._live_limits = len(self._limits)
-
-    def next_event(self, now: float) -> float | None:
+    def next_event(self) -> float | None:
         """Return when something is to be done next."""
-        moments = []
-        if self._due:
-            moments.append(next(iter(self._due.values())))
-        if self._ending:
-            near = [hold.ends_at for hold in self._ending_within(now + self.period)]
-            far = next(iter(self._ending)).ends_at - self.period
-            moments.append(min(near, default=far))
-        if self._limits:
-            moments.append(self._limits[0][0])
-        return min(moments, default=None)
+        end = self._first_end()
+        due = next(iter(self._due.values()), None)
+        if end is None or due is None:
+            return due if end is None else end[0]
+        return min(due, end[0])
 
     def take_due(self, now: float, batch: int) -> list[Hold]:
         """Return the holds to renew now, filled up to whole batches with those due soon.
@@ -101,9 +89,7 @@ class LeaseSchedule:
 
     def renewed(self, hold: Hold, ends_at: float) -> None:
         """Redis confirmed a renewal."""
-        if hold in self._ending:
-            del self._ending[hold]
-            self._ending[hold] = None
+        if hold in self._due:
             hold.ends_at = max(hold.ends_at, ends_at)
 
     def failed(self, holds: list[Hold], retry_at: float) -> None:
@@ -114,26 +100,50 @@ class LeaseSchedule:
         self._due = {**again, **self._due}
 
     def take_ended(self, now: float) -> tuple[list[Hold], list[Lease]]:
-        """Return the watched holds and the leases whose time is over."""
-        holds = [h for h in self._ending_within(now + self.period) if h.ends_at <= now]
-        leases: list[Lease] = []
-        while self._limits and self._limits[0][0] <= now:
-            row = heapq.heappop(self._limits)
-            if _in_force(row):
-                leases.append(row[2])
-        return holds, leases
+        """Return the watched holds and the leases whose time is over.
 
-    def _ending_within(self, moment: float) -> Iterator[Hold]:
-        """Yield the holds that end before a moment.
-
-        Replies overtake each other by less than a period, so the order of insertion is that
-        of the ends to within a period: whoever asks looks that much further.
+        A hold is returned again and again until it is watched no more.
         """
-        for hold in self._ending:
-            if hold.ends_at > moment:
-                return
-            yield hold
+        holds: dict[Hold, None] = {}
+        leases: list[Lease] = []
+        while (row := self._first_end()) is not None and row[0] <= now:
+            heapq.heappop(self._ends)
+            if isinstance(row[2], Lease):
+                leases.append(row[2])
+            else:
+                holds[row[2]] = None
+        for hold in holds:
+            self._push(hold.ends_at, hold)
+        return list(holds), leases
 
+    def _first_end(self) -> Row | None:
+        """Return the row that ends first, after putting right those that came up too early."""
+        while self._ends:
+            row = self._ends[0]
+            ending = row[2]
+            if not self._in_force(row):
+                heapq.heappop(self._ends)
+            elif isinstance(ending, Hold) and ending.ends_at > row[0]:
+                heapq.heapreplace(self._ends, (ending.ends_at, row[1], ending))
+            else:
+                return row
+        return None
 
-def _in_force(row: tuple[float, int, Lease]) -> bool:
-    return row[2].state == "held" and row[2].limit == row[0]
+    def _push(self, moment: float, ending: Hold | Lease) -> None:
+        heapq.heappush(self._ends, (moment, next(self._numbers), ending))
+        live = len(self._due) + self._live_limits
+        if len(self._ends) > 64 and len(self._ends) > 2 * live:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        limits = [row for row in self._ends if isinstance(row[2], Lease) and self._in_force(row)]
+        self._live_limits = len(limits)
+        ends: list[Row] = [(hold.ends_at, next(self._numbers), hold) for hold in self._due]
+        self._ends = ends + limits
+        heapq.heapify(self._ends)
+
+    def _in_force(self, row: Row) -> bool:
+        moment, _, ending = row
+        if isinstance(ending, Lease):
+            return ending.state == "held" and ending.limit == moment
+        return ending in self._due

@@ -84,6 +84,13 @@ class Watchdog:
             if watched:
                 self._watch(hold)
 
+    def set_end(self, hold: Hold, ends_at: float) -> None:
+        """A hold ends at another moment than before, perhaps earlier."""
+        sooner = ends_at < hold.ends_at
+        hold.ends_at = ends_at
+        if sooner and hold.watched and hold in self.holds:
+            self._watch(hold)
+
     def lose(self, hold: Hold, reason: str) -> None:
         """A hold is gone: stop keeping it, tell its holder."""
         self.remove(hold)
@@ -120,7 +127,7 @@ class Watchdog:
         self._renew_what_is_due(moment)
         if self.holds:
             self._while_holding()
-        following = self._schedule.next_event(moment)
+        following = self._schedule.next_event()
         if following is not None and not self._schedule.idle():
             self._arm(following)
 

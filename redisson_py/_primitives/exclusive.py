@@ -156,7 +156,7 @@ class ExclusiveLock(HashLock):
             context.owners.forget(hold.task(), self._key, hold)
             raise hold_loss(self, hold)
         ends_at = lease_end(attempt.asked_at, lease)
-        hold.ends_at = max(hold.ends_at, ends_at)
+        context.watchdog.set_end(hold, max(hold.ends_at, ends_at))
         if lease_time is None:
             context.watchdog.set_watched(hold, True)
         token = hold.all_leases()[-1].token if hold.all_leases() else None
@@ -288,7 +288,7 @@ class ExclusiveLock(HashLock):
             context.watchdog.set_watched(hold, False)
             seconds = max(0.001, max(limit for limit in limits if limit is not None) - now())
         if hold.count > 0:
-            hold.ends_at = min(hold.ends_at, now() + seconds)
+            context.watchdog.set_end(hold, min(hold.ends_at, now() + seconds))
         patience = min(max(1.0, seconds), PATIENCE)
         return self._send_release(hold.owner, hold.count, seconds, hold.doubtful, patience)
 
@@ -336,7 +336,7 @@ class ExclusiveLock(HashLock):
         if not set_ or hold.state != "held":
             context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
             raise lease.loss()
-        hold.ends_at = lease_end(asked_at, needed)
+        context.watchdog.set_end(hold, lease_end(asked_at, needed))
         context.watchdog.limit(lease, ends_at)
 
     def hold_ended(self, hold: Hold) -> None:

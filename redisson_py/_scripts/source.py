@@ -136,6 +136,8 @@ def parse(text: str) -> Script:
         if not line.startswith("--! "):
             break
         field, _, value = line.removeprefix("--! ").partition(" ")
+        if field in fields:
+            raise ValueError(f"a script header says {field!r} once")
         fields[field] = value.strip()
     if tuple(fields) != _FIELDS:
         raise ValueError(f"a script header has {', '.join(_FIELDS)}, not {', '.join(fields)}")
@@ -143,11 +145,15 @@ def parse(text: str) -> Script:
         raise ValueError(f"version must be a number, not {fields['version']!r}")
     if not fields["retry"].startswith("safe: "):
         raise ValueError("every script must be safe to repeat, and say why: 'retry safe: ...'")
+    keys = _declared(fields["keys"], {"hash", "string", "list", "zset", "set"})
+    args = _declared(fields["args"], {"int", "str"})
+    if len({*keys, *args}) != len(keys + args):
+        raise ValueError(f"the names in a script header must differ: {keys + args}")
     return Script(
         name=fields["script"],
         version=int(fields["version"]),
-        keys=_declared(fields["keys"], {"hash", "string", "list", "zset", "set"}),
-        args=_declared(fields["args"], {"int", "str"}),
+        keys=keys,
+        args=args,
         retry=fields["retry"],
         text=text,
     )

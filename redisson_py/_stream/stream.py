@@ -29,13 +29,13 @@ from redisson_py._stream.call import (
     ScriptText,
     load_command,
 )
+from redisson_py._stream.greeting import knows_flags
 from redisson_py._stream.health import Health
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import (
     BackendError,
     ClientClosedError,
     ConnectionLostError,
-    UnsupportedServerError,
 )
 
 log = logging.getLogger("redisson_py")
@@ -238,14 +238,7 @@ class Stream:
         self._write(hello)
         if not await wait_until(hello.future, self._health.reply_timeout):
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
-        facts = hello.future.result()
-        if not isinstance(facts, dict):
-            raise UnsupportedServerError("the server does not speak RESP3")
-        version = facts.get(b"version", b"0").decode()
-        major, minor = (int(part) for part in f"{version}.0".split(".")[:2])
-        if (major, minor) < (6, 2):
-            raise UnsupportedServerError(f"Redis {version} is too old: 6.2 or newer is needed")
-        self._modern = major >= 7
+        self._modern = knows_flags(hello.future.result())
 
     def _become_ready(self) -> None:
         self._ready = True

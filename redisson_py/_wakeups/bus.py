@@ -46,12 +46,19 @@ class Waiter:
 
     async def wait_for_messages(self, beyond: int, seconds: float) -> None:
         """Sleep until more than `beyond` messages came, or for `seconds`."""
-        assert self.seat is not None
-        channel = self.seat.channel
+        seat = self.seat
+        assert seat is not None
+        slept_on = False
         end = running_loop().time() + seconds
-        while channel.messages <= beyond and (left := end - running_loop().time()) > 0:
-            self.arm()
-            await self.wait(left)
+        try:
+            while seat.channel.messages <= beyond and (left := end - running_loop().time()) > 0:
+                slept_on = slept_on or seat.woken
+                seat.arm()
+                await self.wait(left)
+        except BaseException:
+            # Woken and not asked: leaving must pass that on.
+            seat.woken = seat.woken or slept_on
+            raise
 
 
 class Bus:

@@ -151,6 +151,18 @@ def test_every_script_is_loaded_by_exactly_one_module(script: Script) -> None:
     assert len(modules) == 1, modules
 
 
+@every_script
+def test_every_include_is_resolved(script: Script) -> None:
+    assert "--! include" not in script.text
+
+
+def test_a_block_is_shared_by_three_scripts_or_not_at_all() -> None:
+    for block in (ROOT / "lua").glob("lib/*.lua"):
+        assert "--!" not in block.read_text("utf-8"), "one level of includes, and no header"
+        shared_by = [script.name for script in SCRIPTS if block.read_text("utf-8") in script.text]
+        assert len(shared_by) >= 3, block.name
+
+
 def test_the_rules_can_fail() -> None:
     """The expressions above see what they are meant to see."""
     assert FORBIDDEN.fullmatch("HSCAN")

@@ -186,7 +186,25 @@ def test_all_scripts_are_loaded_in_order_and_nothing_else(
         (tmp_path / folder / f"{verb}.lua").write_text(HEADER.replace("door.open", name))
     (tmp_path / "a" / "README.md").write_text("not a script")
     (tmp_path / "manifest.txt").write_text("not a script")
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "paint.lua").write_text("local paint = 1\n")
     assert [script.name for script in load_all()] == ["a.x", "a.y", "b.x"]
+
+
+def test_an_included_block_becomes_part_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "script_root", lambda: tmp_path)
+    for folder in ("door", "lib"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "door" / "open.lua").write_text(HEADER + "\n--! include lib.paint\n" + BODY)
+    with pytest.raises(FileNotFoundError):
+        load("door.open")
+    (tmp_path / "lib" / "paint.lua").write_text("local paint = 'red'\n")
+    red = load("door.open")
+    assert red.text == HEADER + "\nlocal paint = 'red'\n" + BODY
+    (tmp_path / "lib" / "paint.lua").write_text("local paint = 'green'\n")
+    assert load("door.open").sha != red.sha
 
 
 def test_the_commands_a_user_needs_are_read_from_the_scripts(
