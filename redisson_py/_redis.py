@@ -197,13 +197,15 @@ def connect_error(error: BaseException, where: str) -> BackendError:
     for reason in chain:
         if isinstance(reason, ssl.SSLError | ssl.CertificateError):
             return BackendError(f"TLS with Redis at {where} failed: {reason}")
+        if isinstance(reason, FileNotFoundError) and ":" in where:
+            return BackendError(f"TLS with Redis at {where} failed: a certificate file is missing")
     if isinstance(error, redis.exceptions.ResponseError):
         text = str(error)
         if "unknown command" in text.lower() or "NOPROTO" in text:
             return UnsupportedServerError(
                 f"the server at {where} does not speak RESP3 (Redis 6.2 or newer is needed): {text}"
             )
-        if not text.startswith("LOADING"):
+        if not text.startswith(("LOADING", "BUSY", "MASTERDOWN")):
             return BackendError(f"Redis at {where} refused the connection: {text}")
     reason = _reason(error)
     return ConnectionLostError(f"no connection to Redis at {where}: {reason}", maybe_held=False)

@@ -71,7 +71,7 @@ def _timing(locked: Outcome) -> Iterator[str]:
     if delayed:
         yield (
             f"wait while a struck worker had the lock: {len(delayed)} tasks, "
-            f"longest {max(delayed):.0f} ms"
+            f"longest {max(delayed):.0f} ms (the stopped worker's own tasks included)"
         )
 
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import deque
 from collections.abc import Callable
 
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wait_until, wake
 from redisson_py._redis import AbstractConnection, Connector, take_over
+from redisson_py._stream.again import TRY_AGAIN, pause_before
 from redisson_py._stream.call import (
     Arg,
     Call,
@@ -39,23 +39,6 @@ from redisson_py.errors import (
 )
 
 log = logging.getLogger("redisson_py")
-
-#: Error replies that say "not executed, ask again": the server starts, fails over, or is busy.
-_TRY_AGAIN = (
-    "READONLY",
-    "LOADING",
-    "BUSY",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "NOREPLICAS",
-)
-_LONGEST_PAUSE = 1.0
-
-
-def pause_before(attempt: int) -> float:
-    """Return seconds to wait before an attempt: exponential, capped, with full jitter."""
-    return random.uniform(0.2, 1.0) * min(0.02 * 2.0 ** min(attempt, 10), _LONGEST_PAUSE)
 
 
 class Stream:
@@ -176,6 +159,7 @@ class Stream:
                 self._wanted = new_future()
                 await self._wanted
             self._wanted = None
+            received = self.traffic.received
             try:
                 await self._connect()
             except ConnectionLostError as error:
@@ -187,7 +171,10 @@ class Stream:
                 log.error("%s", error)
                 self._fail_all(error)
             else:
-                attempt = 0
+                # HELLO is one: a connection that broke before it answered anything else.
+                attempt = 0 if self.traffic.received > received + 1 else attempt + 1
+                if attempt:
+                    await asyncio.sleep(pause_before(attempt))
 
     async def _connect(self) -> None:
         """Open a connection, make it ready, and stay until it breaks."""
@@ -322,7 +309,7 @@ class Stream:
         text = str(error)
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
-        elif text.startswith(_TRY_AGAIN) and call.deadline:
+        elif text.startswith(TRY_AGAIN) and call.deadline:
             self._delay(call)
             if text.startswith("READONLY"):
                 # A demoted master: a new connection finds the new one.
@@ -352,7 +339,10 @@ class Stream:
     def _loaded(self, key: str, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, ReplyError):
-            self._load_errors[key] = str(error)
+            if str(error).startswith(TRY_AGAIN):
+                self._loads.pop(key, None)
+            else:
+                self._load_errors[key] = str(error)
 
     def _delay(self, call: Call) -> None:
         def again() -> None:
@@ -388,7 +378,7 @@ class Stream:
 
     def _give_up(self, call: Call) -> None:
         call.must = False
-        maybe = call.sends > 0 and call not in self._delayed
+        maybe = call.doubtful or (call.sends > 0 and call not in self._delayed)
         where = self._connector.where
         if self._ready:
             call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))

@@ -163,5 +163,7 @@ class Wire(asyncio.Protocol):
         for call in self.in_flight:
             if not call.deadline:
                 call.fail(ConnectionLostError("the connection broke", maybe_held=False))
+        # asyncio's transport does not stand an abort() after this.
+        self._transport = None
         self._on_down()
         wake(self.down)
