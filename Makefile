@@ -48,7 +48,7 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/codespell redisson_py lua tests examples benchmarks docs *.md Makefile
 

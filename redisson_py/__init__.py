@@ -67,7 +67,14 @@ __all__ = [
     "UnsupportedServerError",
 ]
 
-for _name in __all__:
-    if isinstance(globals()[_name], type) and not issubclass(globals()[_name], Exception):
-        globals()[_name].__module__ = __name__
-del _name
+# Users import these from here, so this is where reprs and documentation should place them.
+for _public in (
+    ClientStatistics,
+    Redisson,
+    FencedLock,
+    Lease,
+    RLock,
+    HolderSnapshot,
+    LockSnapshot,
+):
+    _public.__module__ = __name__

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -24,7 +23,13 @@ _FIELDS = ("script", "version", "keys", "args", "returns", "retry")
 
 @dataclass(frozen=True)
 class Script:
-    """A Lua script and its contract, as the header of its file states it."""
+    """A Lua script and its contract, as the header of its file states it.
+
+    Attributes:
+        sha: The name under which Redis 7 and newer know it.
+        plain_text: The text without its `#!lua` line, which Redis 6.2 cannot read.
+        plain_sha: The name under which Redis 6.2 knows it.
+    """
 
     name: str
     version: int
@@ -32,25 +37,20 @@ class Script:
     args: tuple[str, ...]
     retry: str
     text: str
+    sha: str = field(init=False)
+    plain_text: str = field(init=False)
+    plain_sha: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        first, _, rest = self.text.partition("\n")
+        plain_text = rest if first.startswith("#!") else self.text
+        # The dataclass is frozen for everybody else.
+        object.__setattr__(self, "sha", _sha(self.text))
+        object.__setattr__(self, "plain_text", plain_text)
+        object.__setattr__(self, "plain_sha", _sha(plain_text))
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
-
-    @cached_property
-    def sha(self) -> str:
-        """The name under which Redis 7 and newer know this script."""
-        return _sha(self.text)
-
-    @cached_property
-    def plain_text(self) -> str:
-        """The text without its `#!lua` line, which Redis 6.2 cannot read."""
-        first, _, rest = self.text.partition("\n")
-        return rest if first.startswith("#!") else self.text
-
-    @cached_property
-    def plain_sha(self) -> str:
-        """The name under which Redis 6.2 knows this script."""
-        return _sha(self.plain_text)
 
     def bind(self, values: dict[str, Arg]) -> tuple[Arg, ...]:
         """Return `numkeys key... arg...` for one call, in the order the header gives.

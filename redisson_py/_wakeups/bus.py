@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
@@ -74,7 +74,7 @@ class Bus:
         self._router = router
 
     @contextmanager
-    def listen(self, channel: bytes, wakes: Wakes) -> Iterator[Waiter]:
+    def listen(self, channel: bytes, wakes: Wakes) -> Generator[Waiter]:
         """Hold a seat on a channel; what is sent inside the block is ordered after SUBSCRIBE."""
         waiter = Waiter()
         waiter.seat, subscribe = self.table.join(channel, wakes, waiter.rouse)

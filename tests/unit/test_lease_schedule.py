@@ -326,3 +326,11 @@ def test_a_hold_watched_again_with_little_left_ends_in_time() -> None:
     assert following is not None
     assert following <= 2.0
     assert schedule.take_ended(2.0) == ([short], [])
+
+
+def test_a_hold_that_is_watched_anew_holds_up_no_other() -> None:
+    schedule = LeaseSchedule(PERIOD)
+    again, other = watched(schedule, 2)
+    schedule.watch(again, PERIOD / 2)
+    assert schedule.next_event() == PERIOD
+    assert other in schedule.take_due(PERIOD, BATCH)

@@ -2,91 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import logging
-from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
 
-from redisson_py._lease.hold import Hold, lease_end
+from redisson_py._lease.hold import lease_end
 from redisson_py._lease.watchdog import BATCH, Watchdog
-from redisson_py._scripts.source import Arg, Script
-from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
-from tests.unit.fakes import RENEW, FakeClock, FakeResource, fake_task, make_hold, make_lease
-
-LEASE = 30.0
-
-
-@dataclass
-class Renewal:
-    """One batch that was asked for; the test says what Redis answers."""
-
-    script: Script
-    keys: list[bytes]
-    owners: list[str]
-    seconds: float
-    values: dict[str, Arg]
-    future: asyncio.Future[list[int]]
-
-    async def answer(self, *renewed: int) -> None:
-        self.future.set_result([*renewed])
-        await asyncio.sleep(0)
-
-    async def fail(self, error: BackendError) -> None:
-        self.future.set_exception(error)
-        await asyncio.sleep(0)
-
-
-class FakeExecutor:
-    """Takes renewals down; `router.group` says which keys go together."""
-
-    def __init__(self) -> None:
-        self.renewals: list[Renewal] = []
-        self.router = self
-        self.closed = False
-        self.groups: dict[bytes, int] = {}
-
-    def group(self, key: bytes) -> int:
-        return self.groups.get(key, 0)
-
-    def start_batch(
-        self, script: Script, keys: list[bytes], rest: list[str], seconds: float, **values: Arg
-    ) -> Renewal:
-        if self.closed:
-            raise ClientClosedError("the client is closed")
-        future = asyncio.get_running_loop().create_future()
-        self.renewals.append(Renewal(script, keys, rest, seconds, values, future))
-        return self.renewals[-1]
-
-
-@dataclass
-class Kennel:
-    """A watchdog with everything it needs."""
-
-    clock: FakeClock
-    executor: FakeExecutor
-    dog: Watchdog
-
-    def hold(self, number: int = 1, **options: Any) -> Hold:
-        """Have the watchdog keep a hold that was granted just now."""
-        resource = options.pop("resource", None) or FakeResource(f"k{number}")
-        ends_at = lease_end(self.clock.present, LEASE)
-        hold = make_hold(resource, ends_at=ends_at, owner=f"c:{number}", **options)
-        self.dog.add(hold)
-        return hold
-
-    @property
-    def last(self) -> Renewal:
-        return self.executor.renewals[-1]
+from redisson_py._scripts.source import Script
+from redisson_py.errors import BackendError, ConnectionLostError
+from tests.unit.fakes import RENEW, FakeResource, make_lease
+from tests.unit.kennel import LEASE, Kennel, new_kennel
 
 
 @pytest.fixture
 def kennel(monkeypatch: pytest.MonkeyPatch) -> Kennel:
-    clock, executor = FakeClock(), FakeExecutor()
-    clock.control_leases(monkeypatch)
-    return Kennel(clock, executor, Watchdog(cast("Any", executor), LEASE))
+    return new_kennel(monkeypatch)
 
 
 async def test_a_hold_is_renewed_after_a_third_of_its_lease(kennel: Kennel) -> None:
@@ -185,6 +116,18 @@ async def test_a_failed_renewal_is_unknown_and_asked_again_sooner(kennel: Kennel
     assert len(kennel.executor.renewals) == 2
     await kennel.last.answer(1)
     assert hold.ends_at == lease_end(kennel.clock.present, LEASE)
+
+
+async def test_a_failed_renewal_of_a_short_lease_is_not_left_until_the_next_round(
+    kennel: Kennel,
+) -> None:
+    kennel.dog = Watchdog(cast("Any", kennel.executor), 3.0)
+    hold = kennel.hold()
+    make_lease(hold)
+    kennel.clock.sleep(1.0)
+    await kennel.last.fail(ConnectionLostError("no answer", maybe_held=True))
+    kennel.clock.sleep(0.1)
+    assert len(kennel.executor.renewals) == 2
 
 
 @pytest.mark.parametrize(
@@ -292,108 +235,3 @@ async def test_a_failure_that_comes_after_the_removal_asks_nothing(kennel: Kenne
     kennel.clock.sleep(LEASE)
     assert len(kennel.executor.renewals) == 1
     assert hold.state == "held"
-
-
-async def test_a_lease_of_its_own_is_not_renewed_and_ends(kennel: Kennel) -> None:
-    hold = kennel.hold(watched=False)
-    lease = make_lease(hold)
-    kennel.dog.limit(lease, kennel.clock.present + 5.0)
-    kennel.clock.sleep(4.999)
-    assert lease.state == "held"
-    kennel.clock.sleep(0.002)
-    assert (lease.state, hold.state) == ("lost", "lost")
-    assert kennel.executor.renewals == []
-    assert kennel.dog.losses == 1
-
-
-async def test_a_limit_inside_a_renewed_hold_ends_that_lease_alone(kennel: Kennel) -> None:
-    hold = kennel.hold()
-    outer, inner = make_lease(hold), make_lease(hold)
-    kennel.dog.limit(inner, kennel.clock.present + 5.0)
-    kennel.clock.sleep(5.0)
-    assert (outer.state, inner.state, hold.state) == ("held", "lost", "held")
-    assert kennel.dog.losses == 1
-    kennel.clock.sleep(LEASE / 3)
-    assert kennel.last.owners == ["c:1"]
-
-
-async def test_renewal_can_begin_and_end_while_it_is_held(kennel: Kennel) -> None:
-    hold = kennel.hold(watched=False)
-    make_lease(hold)
-    kennel.dog.set_watched(hold, True)
-    kennel.clock.sleep(LEASE / 3)
-    await kennel.last.answer(1)
-    kennel.dog.set_watched(hold, False)
-    kennel.clock.sleep(LEASE / 2)
-    assert len(kennel.executor.renewals) == 1
-
-
-async def test_a_hold_that_nobody_can_release_is_abandoned_with_a_warning(
-    kennel: Kennel, caplog: pytest.LogCaptureFixture
-) -> None:
-    resource, task = FakeResource("orders"), fake_task()
-    hold = kennel.hold(7, resource=resource, task=task)
-    make_lease(hold)
-    task.ended = True
-    gc.collect()
-    kennel.clock.sleep(LEASE / 3)
-    assert kennel.executor.renewals == []
-    assert kennel.dog.holds == {}
-    assert resource.ended == [hold]
-    assert [record.getMessage() for record in caplog.records] == [
-        "lock 'orders' is not renewed any more: its task ended and nobody can release it"
-        " (owner c:7)"
-    ]
-
-
-async def test_a_lease_that_somebody_keeps_is_renewed_though_its_task_ended(
-    kennel: Kennel,
-) -> None:
-    task = fake_task()
-    hold = kennel.hold(task=task)
-    lease = make_lease(hold)
-    task.ended = True
-    kennel.clock.sleep(LEASE / 3)
-    await kennel.last.answer(1)
-    assert not lease.lost
-    assert hold.all_leases() == [lease]
-
-
-async def test_a_blocked_loop_is_told_with_its_duration(
-    kennel: Kennel, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_lease(kennel.hold())
-    kennel.clock.block(12.5)
-    assert "the event loop was blocked, or the machine asleep, for 11.500 s" in caplog.text
-
-
-async def test_a_loop_blocked_past_the_end_finds_the_lease_lost_first(kennel: Kennel) -> None:
-    lease = make_lease(kennel.hold())
-    kennel.clock.block(LEASE)
-    assert lease.state == "lost"
-    assert kennel.executor.renewals == []
-
-
-async def test_a_closed_client_asks_nothing_and_says_so_once(
-    kennel: Kennel, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_lease(kennel.hold())
-    kennel.executor.closed = True
-    kennel.clock.sleep(LEASE / 3)
-    assert "renewal failed: the client is closed" in caplog.text
-    kennel.dog.close()
-    assert kennel.clock.pending == []
-
-
-async def test_the_watchdog_never_sleeps_long_while_something_is_held(kennel: Kennel) -> None:
-    """Timers stand still while the machine is suspended; leases do not."""
-    make_lease(kennel.hold())
-    (moment,) = kennel.clock.pending
-    assert moment - kennel.clock.present <= 1.0
-
-
-async def test_any_number_of_holds_share_one_timer(kennel: Kennel) -> None:
-    for number in range(50):
-        make_lease(hold := kennel.hold(number))
-        kennel.dog.limit(hold.leases[0], kennel.clock.present + 50 - number)
-        assert len(kennel.clock.pending) == 1
