@@ -58,6 +58,8 @@ class Names:
             raise TypeError("name_mapper must be callable")
         if prefix and name_mapper is not None:
             raise ValueError("give prefix or name_mapper, not both")
+        if prefix:
+            _encode(prefix, "prefix")
         self.prefix = prefix
         self._mapper = name_mapper
 

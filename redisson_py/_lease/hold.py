@@ -37,6 +37,11 @@ def lease_end(asked_at: float, lease_time: float) -> float:
     return asked_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
 
 
+def lease_for(ends_at: float, present: float) -> float:
+    """Return the lease to ask for at `present` so that a holder may rely on it until `ends_at`."""
+    return max(0.001, (ends_at - present + DRIFT_FLOOR) / (1 - DRIFT))
+
+
 class Resource(Protocol):
     """What a lease needs of the thing it is a lease of."""
 

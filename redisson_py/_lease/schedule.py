@@ -50,6 +50,8 @@ class LeaseSchedule:
 
     def watch(self, hold: Hold, now: float) -> None:
         """Renew a hold from now on, or notice that it ends earlier than before."""
+        # Taken out first: its place in the order is that of its new moment.
+        self._due.pop(hold, None)
         self._due[hold] = now + self.period
         self._push(hold.ends_at, hold)
 

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from redisson_py import _keys, _waiting
 from redisson_py._handoff import COURTESY, Line, Place, take_turn
 from redisson_py._keys import Name
-from redisson_py._lease.hold import Hold, lease_end
+from redisson_py._lease.hold import Hold, lease_end, lease_for
 from redisson_py._lease.lease import Lease
 from redisson_py._loop import current_task, running_loop
 from redisson_py._options import PATIENCE, TOMBSTONE
@@ -286,9 +286,9 @@ class ExclusiveLock(HashLock):
         limits = [lease.limit for lease in hold.all_leases()]
         if limits and None not in limits:
             context.watchdog.set_watched(hold, False)
-            seconds = max(0.001, max(limit for limit in limits if limit is not None) - now())
+            seconds = lease_for(max(limit for limit in limits if limit is not None), now())
         if hold.count > 0:
-            context.watchdog.set_end(hold, min(hold.ends_at, now() + seconds))
+            context.watchdog.set_end(hold, min(hold.ends_at, lease_end(now(), seconds)))
         patience = min(max(1.0, seconds), PATIENCE)
         return self._send_release(hold.owner, hold.count, seconds, hold.doubtful, patience)
 
@@ -327,7 +327,9 @@ class ExclusiveLock(HashLock):
             # Another lease of this hold is renewed: never shorten what it relies on.
             needed = max(lease_time, context.options.lease_time)
         else:
-            needed = max([lease_time, *(limit - asked_at for limit in others if limit is not None)])
+            needed = max(
+                [lease_time, *(lease_for(limit, asked_at) for limit in others if limit is not None)]
+            )
             context.watchdog.set_watched(hold, False)
         context.watchdog.limit(lease, min(lease.ends_at, ends_at))
         set_ = await context.executor.run(

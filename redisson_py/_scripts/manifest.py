@@ -18,10 +18,13 @@ def render(scripts: list[Script]) -> str:
 
 
 def unversioned(old: str, scripts: list[Script]) -> list[str]:
-    """Return the names of scripts whose text changed although their version did not."""
-    known = {tuple(row.split()[:2]): row.split()[2] for row in old.splitlines()[1:]}
+    """Return the names of scripts whose text changed although their version did not rise."""
+    rows = [row.split() for row in old.splitlines()[1:]]
+    known = {name: (int(version.removeprefix("v")), sha) for name, version, sha, *_ in rows}
     return [
         script.name
         for script in scripts
-        if known.get((script.name, f"v{script.version}"), script.sha) != script.sha
+        if (before := known.get(script.name)) is not None
+        and before[1] != script.sha
+        and script.version <= before[0]
     ]

@@ -76,6 +76,8 @@ class Script:
         """
         if not (self.keys[-1].endswith("...") and self.args[-1].endswith("...")):
             raise TypeError(f"{self.name} takes no batch")
+        if len(keys) != len(rest):
+            raise TypeError(f"{self.name} takes an argument for each of its {len(keys)} keys")
         if tuple(values) != self.args[:-1]:
             raise TypeError(f"{self.name} takes {self.args[:-1]}, not {tuple(values)}")
         return (len(keys), *keys, *values.values(), *rest)
