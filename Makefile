@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# Tests that depend on the server or the loop; the others give the same answer everywhere.
-LEGS   := tests/lua tests/stream tests/primitives tests/contract tests/faults
+# Tests that depend on the loop or the Python, and on the server; the others need one run.
+LOOP   := tests/stream tests/primitives tests/contract tests/faults
+SERVER := tests/lua $(LOOP)
 NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
 	for p in python$$v $$HOME/.pyenv/versions/$$v.*/bin/python; do \
 	$$p -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$v')" 2>/dev/null \
@@ -61,13 +62,13 @@ test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
 
 test-uvloop: $(VENV)/.checks ## on uvloop
-	$(PYTEST) -q --loop=uvloop $(LEGS)
+	$(PYTEST) -q --loop=uvloop $(LOOP)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH
-	$(PYTEST) -q --server=redis7 $(LEGS)
+	$(PYTEST) -q --server=redis7 $(SERVER)
 
 test-redis62: $(VENV)/.checks ## on Redis 6.2, the oldest supported
-	$(PYTEST) -q --server=redis62 $(LEGS)
+	$(PYTEST) -q --server=redis62 $(SERVER)
 
 test-newest: $(VENV)/.checks ## on the newest Python of this machine
 ifneq ($(NEWEST),)
@@ -79,8 +80,7 @@ endif
 .PHONY: newest-leg
 newest-leg: $(VENV)/.runtime
 	$(BIN)/pip install -q --group test
-	$(BIN)/pip install -q hatchling import-linter build
-	$(PYTEST) -q tests/unit $(LEGS)
+	$(PYTEST) -q tests/unit $(LOOP)
 
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90

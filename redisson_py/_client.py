@@ -270,10 +270,10 @@ class Redisson:
             )
         for hold in holds:
             for lease in hold.all_leases():
-                if lease.entered:
-                    lease.lose()
-                lease.end(error)
-            hold.resource.give_back(hold)
+                if lease._entered:
+                    lease._lose()
+                lease._end(error)
+            hold.resource._give_back(hold)
         if self._described_until:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)

@@ -179,7 +179,7 @@ class Line:
         if future is not None and future.done() and not future.cancelled():
             given = None if future.exception() is not None else future.result()
         if isinstance(given, Hold):
-            given.resource.give_back(given)
+            given.resource._give_back(given)
         else:
             self.leave(place)
 

@@ -55,17 +55,17 @@ class Resource(Protocol):
         ...
 
     @property
-    def renewal(self) -> Script:
+    def _renewal(self) -> Script:
         """The script that renews a batch of holds of this kind."""
         ...
 
-    async def release_lease(self, lease: Lease) -> None: ...
-    async def set_lease(self, lease: Lease, lease_time: float) -> None: ...
-    def hold_ended(self, hold: Hold) -> None:
+    async def _release_lease(self, lease: Lease) -> None: ...
+    async def _set_lease(self, lease: Lease, lease_time: float) -> None: ...
+    def _hold_ended(self, hold: Hold) -> None:
         """The hold was lost; whoever waits for it here must look elsewhere."""
         ...
 
-    def give_back(self, hold: Hold) -> None:
+    def _give_back(self, hold: Hold) -> None:
         """Nobody wants this hold: pass it on or release it, without waiting."""
         ...
 
@@ -125,7 +125,7 @@ class Hold:
         if self.state != "held":
             return []
         self.state = "lost"
-        gone = [lease for lease in self.all_leases() if lease.lose()]
+        gone = [lease for lease in self.all_leases() if lease._lose()]
         log.warning(
             "lost %s %r: %s (owner %s, held for %.3f s)",
             self.resource.kind,
@@ -134,7 +134,7 @@ class Hold:
             self.owner,
             now() - self.granted_at,
         )
-        self.resource.hold_ended(self)
+        self.resource._hold_ended(self)
         return gone
 
     def all_leases(self) -> list[Lease]:

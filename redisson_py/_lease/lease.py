@@ -79,26 +79,11 @@ class Lease:
         return self._hold.owner
 
     @property
-    def ends_at(self) -> float:
+    def _ends_at(self) -> float:
         """The moment, by the library's clock, from which it must not be relied on."""
         if self._limit is None:
             return self._hold.ends_at
         return min(self._limit, self._hold.ends_at)
-
-    @property
-    def limit(self) -> float | None:
-        """When it ends by itself; None while the watchdog renews it."""
-        return self._limit
-
-    @property
-    def hold(self) -> Hold:
-        """The hold it is a lease of."""
-        return self._hold
-
-    @property
-    def state(self) -> State:
-        """`held`, `released` or `lost`, as far as anybody has noticed."""
-        return self._state
 
     @property
     def remaining(self) -> float:
@@ -106,15 +91,15 @@ class Lease:
 
         By the local monotonic clock, counted from before the last granting request was sent.
         """
-        return max(0.0, self.ends_at - now()) if self._state == "held" else 0.0
+        return max(0.0, self._ends_at - now()) if self._state == "held" else 0.0
 
     @property
     def lost(self) -> bool:
         """Whether it ended without our release. No I/O."""
-        return self._state == "lost" or (self._state == "held" and now() >= self.ends_at)
+        return self._state == "lost" or (self._state == "held" and now() >= self._ends_at)
 
     @property
-    def held_for(self) -> float:
+    def _held_for(self) -> float:
         """Seconds from the grant to the end, or to now."""
         return (self._ended_at or now()) - self._granted_at
 
@@ -125,7 +110,7 @@ class Lease:
             LeaseLostError: It cannot be relied on any more.
         """
         if self.lost:
-            raise self.loss()
+            raise self._loss()
 
     async def wait_lost(self) -> None:
         """Return when the lease is lost; never, if it is released. Cancelling is harmless.
@@ -158,7 +143,7 @@ class Lease:
         if self._state == "released":
             raise NotHeldError(f"{self!r} cannot be extended")
         self.check()
-        await self._hold.resource.set_lease(self, seconds)
+        await self._hold.resource._set_lease(self, seconds)
 
     async def release(self) -> None:
         """Give this acquisition back. A cancelled release is still carried out.
@@ -170,10 +155,10 @@ class Lease:
         """
         if self._ended:
             raise NotHeldError(f"{self._hold.resource.kind} {self.name!r} was released already")
-        await self._hold.resource.release_lease(self)
+        await self._hold.resource._release_lease(self)
 
     async def __aenter__(self) -> Self:
-        self.enter()
+        self._enter()
         return self
 
     async def __aexit__(
@@ -182,11 +167,11 @@ class Lease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.leave(error)
+        await self._leave(error)
 
     # For the library.
 
-    def enter(self) -> None:
+    def _enter(self) -> None:
         """Begin a block that a loss cancels."""
         if self._state == "released":
             raise NotHeldError(f"{self._hold.resource.kind} {self.name!r} was released already")
@@ -194,11 +179,11 @@ class Lease:
         if self._state == "lost":
             self._strike.open = False
 
-    async def leave(self, error: BaseException | None) -> None:
+    async def _leave(self, error: BaseException | None) -> None:
         """End the block: release, and raise what must come instead of `error`, if anything."""
         strike, self._strike = self._strike, None
         ours = strike is not None and strike.close(error)
-        failure: RedissonError | None = self.loss() if ours else None
+        failure: RedissonError | None = self._loss() if ours else None
         try:
             if not self._ended:
                 await self.release()
@@ -211,7 +196,7 @@ class Lease:
         # What the body raised is what counts; the rest is told beside it.
         error.add_note(f"{type(failure).__name__}: {failure}")
 
-    def lose(self) -> bool:
+    def _lose(self) -> bool:
         """Mark it lost and tell whoever relies on it; return whether it was held."""
         if self._state != "held":
             return False
@@ -222,7 +207,7 @@ class Lease:
             self._strike(f"{self._hold.resource.kind} {self.name!r} was lost")
         return True
 
-    def end(self, error: BaseException | None = None) -> None:
+    def _end(self, error: BaseException | None = None) -> None:
         """Its holder, or the closing client, is done with it; what was lost stays lost."""
         self._ended = True
         if self._state == "held":
@@ -231,23 +216,23 @@ class Lease:
         if error is not None:
             fail(self._lost_future, error)
 
-    def lose_late(self) -> None:
+    def _lose_late(self) -> None:
         """Its release found it gone: it had been lost before."""
         self._state = "lost"
         wake(self._lost_future)
 
-    def set_limit(self, limit: float | None) -> None:
+    def _set_limit(self, limit: float | None) -> None:
         """Set when it ends by itself."""
         self._limit = limit
 
     @property
-    def entered(self) -> bool:
+    def _entered(self) -> bool:
         """Whether it is inside an `async with` block."""
         return self._strike is not None
 
-    def loss(self) -> LeaseLostError:
+    def _loss(self) -> LeaseLostError:
         """Return the error that tells of its loss."""
-        held_for = self.held_for
+        held_for = self._held_for
         return LeaseLostError(
             f"{self._hold.resource.kind} {self.name!r} was lost after {held_for:.3f} s",
             self.name,

@@ -147,5 +147,5 @@ class LeaseSchedule:
     def _in_force(self, row: Row) -> bool:
         moment, _, ending = row
         if isinstance(ending, Lease):
-            return ending.state == "held" and ending.limit == moment
+            return ending._state == "held" and ending._limit == moment
         return ending in self._due

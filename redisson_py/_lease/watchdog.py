@@ -72,7 +72,7 @@ class Watchdog:
 
     def limit(self, lease: Lease, ends_at: float) -> None:
         """End a lease at a moment, whatever the hold does."""
-        lease.set_limit(ends_at)
+        lease._set_limit(ends_at)
         self._schedule.limit(lease, ends_at)
         self._arm(ends_at)
 
@@ -136,10 +136,10 @@ class Watchdog:
         for hold in holds:
             self.lose(hold, "it could not be renewed before its lease ended")
         for lease in leases:
-            hold = lease.hold
-            if all(other is lease or other.state == "lost" for other in hold.all_leases()):
+            hold = lease._hold
+            if all(other is lease or other._state == "lost" for other in hold.all_leases()):
                 self.lose(hold, "its lease time is over")
-            elif lease.lose():
+            elif lease._lose():
                 self.losses += 1
                 log.warning("a lease of %s %r is over", hold.resource.kind, hold.resource.name)
 
@@ -150,7 +150,7 @@ class Watchdog:
                 self._abandon(hold)
             else:
                 group = self._executor.router.group(hold.resource.key)
-                groups[hold.resource.renewal, group].append(hold)
+                groups[hold.resource._renewal, group].append(hold)
         for (script, _), holds in groups.items():
             for start in range(0, len(holds), BATCH):
                 self._renew(script, holds[start : start + BATCH], moment)
@@ -197,4 +197,4 @@ class Watchdog:
             hold.resource.name,
             hold.owner,
         )
-        hold.resource.hold_ended(hold)
+        hold.resource._hold_ended(hold)

@@ -98,7 +98,7 @@ class HoldAttempt:
             if self.fall_back is not None:
                 self.fall_back()
             else:
-                self._lock.undo(self.owner, self._lease_time)
+                self._lock._undo(self.owner, self._lease_time)
         except ClientClosedError:
             # The closing client has undone it already, or the lease will.
             return

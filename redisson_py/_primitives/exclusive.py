@@ -36,7 +36,7 @@ _STALE_GRANTS = 3
 class ExclusiveLock(HashLock):
     """A lock kept as Redisson keeps it: a hash with the owner's field, its expiry the lease."""
 
-    renewal = RENEW
+    _renewal = RENEW
 
     def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
         super().__init__(context, name)
@@ -45,7 +45,7 @@ class ExclusiveLock(HashLock):
         self._line_key = self.kind.encode() + b":" + self._key
 
     @abstractmethod
-    def attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
+    def _attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
         """Return the question to ask for the given hold count."""
 
     # Acquiring.
@@ -68,7 +68,7 @@ class ExclusiveLock(HashLock):
                 if hold.held:
                     return self._take(hold, lease_time)
                 # Granted, but over before it could be used.
-                self.give_back(hold)
+                self._give_back(hold)
                 if not attempts_left:
                     raise hold_loss(self, hold)
             return None
@@ -106,7 +106,7 @@ class ExclusiveLock(HashLock):
         context = self._context
         lease = context.options.lease_time if lease_time is None else lease_time
         turn = None if once else take_turn(line)
-        attempt = self.attempt(context.owners.new_owner(), 1, lease, turn)
+        attempt = self._attempt(context.owners.new_owner(), 1, lease, turn)
         granted = await _waiting.acquire(
             attempt, context.bus, None if once else deadline, once=once
         )
@@ -142,7 +142,7 @@ class ExclusiveLock(HashLock):
         context = self._context
         lease = context.options.lease_time if lease_time is None else lease_time
         hold.count += 1
-        attempt = self.attempt(hold.owner, hold.count, lease, None)
+        attempt = self._attempt(hold.owner, hold.count, lease, None)
         attempt.fall_back = lambda: self._fall_back(hold)
         try:
             granted = await _waiting.acquire(attempt, context.bus, deadline, once=True)
@@ -183,33 +183,33 @@ class ExclusiveLock(HashLock):
         hold = self._context.owners.of_current_task().holds.get(self._key)
         if hold is None or not hold.all_leases():
             raise NotHeldError(f"{self.kind} {self._name!r} is not held by the current task")
-        await self.release_lease(hold.all_leases()[-1])
+        await self._release_lease(hold.all_leases()[-1])
 
-    async def release_lease(self, lease: Lease) -> None:
+    async def _release_lease(self, lease: Lease) -> None:
         """Give back one acquisition; see `Lease.release`."""
-        hold, was_lost = lease.hold, lease.state == "lost"
+        hold, was_lost = lease._hold, lease._state == "lost"
         if hold.state == "held":
             self._context.check()
-        lease.end()
+        lease._end()
         hold.drop(lease)
         hold.count -= 1
         if hold.count <= 0 or hold.state != "held":
             self._context.owners.forget(hold.task(), self._key, hold)
         if hold.state != "held":
-            raise lease.loss()
+            raise lease._loss()
         if hold.count > 0:
             await self._release_part(hold, lease)
         else:
             await self._release_all(hold, lease)
         if was_lost:
-            raise lease.loss()
+            raise lease._loss()
 
     async def _release_part(self, hold: Hold, lease: Lease) -> None:
         call = self._fall(hold)
         reply = await self._context.executor.answer(call, str(RELEASE))
         if reply is None:
             self._context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
-            raise lease.loss()
+            raise lease._loss()
 
     async def _release_all(self, hold: Hold, lease: Lease) -> None:
         context = self._context
@@ -225,11 +225,11 @@ class ExclusiveLock(HashLock):
         finally:
             self._released(line, reply, echo)
         if reply is None and not (call.doubtful and asked_at < ended_at):
-            lease.lose_late()
+            lease._lose_late()
             context.watchdog.losses += 1
-            raise lease.loss()
+            raise lease._loss()
 
-    def give_back(self, hold: Hold) -> None:
+    def _give_back(self, hold: Hold) -> None:
         """Nobody wants this hold: pass it on or release it, without waiting."""
         context = self._context
         if hold.state != "held":
@@ -277,13 +277,13 @@ class ExclusiveLock(HashLock):
         if hold.count > 0:
             self._fall(hold)
         else:
-            self.give_back(hold)
+            self._give_back(hold)
 
     def _fall(self, hold: Hold) -> Call:
         """Have Redis' hold count fall to ours, and its lease to what the rest needs."""
         context = self._context
         seconds = context.options.lease_time
-        limits = [lease.limit for lease in hold.all_leases()]
+        limits = [lease._limit for lease in hold.all_leases()]
         if limits and None not in limits:
             context.watchdog.set_watched(hold, False)
             seconds = lease_for(max(limit for limit in limits if limit is not None), now())
@@ -309,20 +309,20 @@ class ExclusiveLock(HashLock):
             tombstone_ms=milliseconds(TOMBSTONE) if doubtful and holds <= 0 else 0,
         )
 
-    def undo(self, owner: str, lease_time: float) -> None:
+    def _undo(self, owner: str, lease_time: float) -> None:
         """Give back what an abandoned question may have got; refuse it if it comes late."""
         # Tried for as long as there can be anything to give back.
         self._send_release(owner, 0, lease_time, doubtful=True, patience=max(1.0, lease_time))
 
     # While it is held.
 
-    async def set_lease(self, lease: Lease, lease_time: float) -> None:
+    async def _set_lease(self, lease: Lease, lease_time: float) -> None:
         """Set when a lease ends; see `Lease.extend`."""
         self._context.check()
-        context, hold = self._context, lease.hold
+        context, hold = self._context, lease._hold
         asked_at = now()
         ends_at = lease_end(asked_at, lease_time)
-        others = [other.limit for other in hold.all_leases() if other is not lease]
+        others = [other._limit for other in hold.all_leases() if other is not lease]
         if None in others:
             # Another lease of this hold is renewed: never shorten what it relies on.
             needed = max(lease_time, context.options.lease_time)
@@ -331,17 +331,17 @@ class ExclusiveLock(HashLock):
                 [lease_time, *(lease_for(limit, asked_at) for limit in others if limit is not None)]
             )
             context.watchdog.set_watched(hold, False)
-        context.watchdog.limit(lease, min(lease.ends_at, ends_at))
+        context.watchdog.limit(lease, min(lease._ends_at, ends_at))
         set_ = await context.executor.run(
             SET_LEASE, self._key, lock=self._key, owner=hold.owner, lease_ms=milliseconds(needed)
         )
         if not set_ or hold.state != "held":
             context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
-            raise lease.loss()
+            raise lease._loss()
         context.watchdog.set_end(hold, lease_end(asked_at, needed))
         context.watchdog.limit(lease, ends_at)
 
-    def hold_ended(self, hold: Hold) -> None:
+    def _hold_ended(self, hold: Hold) -> None:
         """A hold was lost: whoever waits here must ask Redis."""
         line = self._context.lines.find(self._line_key)
         if line is not None:

@@ -39,7 +39,7 @@ class FencedLock(ExclusiveLock):
 
     kind = "fenced lock"
 
-    def attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
+    def _attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
         """Return the question to ask for the given hold count."""
         key, lease_ms = self._key, milliseconds(lease_time)
         executor = self._context.executor

@@ -104,7 +104,7 @@ class LockLike(ABC):
 
     async def __aenter__(self) -> Lease:
         lease = await self.acquire()
-        lease.enter()
+        lease._enter()
         self._context.owners.of_current_task().entered.append(lease)
         return lease
 
@@ -116,8 +116,8 @@ class LockLike(ABC):
     ) -> None:
         entered = self._context.owners.of_current_task().entered
         for index in range(len(entered) - 1, -1, -1):
-            if entered[index].hold.resource.key == self._key:
-                await entered.pop(index).leave(error)
+            if entered[index]._hold.resource.key == self._key:
+                await entered.pop(index)._leave(error)
                 return
 
     async def _acquire_checked(
@@ -175,7 +175,7 @@ class Holding:
         if self._lease is not None:
             raise RuntimeError("this block is in use; call hold() for another one")
         lease = await self._lock.acquire(timeout=self._timeout, lease_time=self._lease_time)
-        lease.enter()
+        lease._enter()
         self._lease = lease
         return lease
 
@@ -187,4 +187,4 @@ class Holding:
     ) -> None:
         lease, self._lease = self._lease, None
         if lease is not None:
-            await lease.leave(error)
+            await lease._leave(error)

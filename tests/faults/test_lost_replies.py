@@ -39,7 +39,7 @@ async def test_acquire(far: Redisson, link: FaultProxy, redis: Redis) -> None:
     async with lock as lease:
         assert link.triggered == 1
         assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
-        assert lease.hold.doubtful
+        assert lease._hold.doubtful
     assert not await lock.locked()
     # A late duplicate of that acquire would be refused.
     assert len(await redis.keys("{k}:redisson_py:tombstone:*")) == 1

@@ -93,7 +93,7 @@ async def test_watchdog_of_an_inner_hold_ends_with_it(clients: ClientFactory) ->
     async with lock:
         renewals = client.statistics().renewals
         await until(lambda: client.statistics().renewals > renewals)
-    assert not outer.hold.watched
+    assert not outer._hold.watched
     await outer.wait_lost()
     with pytest.raises(LeaseLostError):
         await lock.release()

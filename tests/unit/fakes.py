@@ -97,25 +97,25 @@ class FakeResource:
         self.name = name
         self.key = name.encode()
         self.kind = kind
-        self.renewal: Script = RENEW
+        self._renewal: Script = RENEW
         self.ended: list[Hold] = []
         self.given_back: list[Hold] = []
         self.released: list[Lease] = []
         self.on_ended: Callable[[Hold], object] = lambda hold: None
 
-    async def release_lease(self, lease: Lease) -> None:
+    async def _release_lease(self, lease: Lease) -> None:
         self.released.append(lease)
-        lease.end()
-        lease.hold.drop(lease)
+        lease._end()
+        lease._hold.drop(lease)
 
-    async def set_lease(self, lease: Lease, lease_time: float) -> None:
+    async def _set_lease(self, lease: Lease, lease_time: float) -> None:
         raise NotImplementedError
 
-    def hold_ended(self, hold: Hold) -> None:
+    def _hold_ended(self, hold: Hold) -> None:
         self.ended.append(hold)
         self.on_ended(hold)
 
-    def give_back(self, hold: Hold) -> None:
+    def _give_back(self, hold: Hold) -> None:
         self.given_back.append(hold)
 
 

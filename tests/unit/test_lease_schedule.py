@@ -30,7 +30,7 @@ def watched(schedule: LeaseSchedule, count: int, at: float = 0.0) -> list[Hold]:
 
 def limited(schedule: LeaseSchedule, ends_at: float) -> Lease:
     lease = make_lease(make_hold(ends_at=1e9, watched=False))
-    lease.set_limit(ends_at)
+    lease._set_limit(ends_at)
     schedule.limit(lease, ends_at)
     return lease
 
@@ -198,7 +198,7 @@ def test_a_lease_of_its_own_ends_at_its_moment() -> None:
 def test_a_lease_that_was_extended_ends_at_its_new_moment_only() -> None:
     schedule = LeaseSchedule(PERIOD)
     lease = limited(schedule, 3.0)
-    lease.set_limit(9.0)
+    lease._set_limit(9.0)
     schedule.limit(lease, 9.0)
     assert schedule.take_ended(5.0) == ([], [])
     assert schedule.take_ended(9.0) == ([], [lease])
@@ -207,14 +207,14 @@ def test_a_lease_that_was_extended_ends_at_its_new_moment_only() -> None:
 def test_a_lease_that_was_shortened_ends_at_its_new_moment_only() -> None:
     schedule = LeaseSchedule(PERIOD)
     lease = limited(schedule, 9.0)
-    lease.set_limit(3.0)
+    lease._set_limit(3.0)
     schedule.limit(lease, 3.0)
     assert schedule.take_ended(3.0) == ([], [lease])
-    lease.lose()
+    lease._lose()
     assert schedule.take_ended(9.0) == ([], [])
 
 
-@pytest.mark.parametrize("ending", [Lease.end, Lease.lose])
+@pytest.mark.parametrize("ending", [Lease._end, Lease._lose])
 def test_a_lease_that_is_over_is_not_ended_again(ending: Callable[[Lease], object]) -> None:
     schedule = LeaseSchedule(PERIOD)
     ending(limited(schedule, 3.0))
@@ -226,7 +226,7 @@ def test_released_leases_do_not_pile_up() -> None:
     schedule = LeaseSchedule(PERIOD)
     kept = [limited(schedule, 1e6 + i) for i in range(10)]
     for number in range(10_000):
-        limited(schedule, 1e6 + number).end()
+        limited(schedule, 1e6 + number)._end()
         assert len(schedule._ends) <= 200
     assert not schedule.idle()
     assert schedule.take_ended(2e6) == ([], kept)

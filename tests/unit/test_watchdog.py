@@ -66,7 +66,7 @@ async def test_holds_are_renewed_in_batches(kennel: Kennel) -> None:
 
 async def test_a_batch_holds_only_what_one_script_may_touch(kennel: Kennel) -> None:
     other = FakeResource("k9")
-    other.renewal = Script("door.keep", 1, ("doors...",), ("lease_ms", "owners..."), "safe: x", "")
+    other._renewal = Script("door.keep", 1, ("doors...",), ("lease_ms", "owners..."), "safe: x", "")
     kennel.executor.groups = {b"k2": 7}
     for hold in (kennel.hold(1), kennel.hold(2), kennel.hold(3), kennel.hold(9, resource=other)):
         make_lease(hold)
@@ -152,7 +152,7 @@ async def test_no_error_makes_a_lease_lost_before_its_end(
         assert not lease.lost
     assert len(kennel.executor.renewals) > 10
     kennel.clock.sleep(ends_at - kennel.clock.present)
-    assert lease.state == "lost"
+    assert lease._state == "lost"
 
 
 async def test_a_renewal_is_given_up_in_time_to_ask_again(kennel: Kennel) -> None:
@@ -170,7 +170,7 @@ async def test_a_hold_without_answers_is_lost_by_the_local_clock(
     kennel.clock.sleep(left - 0.001)
     assert kennel.dog.losses == 0
     kennel.clock.sleep(0.002)
-    assert lease.state == "lost"
+    assert lease._state == "lost"
     assert kennel.dog.losses == 1
     assert kennel.dog.holds == {}
     assert "it could not be renewed before its lease ended" in caplog.text
@@ -191,7 +191,7 @@ async def test_one_hold_that_ends_far_off_does_not_hide_the_loss_of_another(
     make_lease(far)
     lease = make_lease(kennel.hold(2))
     kennel.clock.sleep(LEASE)
-    assert lease.state == "lost"
+    assert lease._state == "lost"
     assert far.held
 
 

@@ -21,9 +21,9 @@ async def test_a_lease_of_its_own_is_not_renewed_and_ends(kennel: Kennel) -> Non
     lease = make_lease(hold)
     kennel.dog.limit(lease, kennel.clock.present + 5.0)
     kennel.clock.sleep(4.999)
-    assert lease.state == "held"
+    assert lease._state == "held"
     kennel.clock.sleep(0.002)
-    assert (lease.state, hold.state) == ("lost", "lost")
+    assert (lease._state, hold.state) == ("lost", "lost")
     assert kennel.executor.renewals == []
     assert kennel.dog.losses == 1
 
@@ -33,7 +33,7 @@ async def test_a_limit_inside_a_renewed_hold_ends_that_lease_alone(kennel: Kenne
     outer, inner = make_lease(hold), make_lease(hold)
     kennel.dog.limit(inner, kennel.clock.present + 5.0)
     kennel.clock.sleep(5.0)
-    assert (outer.state, inner.state, hold.state) == ("held", "lost", "held")
+    assert (outer._state, inner._state, hold.state) == ("held", "lost", "held")
     assert kennel.dog.losses == 1
     kennel.clock.sleep(LEASE / 3)
     assert kennel.last.owners == ["c:1"]
@@ -58,7 +58,7 @@ async def test_an_end_that_moved_nearer_is_noticed_at_its_moment(kennel: Kennel)
     kennel.clock.sleep(4.999)
     assert kennel.dog.losses == 0
     kennel.clock.sleep(0.002)
-    assert lease.state == "lost"
+    assert lease._state == "lost"
 
 
 async def test_an_end_that_moves_to_and_fro_keeps_no_other_from_renewal(kennel: Kennel) -> None:
@@ -73,7 +73,7 @@ async def test_an_end_that_moves_to_and_fro_keeps_no_other_from_renewal(kennel: 
         for renewal in kennel.executor.renewals:
             if not renewal.future.done():
                 await renewal.answer(*[1] * len(renewal.keys))
-    assert lease.state == "held"
+    assert lease._state == "held"
     assert kennel.executor.renewals
 
 
@@ -119,7 +119,7 @@ async def test_a_blocked_loop_is_told_with_its_duration(
 async def test_a_loop_blocked_past_the_end_finds_the_lease_lost_first(kennel: Kennel) -> None:
     lease = make_lease(kennel.hold())
     kennel.clock.block(LEASE)
-    assert lease.state == "lost"
+    assert lease._state == "lost"
     assert kennel.executor.renewals == []
 
 
