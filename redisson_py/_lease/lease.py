@@ -175,9 +175,8 @@ class Lease:
         """Begin a block that a loss cancels."""
         if self._state == "released":
             raise NotHeldError(f"{self._hold.resource.kind} {self.name!r} was released already")
+        self.check()
         self._strike = Strike()
-        if self._state == "lost":
-            self._strike.open = False
 
     async def _leave(self, error: BaseException | None) -> None:
         """End the block: release, and raise what must come instead of `error`, if anything."""

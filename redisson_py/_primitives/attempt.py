@@ -47,6 +47,7 @@ class HoldAttempt:
         self._lease_time = lease_time
         self._asking = asking
         self._call: Call | None = None
+        self._given_up: BaseException | None = None
         self.owner = owner
         self.turn = turn
         self.tokens = tokens
@@ -78,6 +79,9 @@ class HoldAttempt:
         finally:
             self.doubtful = self.doubtful or call.doubtful
         self._answered()
+        if self._given_up is not None:
+            # The answer came, but the undo was on its way before anybody looked at it.
+            raise self._given_up
         answer = self._read(reply)
         if isinstance(answer, Granted):
             return answer
@@ -106,6 +110,7 @@ class HoldAttempt:
     def give_up(self, error: BaseException) -> None:
         """The client closes: undo, and have the caller learn why."""
         call = self._call
+        self._given_up = error
         self.undo()
         if call is not None:
             call.fail(error)

@@ -57,7 +57,7 @@ class ExclusiveLock(HashLock):
         if mine is not None and mine.state == "held" and mine.all_leases():
             if not self._reentrant:
                 raise RuntimeError(f"{self.kind} {self._name!r} is held by this task already")
-            return await self._reenter(mine, deadline, lease_time)
+            return await self._reenter(mine, None if once else deadline, lease_time)
         await self._context.executor.room(self._key)
         line = self._context.lines.open(self._line_key)
         try:

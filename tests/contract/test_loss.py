@@ -201,6 +201,18 @@ async def test_check_and_wait_lost_outside_a_block(
         await lease.release()
 
 
+async def test_block_over_a_lease_that_is_lost_already_does_not_begin(
+    lock: LockLike, redis: Redis
+) -> None:
+    lease = await lock.acquire()
+    await lock.force_release()
+    began = False
+    with pytest.raises(LeaseLostError):
+        async with lease:
+            began = True
+    assert not began
+
+
 async def test_extend_sets_a_lease_from_now(lock: LockLike, client: Redisson) -> None:
     async with lock.hold(lease_time=20) as lease:
         await lease.extend(10)

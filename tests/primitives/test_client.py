@@ -12,6 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, ConnectionLostError, LeaseLostError, Redisson
+from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory
 from tests.support import until, until_listening, until_waiting
 
@@ -122,6 +123,26 @@ async def test_close_in_the_middle_of_asking_leaves_nothing(
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, ClientClosedError) for outcome in outcomes)
     assert await redis.exists(*[f"k{n}" for n in range(20)]) == 0
+
+
+async def test_close_after_the_answer_but_before_its_task_leaves_nothing(
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = clients()
+    await client.ping()
+    send, error = client._stream.send, ClientClosedError("the client was closed")
+
+    def send_and_close_when_answered(call: Call) -> Call:
+        monkeypatch.undo()
+        # Registered before the asking task waits, so called before that task wakes.
+        call.future.add_done_callback(lambda _: client._let_everything_go(error))
+        return send(call)
+
+    monkeypatch.setattr(client._stream, "send", send_and_close_when_answered)
+    with pytest.raises(ClientClosedError):
+        await client.get_lock("k").acquire()
+    await client.aclose()
+    assert not await redis.exists("k")
 
 
 async def test_another_loop_is_refused(clients: ClientFactory) -> None:

@@ -26,6 +26,18 @@ async def test_reentry_counts(client: Redisson, redis: Redis) -> None:
     assert await lock.hold_count() == 0
 
 
+async def test_reentry_by_try_acquire(client: Redisson) -> None:
+    lock = client.get_lock("k")
+    async with lock:
+        inner = await lock.try_acquire()
+        assert inner is not None
+        assert await lock.hold_count() == 2
+        await inner.release()
+        inner = await lock.acquire(timeout=0)
+        await inner.release()
+    assert not await lock.locked()
+
+
 async def test_leases_of_one_hold_can_be_released_in_any_order(client: Redisson) -> None:
     lock = client.get_lock("k")
     first, second, third = [await lock.acquire() for _ in range(3)]
