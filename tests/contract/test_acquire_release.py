@@ -65,9 +65,9 @@ async def test_acquire_times_out(
 ) -> None:
     theirs = make_lock(clients())
     async with lock:
-        with pytest.raises(AcquireTimeoutError, match="busy"):
+        with pytest.raises(AcquireTimeoutError):
             await theirs.acquire(timeout=0.02)
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match="busy"):
             await theirs.acquire(timeout=0)
         assert not await theirs.owned()
 
@@ -224,7 +224,7 @@ async def test_abandoned_hold_is_not_renewed_any_more(
 async def test_hold_of_an_ended_task_is_kept_while_its_lease_is(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:
-    client = clients(lease_time=0.3)
+    client = clients(lease_time=1)
     lock = make_lock(client)
     lease = await asyncio.create_task(lock.acquire())
     before = client.statistics().renewals

@@ -122,7 +122,7 @@ async def test_force_release_answers_as_the_first_time(
 
 
 async def test_renewal(clients: ClientFactory, link: FaultProxy, client: Redisson) -> None:
-    far = clients(link.url, lease_time=0.6)
+    far = clients(link.url, lease_time=1.5)
     async with far.get_lock("k") as lease:
         for _ in range(3):
             used = link.triggered

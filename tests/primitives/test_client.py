@@ -274,7 +274,7 @@ def test_loop_that_ends_without_closing_gives_the_locks_back(
 
 
 async def test_description_lasts_as_long_as_the_hold(clients: ClientFactory, redis: Redis) -> None:
-    client = clients(lease_time=0.2)
+    client = clients(lease_time=0.6)
     key = f"redisson_py:client:{client.id}"
     async with client.get_lock("k"):
         renewals = client.statistics().renewals
