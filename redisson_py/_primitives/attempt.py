@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from redisson_py import _keys
+from redisson_py._primitives.context import Context
 from redisson_py._scripts.executor import Executor
 from redisson_py._stream.call import Call
-from redisson_py._time import now
+from redisson_py._time import milliseconds, now
 from redisson_py._waiting import Busy, Granted, Turn
 from redisson_py._wakeups.table import Wakes, lock_wakes
 from redisson_py.errors import BackendError, ClientClosedError, ScriptError
@@ -19,38 +21,38 @@ if TYPE_CHECKING:
 class HoldAttempt:
     """Asks for a hold count under one owner.
 
+    Args:
+        context: The parts of the client.
+        lock: What is asked for.
+        owner: Under which owner.
+        holds: The hold count to reach.
+        lease_time: Seconds.
+        turn: Whose turn it is before ours.
+
     Attributes:
         asked_at: Just before the granting question was first written.
         doubtful: A question may arrive twice or late.
-        tokens: How many fencing tokens a grant brings.
         fall_back: How to undo a re-entry, whose owner goes on; None undoes the whole hold.
         undone: Whether an undo was sent.
     """
 
     def __init__(
         self,
+        context: Context,
         lock: ExclusiveLock,
         owner: str,
+        holds: int,
         lease_time: float,
         turn: Turn | None,
-        send: Callable[[float | None], Call],
-        read: Callable[[Any], Granted[int] | int],
-        *,
-        script: str,
-        asking: dict[Any, None],
-        tokens: int = 0,
     ) -> None:
+        self._context = context
         self._lock = lock
-        self._send = send
-        self._read = read
-        self._script = script
+        self._holds = holds
         self._lease_time = lease_time
-        self._asking = asking
         self._call: Call | None = None
         self._given_up: BaseException | None = None
         self.owner = owner
         self.turn = turn
-        self.tokens = tokens
         self.asked_at = 0.0
         self.doubtful = False
         self.undone = False
@@ -70,9 +72,9 @@ class HoldAttempt:
         """Ask once."""
         self.asked_at = now()
         self._call = call = self._send(deadline)
-        self._asking[self] = None
+        self._context.asking[self] = None
         try:
-            reply = await Executor.answer(call, self._script)
+            reply = await Executor.answer(call, str(self._lock._acquire_script))
         except ScriptError:
             self._answered()
             raise
@@ -82,7 +84,7 @@ class HoldAttempt:
         if self._given_up is not None:
             # The answer came, but the undo was on its way before anybody looked at it.
             raise self._given_up
-        answer = self._read(reply)
+        answer = self._lock._read(reply)
         if isinstance(answer, Granted):
             return answer
         if answer == -3:
@@ -115,6 +117,21 @@ class HoldAttempt:
         if call is not None:
             call.fail(error)
 
+    def _send(self, deadline: float | None) -> Call:
+        lock = self._lock
+        return self._context.executor.start(
+            lock._acquire_script,
+            lock.key,
+            deadline=deadline,
+            must=False,
+            lock=lock.key,
+            tombstone=_keys.tombstone(lock.key, self.owner),
+            owner=self.owner,
+            holds=self._holds,
+            lease_ms=milliseconds(self._lease_time),
+            **lock._more_values,
+        )
+
     def _answered(self) -> None:
         self._call = None
-        self._asking.pop(self, None)
+        self._context.asking.pop(self, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from abc import abstractmethod
+from typing import Any
 
 from redisson_py import _keys, _waiting
 from redisson_py._handoff import COURTESY, Line, Place, take_turn
@@ -20,9 +21,10 @@ from redisson_py._primitives.attempt import HoldAttempt
 from redisson_py._primitives.context import Context
 from redisson_py._primitives.hash_lock import HashLock
 from redisson_py._scripts import source
+from redisson_py._scripts.source import Script
 from redisson_py._stream.call import Call
 from redisson_py._time import milliseconds, now
-from redisson_py._waiting import Turn
+from redisson_py._waiting import Granted, Turn
 from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
 
 RELEASE = source.load("lock.release")
@@ -37,16 +39,21 @@ class ExclusiveLock(HashLock):
     """A lock kept as Redisson keeps it: a hash with the owner's field, its expiry the lease."""
 
     _renewal = RENEW
+    _acquire_script: Script
+    _tokens = 0
+    """How many fencing tokens a grant brings."""
 
     def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
         super().__init__(context, name)
         self._reentrant = reentrant
+        self._more_values: dict[str, source.Arg] = {}
         # A hold can only be passed to who wants the same: fenced to fenced.
         self._line_key = self.kind.encode() + b":" + self._key
 
+    @staticmethod
     @abstractmethod
-    def _attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
-        """Return the question to ask for the given hold count."""
+    def _read(reply: Any) -> Granted[int] | int:
+        """Return the grant, with its first fencing token; or milliseconds left, or a code."""
 
     # Acquiring.
 
@@ -106,7 +113,7 @@ class ExclusiveLock(HashLock):
         context = self._context
         lease = context.options.lease_time if lease_time is None else lease_time
         turn = None if once else take_turn(line)
-        attempt = self._attempt(context.owners.new_owner(), 1, lease, turn)
+        attempt = HoldAttempt(context, self, context.owners.new_owner(), 1, lease, turn)
         granted = await _waiting.acquire(
             attempt, context.bus, None if once else deadline, once=once
         )
@@ -120,9 +127,9 @@ class ExclusiveLock(HashLock):
             task=current_task(),
         )
         hold.doubtful = attempt.doubtful
-        if attempt.tokens:
+        if self._tokens:
             hold.next_token = granted
-            hold.tokens_end = granted + attempt.tokens - 1
+            hold.tokens_end = granted + self._tokens - 1
         context.watchdog.add(hold)
         return hold
 
@@ -142,7 +149,7 @@ class ExclusiveLock(HashLock):
         context = self._context
         lease = context.options.lease_time if lease_time is None else lease_time
         hold.count += 1
-        attempt = self._attempt(hold.owner, hold.count, lease, None)
+        attempt = HoldAttempt(context, self, hold.owner, hold.count, lease, None)
         attempt.fall_back = lambda: self._fall_back(hold)
         try:
             granted = await _waiting.acquire(attempt, context.bus, deadline, once=True)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any, final
 
 from redisson_py import _keys
-from redisson_py._primitives.attempt import HoldAttempt
+from redisson_py._keys import Name
+from redisson_py._primitives.context import Context
 from redisson_py._primitives.exclusive import ExclusiveLock
 from redisson_py._scripts import source
-from redisson_py._stream.call import Call
-from redisson_py._time import milliseconds
-from redisson_py._waiting import Granted, Turn
-
-ACQUIRE = source.load("fenced_lock.acquire")
+from redisson_py._waiting import Granted
 
 #: Fencing tokens taken with each grant, so that a hold can be passed as often in this process.
 _TOKENS = 64
@@ -38,41 +35,18 @@ class FencedLock(ExclusiveLock):
     """
 
     kind = "fenced lock"
+    _acquire_script = source.load("fenced_lock.acquire")
+    _tokens = _TOKENS
 
-    def _attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
-        """Return the question to ask for the given hold count."""
-        key, lease_ms = self._key, milliseconds(lease_time)
-        executor = self._context.executor
+    def __init__(self, context: Context, name: Name) -> None:
+        super().__init__(context, name)
+        token = _keys.fencing_token(self._key)
+        self._more_keys = (token,)
+        self._more_values = {"token": token, "tokens": _TOKENS}
 
-        def send(deadline: float | None) -> Call:
-            return executor.start(
-                ACQUIRE,
-                key,
-                deadline=deadline,
-                lock=key,
-                tombstone=_keys.tombstone(key, owner),
-                token=_keys.fencing_token(key),
-                owner=owner,
-                holds=holds,
-                lease_ms=lease_ms,
-                tokens=_TOKENS,
-            )
-
-        return HoldAttempt(
-            self,
-            owner,
-            lease_time,
-            turn,
-            send,
-            _read,
-            script=str(ACQUIRE),
-            asking=self._context.asking,
-            tokens=_TOKENS,
-        )
-
-
-def _read(reply: Any) -> Granted[int] | int:
-    code, value = reply
-    if code == 1:
-        return Granted(value)
-    return int(value) if code == 0 else int(code)
+    @staticmethod
+    def _read(reply: Any) -> Granted[int] | int:
+        code, value = reply
+        if code == 1:
+            return Granted(value)
+        return int(value) if code == 0 else int(code)

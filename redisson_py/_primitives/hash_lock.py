@@ -22,6 +22,7 @@ class HashLock(LockLike):
     def __init__(self, context: Context, name: Name) -> None:
         super().__init__(context, name)
         self.channel = _keys.lock_channel(self._key)
+        self._more_keys: tuple[bytes, ...] = ()
 
     async def locked(self) -> bool:
         """Return whether anybody holds it now."""
@@ -78,4 +79,4 @@ class HashLock(LockLike):
     async def inspect(self) -> LockSnapshot:
         """Return who holds it, as a snapshot for people. Nothing should be decided from it."""
         self._context.check()
-        return await look_at_lock(self._context, self._key)
+        return await look_at_lock(self._context, self._key, *self._more_keys)

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from redisson_py import _keys
-from redisson_py._primitives.attempt import HoldAttempt
 from redisson_py._primitives.exclusive import ExclusiveLock
 from redisson_py._scripts import source
-from redisson_py._stream.call import Call
-from redisson_py._time import milliseconds
-from redisson_py._waiting import Granted, Turn
-
-ACQUIRE = source.load("lock.acquire")
+from redisson_py._waiting import Granted
 
 
 @final
@@ -39,34 +33,8 @@ class RLock(ExclusiveLock):
     PPoPP 2012.
     """
 
-    def _attempt(self, owner: str, holds: int, lease_time: float, turn: Turn | None) -> HoldAttempt:
-        """Return the question to ask for the given hold count."""
-        key, lease_ms = self._key, milliseconds(lease_time)
-        executor = self._context.executor
+    _acquire_script = source.load("lock.acquire")
 
-        def send(deadline: float | None) -> Call:
-            return executor.start(
-                ACQUIRE,
-                key,
-                deadline=deadline,
-                lock=key,
-                tombstone=_keys.tombstone(key, owner),
-                owner=owner,
-                holds=holds,
-                lease_ms=lease_ms,
-            )
-
-        return HoldAttempt(
-            self,
-            owner,
-            lease_time,
-            turn,
-            send,
-            _read,
-            script=str(ACQUIRE),
-            asking=self._context.asking,
-        )
-
-
-def _read(reply: Any) -> Granted[int] | int:
-    return Granted(0) if reply is None else int(reply)
+    @staticmethod
+    def _read(reply: Any) -> Granted[int] | int:
+        return Granted(0) if reply is None else int(reply)

@@ -40,6 +40,10 @@ async def test_passed_holds_get_tokens_of_their_own(clients: ClientFactory) -> N
     assert len(tokens) == 300
 
 
+async def test_inspect_names_the_counter(client: Redisson) -> None:
+    assert (await client.get_fenced_lock("k").inspect()).keys == ("k", COUNTER)
+
+
 async def test_reentry_keeps_the_token(client: Redisson) -> None:
     lock = client.get_fenced_lock("k")
     async with lock as outer, lock as inner:
