@@ -93,6 +93,10 @@ class Connector:
         except (redis.exceptions.RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
             raise connect_error(error, self.where) from error
+        except Exception as error:
+            # A credential provider or connect function of the user's own.
+            await connection.disconnect(nowait=True)
+            raise BackendError(f"cannot connect to Redis at {self.where}: {error!r}") from error
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -178,6 +182,11 @@ def _connector(pool: ConnectionPool, client_name: str | None) -> Connector:
             log.warning("the certificate of the Redis server is not checked, as configured")
         if settings.get("ssl_min_version") is None:
             settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2
+    try:
+        # Nothing connects yet; a setting that does not exist is told now and not later.
+        pool.connection_class(**settings)
+    except (TypeError, redis.exceptions.RedisError) as error:
+        raise ValueError(f"redis-py does not take these settings: {error}") from error
     return Connector(pool.connection_class, settings)
 
 

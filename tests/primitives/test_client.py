@@ -10,8 +10,15 @@ import uuid
 
 import pytest
 from redis.asyncio import Redis
+from redis.credentials import CredentialProvider
 
-from redisson_py import ClientClosedError, ConnectionLostError, LeaseLostError, Redisson
+from redisson_py import (
+    BackendError,
+    ClientClosedError,
+    ConnectionLostError,
+    LeaseLostError,
+    Redisson,
+)
 from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory
 from tests.support import until, until_listening, until_waiting
@@ -35,6 +42,29 @@ async def test_existing_client_is_used_and_left_open(server_url: str, redis: Red
         async with client.get_lock("k") as lease:
             assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
     assert await theirs.get("k") is None
+    await theirs.aclose()
+
+
+def test_unknown_setting_in_the_url_is_told_at_once() -> None:
+    with pytest.raises(ValueError, match="no_such_thing"):
+        Redisson.from_url("redis://localhost?no_such_thing=1")
+
+
+async def test_failing_credential_provider_is_an_error_and_not_the_end(server_url: str) -> None:
+    class Vault(CredentialProvider):
+        sealed = True
+
+        def get_credentials(self) -> tuple[str]:
+            if self.sealed:
+                raise LookupError("the vault is sealed")
+            return ("",)
+
+    vault = Vault()
+    theirs = Redis.from_url(server_url, credential_provider=vault)
+    async with Redisson(theirs) as client:
+        for _ in range(2):
+            with pytest.raises(BackendError, match="the vault is sealed"):
+                await client.get_lock("k").acquire()
     await theirs.aclose()
 
 
