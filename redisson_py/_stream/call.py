@@ -111,3 +111,13 @@ def load_command(script: ScriptText, modern: bool) -> bytes:
     """Return the bytes that load a script."""
     text = script.text if modern else script.plain_text
     return _pack(("SCRIPT", "LOAD", text))
+
+
+def cut_off(where: str, reason: BackendError | None, maybe_held: bool) -> ConnectionLostError:
+    """Return the error of a call whose time was up while there was no connection."""
+    text = str(reason or f"no connection to Redis at {where}")
+    if maybe_held:
+        text += ": the request may have been executed"
+    error = ConnectionLostError(text, maybe_held=maybe_held)
+    error.__cause__ = reason
+    return error

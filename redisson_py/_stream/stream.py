@@ -18,7 +18,16 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wait_until, wake
+from redisson_py._loop import (
+    Future,
+    Timer,
+    call_later,
+    current_task,
+    new_future,
+    running_loop,
+    wait_until,
+    wake,
+)
 from redisson_py._redis import AbstractConnection, Connector, take_over
 from redisson_py._stream.again import TRY_AGAIN, pause_before
 from redisson_py._stream.call import (
@@ -27,6 +36,7 @@ from redisson_py._stream.call import (
     LateReplyError,
     ReplyError,
     ScriptText,
+    cut_off,
     load_command,
 )
 from redisson_py._stream.greeting import knows_flags
@@ -179,6 +189,10 @@ class Stream:
     async def _connect(self) -> None:
         """Open a connection, make it ready, and stay until it breaks."""
         connection = await self._open()
+        if self._closed or current_task().cancelling():
+            # Below Python 3.12 redis-py can swallow a cancellation while it connects.
+            await connection.disconnect(nowait=True)
+            raise asyncio.CancelledError
         wire = self._wire = Wire(
             self.traffic,
             on_message=self._on_message,
@@ -382,11 +396,5 @@ class Stream:
         where = self._connector.where
         if self._ready:
             call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))
-            return
-        error = ConnectionLostError(
-            str(self._last_error or f"no connection to Redis at {where}")
-            + (": the request may have been executed" if maybe else ""),
-            maybe_held=maybe,
-        )
-        error.__cause__ = self._last_error
-        call.fail(error)
+        else:
+            call.fail(cut_off(where, self._last_error, maybe))
