@@ -219,6 +219,7 @@ class Link:
 def abort(writer: asyncio.StreamWriter) -> None:
     """Close a connection at once, so that the other side sees a reset."""
     connection = writer.get_extra_info("socket")
-    with contextlib.suppress(OSError):
+    # uvloop has no socket to show any more once the connection is closed; asyncio raises.
+    with contextlib.suppress(OSError, AttributeError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
     writer.transport.abort()
