@@ -245,11 +245,11 @@ class Redisson:
         error = ClientClosedError("the client was closed")
         releases = self._let_everything_go(error)
         self._closed = True
+        self._watchdog.close()
         self._table.wake_all()
         try:
             await wait_for_all(releases, self._context.options.reply_timeout)
         finally:
-            self._watchdog.close()
             self._bus.close()
             try:
                 await self._router.close(error)

@@ -55,6 +55,7 @@ class Watchdog:
         self._schedule = LeaseSchedule(lease_time / 3)
         self._timer: Timer | None = None
         self._armed_for = 0.0
+        self._closed = False
         self.holds: dict[Hold, None] = {}
         self.renewals = 0
         self.losses = 0
@@ -97,7 +98,8 @@ class Watchdog:
         self.losses += len(hold.lose(reason))
 
     def close(self) -> None:
-        """Stop the timer."""
+        """Stop for good; answers still under way change nothing any more."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -172,6 +174,8 @@ class Watchdog:
 
     def _answered(self, holds: list[Hold], asked_at: float, done: Future[list[int]]) -> None:
         error = None if done.cancelled() else done.exception()
+        if self._closed:
+            return
         if done.cancelled() or error is not None:
             log.warning("%d leases could not be renewed yet: %s", len(holds), error)
             retry_at = now() + self.lease_time / 30

@@ -68,6 +68,7 @@ class Bus:
         self.table = table
         self._router: Router | None = None
         self._linger: Timer | None = None
+        self._closed = False
 
     def attach(self, router: Router) -> None:
         """Use these streams."""
@@ -100,13 +101,14 @@ class Bus:
         self.table.wake_all()
 
     def close(self) -> None:
-        """Stop the timer."""
+        """Stop the timer for good."""
+        self._closed = True
         if self._linger is not None:
             self._linger.cancel()
             self._linger = None
 
     def _linger_a_while(self) -> None:
-        if self._linger is None:
+        if self._linger is None and not self._closed:
             self._linger = call_later(LINGER, self._unsubscribe_idle)
 
     def _unsubscribe_idle(self) -> None:

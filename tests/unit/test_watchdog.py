@@ -235,3 +235,12 @@ async def test_a_failure_that_comes_after_the_removal_asks_nothing(kennel: Kenne
     kennel.clock.sleep(LEASE)
     assert len(kennel.executor.renewals) == 1
     assert hold.state == "held"
+
+
+async def test_after_closing_an_answer_changes_nothing_any_more(kennel: Kennel) -> None:
+    kennel.hold()
+    kennel.clock.sleep(LEASE / 3)
+    kennel.dog.close()
+    await kennel.last.fail(ConnectionLostError("gone", maybe_held=False))
+    assert kennel.clock.pending == []
+    assert kennel.dog.losses == 0
