@@ -264,10 +264,9 @@ class Redisson:
         context.lines.close(error)
         holds = list(self._watchdog.holds)
         if holds:
-            log.warning(
-                "closing while still holding %s",
-                ", ".join(f"{hold.resource.kind} {hold.resource.name!r}" for hold in holds),
-            )
+            some = [f"{hold.resource.kind} {hold.resource.name!r}" for hold in holds[:10]]
+            more = f" and {len(holds) - 10} more" if len(holds) > 10 else ""
+            log.warning("closing while still holding %s%s", ", ".join(some), more)
         for hold in holds:
             for lease in hold.all_leases():
                 if lease._entered:

@@ -107,6 +107,17 @@ async def test_close_releases_what_is_held_with_one_warning(
     assert plain.remaining == fenced.remaining == 0.0
 
 
+async def test_close_names_some_of_many(
+    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+    await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(25)])
+    await client.aclose()
+    (warning,) = [record.message for record in caplog.records if "still holding" in record.message]
+    assert warning.endswith("and 15 more")
+    assert await redis.keys("k*") == []
+
+
 async def test_close_wakes_waiters_for_other_clients_and_local_ones(
     clients: ClientFactory,
 ) -> None:
