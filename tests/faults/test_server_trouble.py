@@ -137,7 +137,9 @@ async def test_documented_permissions_are_enough_and_each_is_needed(
         await admin.script_flush()
         with pytest.raises(ScriptError) as caught:
             await use_everything(poor, admin)
-        assert "NOPERM" in caught.value.message or "permission" in caught.value.message.lower()
+        # Below Valkey 8, what is refused inside a script is told in other words.
+        words = ("NOPERM", "permission", "can't run this command")
+        assert any(word in caught.value.message for word in words), caught.value.message
         await poor.aclose()
         await admin.flushall()
     await admin.aclose()
