@@ -106,7 +106,6 @@ async def test_wrong_type_of_key(lock: LockLike, redis: Redis) -> None:
     await redis.set("k", "something else", px=60_000)
     with pytest.raises(ScriptError, match="WRONGTYPE") as caught:
         await lock.acquire()
-    assert caught.value.message.startswith("WRONGTYPE")
     assert "acquire v" in caught.value.script
     with pytest.raises(ScriptError, match="WRONGTYPE"):
         await lock.force_release()

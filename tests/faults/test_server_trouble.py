@@ -126,13 +126,17 @@ async def test_documented_permissions_are_enough_and_each_is_needed(
         await admin.execute_command("ACL", *words)  # type: ignore[no-untyped-call]  # redis-py's
 
     async def user(name: str, *rules: str) -> Redisson:
-        await acl("SETUSER", name, "on", ">pw", "~*", "&redisson*", "-@all", *rules)
+        await acl(
+            "SETUSER", name, "on", ">pw", "~*", "resetchannels", "&redisson*", "-@all", *rules
+        )
         address = server.url.removeprefix("redis://")
         return clients(f"redis://{name}:pw@{address}")
 
     await use_everything(await user("enough", *allowed), admin)
     for word in ("evalsha", "hincrby", "pexpire", "publish", "script|load"):
-        poor = await user("poor", "reset", "on", ">pw", "~*", "&redisson*", "-@all", *allowed)
+        poor = await user(
+            "poor", "reset", "on", ">pw", "~*", "resetchannels", "&redisson*", "-@all", *allowed
+        )
         await acl("SETUSER", "poor", f"-{word}")
         await admin.script_flush()
         with pytest.raises(ScriptError) as caught:
