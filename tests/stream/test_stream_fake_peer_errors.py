@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from redisson_py._stream import stream
 from redisson_py._stream.call import LateReplyError, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stream.conftest import SCRIPT, Talk, TalkFactory
@@ -52,11 +53,13 @@ class TestErrorReplies:
 
     @pytest.mark.parametrize("text", NOT_YET, ids=lambda text: text.split()[0])
     async def test_not_yet_is_asked_until_the_deadline_and_never_held(
-        self, talk: Talk, peer: FakePeer, text: str
+        self, talk: Talk, peer: FakePeer, text: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def again_and_again(command: Command) -> bytes:
             return error(text)
 
+        # The deadline falls into a pause, not between a question and its answer.
+        monkeypatch.setattr(stream, "pause_before", lambda attempt: 0.001 if attempt < 3 else 60)
         peer.otherwise = again_and_again
         call = talk.call("GET", "k", seconds=0.2)
         with pytest.raises(ConnectionLostError) as raised:
