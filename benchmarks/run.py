@@ -45,10 +45,11 @@ async def hand_off(make: MakeLock, tasks: int, seconds: float) -> float:
     """Return microseconds from one section to the next, for `tasks` tasks on one name."""
     sections = 0
     end = time.perf_counter() + seconds
-    lock = make("handoff")
 
     async def work() -> None:
         nonlocal sections
+        # One object a task: the rival's keeps its token in itself.
+        lock = make("handoff")
         while time.perf_counter() < end:
             async with lock:
                 sections += 1
