@@ -7,4 +7,5 @@ pytest_plugins = [
     "tests.fixtures.loop",
     "tests.fixtures.client",
     "tests.fixtures.leaks",
+    "tests.fixtures.measured",
 ]
