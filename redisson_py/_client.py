@@ -35,7 +35,7 @@ from redisson_py._redis import Connector, connector_from_client, connector_from_
 from redisson_py._scripts.executor import Executor
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
-from redisson_py._time import Duration, milliseconds, now
+from redisson_py._time import Duration, milliseconds
 from redisson_py._wakeups.bus import Bus
 from redisson_py._wakeups.table import Table
 from redisson_py.errors import ClientClosedError
@@ -328,9 +328,8 @@ class Redisson:
     def _description_key(self) -> bytes:
         return _keys.client_description(self._context.options.names.prefix, self.id)
 
-    def _describe(self) -> None:
+    def _describe(self, present: float) -> None:
         """Say who we are, for `inspect`; leaves together with the commands of the caller."""
-        present = now()
         if present < self._described_until:
             return
         lease_time = self._context.options.lease_time

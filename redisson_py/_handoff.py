@@ -11,26 +11,24 @@ the hold it is released for real. The process that releases is awake and would w
 if others were listening its next asker first lets one more message come (their release), or a
 short moment pass.
 
-Invariants: the head is asking, or a local hold or a release under way keeps it waiting. A
-place leaves the line exactly once.
+Invariants: while somebody waits in line, somebody asks, or a local hold or a release under way
+keeps the line waiting. A place leaves the line exactly once.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 
 from redisson_py._lease.hold import Hold
 from redisson_py._loop import (
     Future,
-    Task,
     call_later,
-    current_task,
     fail,
     new_future,
     running_loop,
     wake,
 )
+from redisson_py._owner import TaskRef
 from redisson_py._time import now
 from redisson_py._waiting import Turn
 
@@ -46,31 +44,32 @@ class Place:
 
     Attributes:
         passable: It wants the watchdog's lease, so a hold can be passed to it.
-        asking: It is at the head and asks Redis by itself.
     """
 
-    __slots__ = ("asking", "future", "passable", "task")
+    __slots__ = ("future", "passable", "task")
 
-    def __init__(self, passable: bool) -> None:
-        self.task: weakref.ref[Task] = weakref.ref(current_task())
+    def __init__(self, task: TaskRef, passable: bool) -> None:
+        self.task = task
         self.passable = passable
-        self.asking = False
-        self.future: Future[object] | None = None
+        self.future: Future[object] = new_future()
 
 
 class Line:
     """The tasks of one client that want one lock, and the hold one of them has.
 
     Attributes:
+        places: Those who wait, first come first.
+        asking: The head has left the line to ask Redis, and is not back.
         hold: The hold that a task of this client has on the lock, as far as is known.
         releasing: A release is under way; who asked now would overtake the others.
     """
 
-    __slots__ = ("hold", "key", "places", "releasing", "turn")
+    __slots__ = ("asking", "hold", "key", "places", "releasing", "turn")
 
     def __init__(self, key: bytes) -> None:
         self.key = key
         self.places: deque[Place] = deque()
+        self.asking = False
         self.hold: Hold | None = None
         self.releasing = False
         self.turn: Turn | None = None
@@ -78,68 +77,71 @@ class Line:
     @property
     def empty(self) -> bool:
         """Whether nobody needs this line any more."""
-        return not self.places and self.hold is None and not self.releasing
+        return not (self.places or self.asking or self.releasing) and self.hold is None
 
     @property
     def _free(self) -> bool:
-        return not self.releasing and (self.hold is None or not self.hold.held)
+        return not (self.asking or self.releasing) and (self.hold is None or not self.hold.held)
 
-    async def enter(self, place: Place, deadline: float | None) -> Hold | bool:
-        """Stand in line; return a hold that was passed, True to ask Redis, False when time is up.
+    def go_first(self) -> bool:
+        """Ask Redis at once, if nobody is before us; return whether. Then `asked` must follow."""
+        if self.places or not self._free:
+            return False
+        self.asking = True
+        return True
 
-        Whoever gets True stays at the head and must `leave`. Cancelled, the place is given up
-        and what it was given goes to the next.
+    async def stand(self, place: Place, deadline: float | None) -> Hold | bool:
+        """Wait in line; return a hold that was passed, True to ask Redis, False when time is up.
+
+        Whoever gets True must say `asked` afterwards. Cancelled, the place is given up and
+        what it was given goes to the next.
         """
         self.places.append(place)
-        if len(self.places) == 1 and self._free:
-            place.asking = True
-            return True
-        place.future = new_future()
         timer = None
         if deadline is not None:
             left = max(0.0, deadline - running_loop().time())
             timer = call_later(left, lambda: wake(place.future, _TIMEOUT))
         try:
-            answer = await place.future
+            while True:
+                answer = await place.future
+                if not isinstance(answer, Hold):
+                    break
+                if answer.held:
+                    return answer
+                # Lost between the pass and now: what comes next is ours, before all others.
+                if deadline is not None and running_loop().time() >= deadline:
+                    return False
+                place.future = new_future()
+                self.places.appendleft(place)
+                self.advance()
         except BaseException:
             self._abandon(place)
             raise
         finally:
             if timer is not None:
                 timer.cancel()
-        if answer is _TIMEOUT:
-            self.leave(place)
-            return False
-        if isinstance(answer, Hold) and answer.held:
-            return answer
-        if isinstance(answer, Hold):
-            # Lost between the pass and now: go and ask, before those who came later.
-            place.asking = True
-            self.places.appendleft(place)
-        return True
+        if answer is _ASK:
+            return True
+        self._remove(place)
+        return False
 
-    def leave(self, place: Place) -> None:
-        """Give up a place; the next one may become the head."""
-        if place in self.places:
-            self.places.remove(place)
-        self.advance()
-
-    def granted(self, place: Place, hold: Hold) -> None:
-        """Redis granted the head's question."""
-        self.hold = hold
-        self.leave(place)
+    def asked(self) -> None:
+        """Redis has answered, or will not; the next one may ask, unless there is a hold."""
+        self.asking = False
+        if self.places:
+            self.advance()
 
     def pass_on(self, hold: Hold, turn: float, least_left: float) -> bool:
         """Make the next in line the holder of `hold`, if it may be passed; return whether."""
+        while self.places and self.places[0].future.done():
+            # Cancelled, or its time is up.
+            self.places.popleft()
         if not self.places:
             return False
         place = self.places[0]
         present = now()
         if (
-            place.asking
-            or not place.passable
-            or place.future is None
-            or place.future.done()
+            not place.passable
             or hold is not self.hold
             or hold.doubtful
             or not hold.watched
@@ -156,16 +158,9 @@ class Line:
 
     def advance(self) -> None:
         """Have the head ask Redis if nothing here keeps it waiting."""
-        while self.places and self._free and not self.places[0].asking:
-            place = self.places[0]
-            if wake(place.future, _ASK):
-                place.asking = True
-                return
-            if place.future is not None and place.future.cancelled():
-                # Its task has been cancelled and will find its place gone.
-                self.places.popleft()
-                continue
-            return
+        while self.places and self._free:
+            # Who cannot be woken was cancelled, or its time is up: it has gone.
+            self.asking = wake(self.places.popleft().future, _ASK)
 
     def close(self, error: BaseException) -> None:
         """Send everybody away."""
@@ -176,12 +171,18 @@ class Line:
         """A waiting task was cancelled, perhaps just after it was given something."""
         future = place.future
         given = None
-        if future is not None and future.done() and not future.cancelled():
-            given = None if future.exception() is not None else future.result()
+        if future.done() and not future.cancelled() and future.exception() is None:
+            given = future.result()
         if isinstance(given, Hold):
             given.resource._give_back(given)
+        elif given is _ASK:
+            self.asked()
         else:
-            self.leave(place)
+            self._remove(place)
+
+    def _remove(self, place: Place) -> None:
+        if place in self.places:
+            self.places.remove(place)
 
 
 class Lines:
@@ -213,7 +214,7 @@ class Lines:
     @property
     def waiting(self) -> int:
         """How many tasks stand in line, those who ask Redis included."""
-        return sum(len(line.places) for line in self._lines.values())
+        return sum(len(line.places) + line.asking for line in self._lines.values())
 
     def close(self, error: BaseException) -> None:
         """Send everybody away."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from datetime import timedelta
+from functools import lru_cache
 
 Duration = float | timedelta
 
@@ -26,6 +27,7 @@ def now() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+@lru_cache(maxsize=64)
 def milliseconds(seconds: float) -> int:
     """Return whole milliseconds for Redis, at least one."""
     return max(1, round(seconds * 1000))

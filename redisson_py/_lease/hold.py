@@ -16,7 +16,7 @@ import weakref
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from redisson_py._keys import Name
-from redisson_py._loop import Task
+from redisson_py._owner import TaskRef
 from redisson_py._scripts.source import Script
 from redisson_py._time import now
 
@@ -78,6 +78,7 @@ class Hold:
         watched: The watchdog renews it. Otherwise it ends by itself.
         granted_at: When Redis granted it, for turns; passing does not change it.
         doubtful: A reply was lost on the way; a late duplicate may travel under this owner.
+        task: The task that enjoys it.
         leases: Its unreleased leases, oldest first.
     """
 
@@ -99,14 +100,20 @@ class Hold:
     )
 
     def __init__(
-        self, resource: Resource, owner: str, *, ends_at: float, watched: bool, task: Task
+        self,
+        resource: Resource,
+        owner: str,
+        *,
+        ends_at: float,
+        watched: bool,
+        task: TaskRef,
     ) -> None:
         self.resource = resource
         self.owner = owner
         self.ends_at = ends_at
         self.watched = watched
         self.granted_at = now()
-        self.task = weakref.ref(task)
+        self.task = task
         self.state: State = "held"
         self.count = 1
         self.doubtful = False
@@ -139,13 +146,16 @@ class Hold:
 
     def all_leases(self) -> list[Lease]:
         """Return its unreleased leases that somebody still has a reference to."""
+        if not self.weak_leases:
+            return self.leases
         return self.leases + [found for ref in self.weak_leases if (found := ref()) is not None]
 
     def drop(self, lease: Lease) -> None:
         """Take a lease out: it was released, or its own time was up."""
         if lease in self.leases:
             self.leases.remove(lease)
-        self.weak_leases = [ref for ref in self.weak_leases if ref() not in (lease, None)]
+        if self.weak_leases:
+            self.weak_leases = [ref for ref in self.weak_leases if ref() not in (lease, None)]
 
     def is_abandoned(self) -> bool:
         """Whether nobody can release it any more: its task ended and its leases are garbage."""

@@ -47,13 +47,19 @@ class Lease:
     )
 
     def __init__(
-        self, hold: Hold, *, limit: float | None, token: int | None, on_lost: OnLost
+        self,
+        hold: Hold,
+        *,
+        limit: float | None,
+        token: int | None,
+        on_lost: OnLost,
+        granted_at: float,
     ) -> None:
         self._hold = hold
         self._limit = limit
         self._on_lost = on_lost
         self._state: State = "held"
-        self._granted_at = now()
+        self._granted_at = granted_at
         self._ended = False
         self._ended_at: float | None = None
         self._lost_future: Future[None] | None = None
@@ -176,6 +182,9 @@ class Lease:
         if self._state == "released":
             raise NotHeldError(f"{self._hold.resource.kind} {self.name!r} was released already")
         self.check()
+        self._begin()
+
+    def _begin(self) -> None:
         self._strike = Strike()
 
     async def _leave(self, error: BaseException | None) -> None:
@@ -185,7 +194,7 @@ class Lease:
         failure: RedissonError | None = self._loss() if ours else None
         try:
             if not self._ended:
-                await self.release()
+                await self._hold.resource._release_lease(self)
         except RedissonError as problem:
             failure = problem
         if failure is None:

@@ -2,16 +2,18 @@
 
 All holds that the watchdog renews have the same period, so the order of their last renewal is
 the order of their dues: a dictionary in order of insertion serves, at the same small cost for
-one hold and for ten thousand. Ends lie in a heap. A renewal does not touch it: a row that
-comes up before the hold's real end is put back at that end, so each hold is looked at once a
-lease. What was released meanwhile is skipped when it comes up, and swept out when it is most
-of the heap.
+one hold and for ten thousand. Ends lie in a heap, and a hold's only from the time it is first
+due: most are released long before. A renewal does not touch the heap: a row that comes up
+before the hold's real end is put back at that end, so each hold is looked at once a lease.
+What was released meanwhile is skipped when it comes up, and swept out when it is most of the
+heap.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
+import math
 
 from redisson_py._lease.hold import Hold
 from redisson_py._lease.lease import Lease
@@ -33,6 +35,8 @@ class LeaseSchedule:
         self.period = period
         self._due: dict[Hold, float] = {}
         self._ends: list[Row] = []
+        #: The moment in the one row in force of each hold that has a row.
+        self._row: dict[Hold, float] = {}
         self._live_limits = 0
         self._numbers = itertools.count()
 
@@ -52,12 +56,14 @@ class LeaseSchedule:
         """Renew a hold from now on, or notice that it ends earlier than before."""
         # Taken out first: its place in the order is that of its new moment.
         self._due.pop(hold, None)
-        self._due[hold] = now + self.period
-        self._push(hold.ends_at, hold)
+        due = self._due[hold] = now + self.period
+        if hold.ends_at < due:
+            self._mind_end(hold)
 
     def unwatch(self, hold: Hold) -> None:
         """Renew a hold no more."""
         self._due.pop(hold, None)
+        self._row.pop(hold, None)
 
     def limit(self, lease: Lease, ends_at: float) -> None:
         """End a lease at a moment."""
@@ -87,6 +93,7 @@ class LeaseSchedule:
         for hold in taken:
             del self._due[hold]
             self._due[hold] = now + self.period
+            self._mind_end(hold)
         return taken
 
     def renewed(self, hold: Hold, ends_at: float) -> None:
@@ -106,6 +113,11 @@ class LeaseSchedule:
 
         A hold is returned again and again until it is watched no more.
         """
+        for hold, due in self._due.items():
+            if due > now:
+                break
+            # Not taken yet: the event loop was blocked from before it was due.
+            self._mind_end(hold)
         holds: dict[Hold, None] = {}
         leases: list[Lease] = []
         while (row := self._first_end()) is not None and row[0] <= now:
@@ -118,6 +130,11 @@ class LeaseSchedule:
             self._push(hold.ends_at, hold)
         return list(holds), leases
 
+    def _mind_end(self, hold: Hold) -> None:
+        """Have a row come up no later than a hold's end."""
+        if hold.ends_at < self._row.get(hold, math.inf):
+            self._push(hold.ends_at, hold)
+
     def _first_end(self) -> Row | None:
         """Return the row that ends first, after putting right those that came up too early."""
         while self._ends:
@@ -126,12 +143,15 @@ class LeaseSchedule:
             if not self._in_force(row):
                 heapq.heappop(self._ends)
             elif isinstance(ending, Hold) and ending.ends_at > row[0]:
+                self._row[ending] = ending.ends_at
                 heapq.heapreplace(self._ends, (ending.ends_at, row[1], ending))
             else:
                 return row
         return None
 
     def _push(self, moment: float, ending: Hold | Lease) -> None:
+        if isinstance(ending, Hold):
+            self._row[ending] = moment
         heapq.heappush(self._ends, (moment, next(self._numbers), ending))
         live = len(self._due) + self._live_limits
         if len(self._ends) > 64 and len(self._ends) > 2 * live:
@@ -140,7 +160,8 @@ class LeaseSchedule:
     def _sweep(self) -> None:
         limits = [row for row in self._ends if isinstance(row[2], Lease) and self._in_force(row)]
         self._live_limits = len(limits)
-        ends: list[Row] = [(hold.ends_at, next(self._numbers), hold) for hold in self._due]
+        self._row = {hold: hold.ends_at for hold in self._row}
+        ends: list[Row] = [(end, next(self._numbers), hold) for hold, end in self._row.items()]
         self._ends = ends + limits
         heapq.heapify(self._ends)
 
@@ -148,4 +169,4 @@ class LeaseSchedule:
         moment, _, ending = row
         if isinstance(ending, Lease):
             return ending._state == "held" and ending._limit == moment
-        return ending in self._due
+        return self._row.get(ending) == moment

@@ -40,14 +40,14 @@ class Watchdog:
     Args:
         executor: Runs the renewals.
         lease_time: Seconds for which holds without a lease time of their own are kept.
-        while_holding: Called now and then while something is held.
+        while_holding: Called now and then, with the time, while something is held.
     """
 
     def __init__(
         self,
         executor: Executor,
         lease_time: float,
-        while_holding: Callable[[], None] = lambda: None,
+        while_holding: Callable[[float], None] = lambda present: None,
     ) -> None:
         self._executor = executor
         self._while_holding = while_holding
@@ -64,7 +64,7 @@ class Watchdog:
         """Keep a new hold, and end it when its time is over."""
         self.holds[hold] = None
         if hold.watched:
-            self._watch(hold)
+            self._watch(hold, hold.granted_at)
 
     def remove(self, hold: Hold) -> None:
         """Keep a hold no more: it is about to be released, or it is lost."""
@@ -83,14 +83,14 @@ class Watchdog:
             hold.watched = watched
             self._schedule.unwatch(hold)
             if watched:
-                self._watch(hold)
+                self._watch(hold, now())
 
     def set_end(self, hold: Hold, ends_at: float) -> None:
         """A hold ends at another moment than before, perhaps earlier."""
         sooner = ends_at < hold.ends_at
         hold.ends_at = ends_at
         if sooner and hold.watched and hold in self.holds:
-            self._watch(hold)
+            self._watch(hold, now())
 
     def lose(self, hold: Hold, reason: str) -> None:
         """A hold is gone: stop keeping it, tell its holder."""
@@ -104,10 +104,11 @@ class Watchdog:
             self._timer.cancel()
             self._timer = None
 
-    def _watch(self, hold: Hold) -> None:
-        present = now()
+    def _watch(self, hold: Hold, present: float) -> None:
         self._schedule.watch(hold, present)
-        self._arm(min(present + self._schedule.period, hold.ends_at))
+        moment = min(present + self._schedule.period, hold.ends_at)
+        if self._timer is None or moment < self._armed_for:
+            self._arm(moment)
 
     def _arm(self, moment: float) -> None:
         if self._timer is not None:
@@ -128,7 +129,7 @@ class Watchdog:
         self._end_what_is_over(moment)
         self._renew_what_is_due(moment)
         if self.holds:
-            self._while_holding()
+            self._while_holding(moment)
         following = self._schedule.next_event()
         if following is not None and not self._schedule.idle():
             self._arm(following)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from redisson_py import _keys
 from redisson_py._primitives.context import Context
-from redisson_py._scripts.executor import Executor
-from redisson_py._stream.call import Call
+from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py._waiting import Busy, Granted, Turn
 from redisson_py._wakeups.table import Wakes, lock_wakes
@@ -35,6 +33,21 @@ class HoldAttempt:
         fall_back: How to undo a re-entry, whose owner goes on; None undoes the whole hold.
         undone: Whether an undo was sent.
     """
+
+    __slots__ = (
+        "_call",
+        "_context",
+        "_given_up",
+        "_holds",
+        "_lease_time",
+        "_lock",
+        "asked_at",
+        "doubtful",
+        "fall_back",
+        "owner",
+        "turn",
+        "undone",
+    )
 
     def __init__(
         self,
@@ -70,25 +83,28 @@ class HoldAttempt:
 
     async def run(self, deadline: float | None) -> Granted[int] | Busy:
         """Ask once."""
+        lock = self._lock
         self.asked_at = now()
-        self._call = call = self._send(deadline)
+        self._call = call = lock._send_acquire(
+            self.owner, self._holds, milliseconds(self._lease_time), deadline
+        )
         self._context.asking[self] = None
         try:
-            reply = await Executor.answer(call, str(self._lock._acquire_script))
-        except ScriptError:
+            reply = await call.future
+        except ReplyError as error:
             self._answered()
-            raise
+            raise ScriptError(call.name, str(error)) from error
         finally:
             self.doubtful = self.doubtful or call.doubtful
         self._answered()
         if self._given_up is not None:
             # The answer came, but the undo was on its way before anybody looked at it.
             raise self._given_up
-        answer = self._lock._read(reply)
+        answer = lock._read(reply)
         if isinstance(answer, Granted):
             return answer
         if answer == -3:
-            raise BackendError(f"{self._lock!r}: this request was given up already")
+            raise BackendError(f"{lock!r}: this request was given up already")
         return Busy(retry_in=answer / 1000 if answer >= 0 else None)
 
     def undo(self) -> None:
@@ -116,21 +132,6 @@ class HoldAttempt:
         self.undo()
         if call is not None:
             call.fail(error)
-
-    def _send(self, deadline: float | None) -> Call:
-        lock = self._lock
-        return self._context.executor.start(
-            lock._acquire_script,
-            lock.key,
-            deadline=deadline,
-            must=False,
-            lock=lock.key,
-            tombstone=_keys.tombstone(lock.key, self.owner),
-            owner=self.owner,
-            holds=self._holds,
-            lease_ms=milliseconds(self._lease_time),
-            **lock._more_values,
-        )
 
     def _answered(self) -> None:
         self._call = None

@@ -11,9 +11,12 @@ from redisson_py._lease.hold import Hold
 from redisson_py._lease.lease import Lease
 from redisson_py._lease.watchdog import Watchdog
 from redisson_py._options import Options
-from redisson_py._owner import Owners
+from redisson_py._owner import Owners, TaskHolds
 from redisson_py._scripts.executor import Executor
 from redisson_py._wakeups.bus import Bus
+
+Mine = TaskHolds[Hold, Lease]
+"""What the current task holds."""
 
 
 class Question(Protocol):
@@ -34,6 +37,6 @@ class Context:
     lines: Lines
     check: Callable[[], None]
     """Raises `ClientClosedError` if the client must not be used now or here."""
-    describe: Callable[[], None]
+    describe: Callable[[float], None]
     """Keeps the client's description in Redis fresh, for `inspect`."""
     asking: dict[Question, None] = field(default_factory=dict)

@@ -6,7 +6,7 @@ here.
 
 from __future__ import annotations
 
-import weakref
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -15,17 +15,18 @@ from redisson_py._handoff import COURTESY, Line, Place, take_turn
 from redisson_py._keys import Name
 from redisson_py._lease.hold import Hold, lease_end, lease_for
 from redisson_py._lease.lease import Lease
-from redisson_py._loop import current_task, running_loop
+from redisson_py._loop import running_loop
 from redisson_py._options import PATIENCE, TOMBSTONE
+from redisson_py._owner import TaskRef
 from redisson_py._primitives.attempt import HoldAttempt
-from redisson_py._primitives.context import Context
+from redisson_py._primitives.context import Context, Mine
 from redisson_py._primitives.hash_lock import HashLock
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
-from redisson_py._stream.call import Call
+from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py._waiting import Granted, Turn
-from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
+from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError, ScriptError
 
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
@@ -38,17 +39,25 @@ _STALE_GRANTS = 3
 class ExclusiveLock(HashLock):
     """A lock kept as Redisson keeps it: a hash with the owner's field, its expiry the lease."""
 
-    _renewal = RENEW
-    _acquire_script: Script
+    _renewal: Script = RENEW
     _tokens = 0
     """How many fencing tokens a grant brings."""
 
     def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
         super().__init__(context, name)
         self._reentrant = reentrant
-        self._more_values: dict[str, source.Arg] = {}
         # A hold can only be passed to who wants the same: fenced to fenced.
         self._line_key = self.kind.encode() + b":" + self._key
+        self._tombstones = _keys.tombstone(self._key, "")
+
+    def _tombstone(self, owner: str) -> bytes:
+        return self._tombstones + owner.encode()
+
+    @abstractmethod
+    def _send_acquire(
+        self, owner: str, holds: int, lease_ms: int, deadline: float | None
+    ) -> Call:
+        """Ask Redis for a hold count."""
 
     @staticmethod
     @abstractmethod
@@ -58,74 +67,69 @@ class ExclusiveLock(HashLock):
     # Acquiring.
 
     async def _acquire(
-        self, deadline: float | None, *, once: bool, lease_time: float | None
+        self, mine: Mine, deadline: float | None, *, once: bool, lease_time: float | None
     ) -> Lease | None:
-        mine = self._context.owners.of_current_task().holds.get(self._key)
-        if mine is not None and mine.state == "held" and mine.all_leases():
+        context = self._context
+        context.check()
+        held = mine.holds.get(self._key)
+        if held is not None and held.state == "held" and held.all_leases():
             if not self._reentrant:
                 raise RuntimeError(f"{self.kind} {self._name!r} is held by this task already")
-            return await self._reenter(mine, None if once else deadline, lease_time)
-        await self._context.executor.room(self._key)
-        line = self._context.lines.open(self._line_key)
+            return await self._reenter(held, None if once else deadline, lease_time)
+        stream = context.executor.router.stream_for(self._key)
+        if stream.full:
+            await stream.room()
+        line = context.lines.open(self._line_key)
         try:
-            for attempts_left in reversed(range(_STALE_GRANTS)):
-                hold = await self._get_hold(line, deadline, once, lease_time)
+            for _ in range(_STALE_GRANTS):
+                passed: Hold | bool = once or line.go_first()
+                if passed is False:
+                    passed = await line.stand(Place(mine.task, lease_time is None), deadline)
+                if passed is True:
+                    hold = await self._ask(line, mine.task, deadline, once, lease_time)
+                else:
+                    hold = passed or None
                 if hold is None:
                     return None
-                if hold.held:
-                    return self._take(hold, lease_time)
+                present = now()
+                if present < hold.ends_at and hold.state == "held":
+                    return self._take(hold, mine, lease_time, present)
                 # Granted, but over before it could be used.
                 self._give_back(hold)
-                if not attempts_left:
-                    raise hold_loss(self, hold)
-            return None
+            raise hold_loss(self, hold)
         finally:
-            self._context.lines.drop_if_empty(line)
-
-    async def _get_hold(
-        self, line: Line, deadline: float | None, once: bool, lease_time: float | None
-    ) -> Hold | None:
-        if once:
-            hold = await self._ask(line, deadline, lease_time, once=True)
-            if hold is not None:
-                line.hold = hold
-            return hold
-        place = Place(passable=lease_time is None)
-        passed = await line.enter(place, deadline)
-        if isinstance(passed, Hold):
-            return passed
-        if not passed:
-            return None
-        try:
-            hold = await self._ask(line, deadline, lease_time)
-        except BaseException:
-            line.leave(place)
-            raise
-        if hold is None:
-            line.leave(place)
-        else:
-            line.granted(place, hold)
-        return hold
+            if line.hold is None:
+                context.lines.drop_if_empty(line)
 
     async def _ask(
-        self, line: Line, deadline: float | None, lease_time: float | None, *, once: bool = False
+        self,
+        line: Line,
+        task: TaskRef,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
     ) -> Hold | None:
+        """Ask Redis, for the line unless just `once`."""
         context = self._context
         lease = context.options.lease_time if lease_time is None else lease_time
         turn = None if once else take_turn(line)
         attempt = HoldAttempt(context, self, context.owners.new_owner(), 1, lease, turn)
-        granted = await _waiting.acquire(
-            attempt, context.bus, None if once else deadline, once=once
-        )
-        if granted is None:
-            return None
-        hold = Hold(
-            self,
-            attempt.owner,
-            ends_at=lease_end(attempt.asked_at, lease),
-            watched=lease_time is None,
-            task=current_task(),
-        )
+        try:
+            granted = await _waiting.acquire(
+                attempt, context.bus, None if once else deadline, once=once
+            )
+            if granted is None:
+                return None
+            hold = line.hold = Hold(
+                self,
+                attempt.owner,
+                ends_at=lease_end(attempt.asked_at, lease),
+                watched=lease_time is None,
+                task=task,
+            )
+        finally:
+            if not once:
+                line.asked()
         hold.doubtful = attempt.doubtful
         if self._tokens:
             hold.next_token = granted
@@ -133,17 +137,17 @@ class ExclusiveLock(HashLock):
         context.watchdog.add(hold)
         return hold
 
-    def _take(self, hold: Hold, lease_time: float | None) -> Lease:
+    def _take(self, hold: Hold, mine: Mine, lease_time: float | None, present: float) -> Lease:
         """Make a hold that Redis granted, or a task passed, the current task's."""
-        context = self._context
-        hold.task = weakref.ref(current_task())
+        hold.task = mine.task
         hold.count = 1
-        context.owners.of_current_task().holds[self._key] = hold
-        context.describe()
+        mine.holds[self._key] = hold
+        self._context.describe(present)
         token = hold.next_token
         if token is not None:
             hold.next_token = token + 1
-        return self._new_lease(hold, token, hold.ends_at if lease_time is not None else None)
+        limit = None if lease_time is None else hold.ends_at
+        return self._new_lease(hold, token, limit, present)
 
     async def _reenter(self, hold: Hold, deadline: float | None, lease_time: float | None) -> Lease:
         context = self._context
@@ -160,17 +164,20 @@ class ExclusiveLock(HashLock):
         hold.doubtful = hold.doubtful or attempt.doubtful
         if granted is None or hold.state != "held":
             context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
-            context.owners.forget(hold.task(), self._key, hold)
+            context.owners.forget(hold.task, self._key, hold)
             raise hold_loss(self, hold)
         ends_at = lease_end(attempt.asked_at, lease)
         context.watchdog.set_end(hold, max(hold.ends_at, ends_at))
         if lease_time is None:
             context.watchdog.set_watched(hold, True)
         token = hold.all_leases()[-1].token if hold.all_leases() else None
-        return self._new_lease(hold, token, None if lease_time is None else ends_at)
+        return self._new_lease(hold, token, None if lease_time is None else ends_at, now())
 
-    def _new_lease(self, hold: Hold, token: int | None, limit: float | None) -> Lease:
-        lease = Lease(hold, limit=limit, token=token, on_lost=self._context.options.on_lost)
+    def _new_lease(
+        self, hold: Hold, token: int | None, limit: float | None, present: float
+    ) -> Lease:
+        on_lost = self._context.options.on_lost
+        lease = Lease(hold, limit=limit, token=token, on_lost=on_lost, granted_at=present)
         hold.leases.append(lease)
         if limit is not None:
             self._context.watchdog.limit(lease, limit)
@@ -201,49 +208,49 @@ class ExclusiveLock(HashLock):
         hold.drop(lease)
         hold.count -= 1
         if hold.count <= 0 or hold.state != "held":
-            self._context.owners.forget(hold.task(), self._key, hold)
+            self._context.owners.forget(hold.task, self._key, hold)
         if hold.state != "held":
             raise lease._loss()
         if hold.count > 0:
             await self._release_part(hold, lease)
-        else:
+        elif not self._pass_on(hold):
             await self._release_all(hold, lease)
         if was_lost:
             raise lease._loss()
 
     async def _release_part(self, hold: Hold, lease: Lease) -> None:
-        call = self._fall(hold)
-        reply = await self._context.executor.answer(call, str(RELEASE))
+        reply = await self._context.executor.answer(self._fall(hold))
         if reply is None:
             self._context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
             raise lease._loss()
 
     async def _release_all(self, hold: Hold, lease: Lease) -> None:
-        context = self._context
-        line = context.lines.open(self._line_key)
-        if line.pass_on(hold, context.options.turn, context.options.lease_time / 2):
-            return
-        ended_at = hold.ends_at
-        asked_at = now()
+        line = self._context.lines.open(self._line_key)
+        was_held = hold.held
         call, echo = self._let_go(hold, line)
         reply = None
         try:
-            reply = await context.executor.answer(call, str(RELEASE))
+            reply = await call.future
+        except ReplyError as error:
+            raise ScriptError(call.name, str(error)) from error
         finally:
             self._released(line, reply, echo)
-        if reply is None and not (call.doubtful and asked_at < ended_at):
+        if reply is None and not (call.doubtful and was_held):
             lease._lose_late()
-            context.watchdog.losses += 1
+            self._context.watchdog.losses += 1
             raise lease._loss()
+
+    def _pass_on(self, hold: Hold) -> bool:
+        """Hand the hold to the next task in line here, if that may be; return whether."""
+        options = self._context.options
+        line = self._context.lines.find(self._line_key)
+        return line is not None and line.pass_on(hold, options.turn, options.lease_time / 2)
 
     def _give_back(self, hold: Hold) -> None:
         """Nobody wants this hold: pass it on or release it, without waiting."""
-        context = self._context
-        if hold.state != "held":
+        if hold.state != "held" or self._pass_on(hold):
             return
-        line = context.lines.open(self._line_key)
-        if line.pass_on(hold, context.options.turn, context.options.lease_time / 2):
-            return
+        line = self._context.lines.open(self._line_key)
         try:
             call, echo = self._let_go(hold, line)
         except ClientClosedError:
@@ -256,6 +263,7 @@ class ExclusiveLock(HashLock):
 
     def _let_go(self, hold: Hold, line: Line) -> tuple[Call, int]:
         """Send the final release; return it and the count of messages that includes our own."""
+        lease_time = self._context.options.lease_time
         self._context.watchdog.remove(hold)
         hold.state = "released"
         hold.count = 0
@@ -264,7 +272,7 @@ class ExclusiveLock(HashLock):
             line.hold = None
         line.releasing = True
         try:
-            return self._fall(hold), echo
+            return self._send_release(hold.owner, 0, lease_time, hold.doubtful), echo
         except BaseException:
             line.releasing = False
             raise
@@ -275,7 +283,8 @@ class ExclusiveLock(HashLock):
         told_others = (reply or 1) - 1 - (1 if echo else 0)
         if told_others > 0:
             line.turn = Turn(echo, running_loop().time() + COURTESY)
-        line.advance()
+        if line.places:
+            line.advance()
         self._context.lines.drop_if_empty(line)
 
     def _fall_back(self, hold: Hold) -> None:
@@ -294,23 +303,26 @@ class ExclusiveLock(HashLock):
         if limits and None not in limits:
             context.watchdog.set_watched(hold, False)
             seconds = lease_for(max(limit for limit in limits if limit is not None), now())
-        if hold.count > 0:
-            context.watchdog.set_end(hold, min(hold.ends_at, lease_end(now(), seconds)))
-        patience = min(max(1.0, seconds), PATIENCE)
-        return self._send_release(hold.owner, hold.count, seconds, hold.doubtful, patience)
+        context.watchdog.set_end(hold, min(hold.ends_at, lease_end(now(), seconds)))
+        return self._send_release(hold.owner, hold.count, seconds, hold.doubtful)
 
     def _send_release(
-        self, owner: str, holds: int, lease_time: float, doubtful: bool, patience: float
+        self,
+        owner: str,
+        holds: int,
+        lease_time: float,
+        doubtful: bool,
+        longest: float = PATIENCE,
     ) -> Call:
         return self._context.executor.start(
             RELEASE,
             self._key,
-            deadline=running_loop().time() + patience,
+            deadline=running_loop().time() + min(max(1.0, lease_time), longest),
             must=True,
             lock=self._key,
-            tombstone=_keys.tombstone(self._key, owner),
+            tombstone=self._tombstone(owner),
             owner=owner,
-            holds=max(0, holds),
+            holds=holds,
             lease_ms=milliseconds(lease_time),
             channel=self.channel,
             tombstone_ms=milliseconds(TOMBSTONE) if doubtful and holds <= 0 else 0,
@@ -319,7 +331,7 @@ class ExclusiveLock(HashLock):
     def _undo(self, owner: str, lease_time: float) -> None:
         """Give back what an abandoned question may have got; refuse it if it comes late."""
         # Tried for as long as there can be anything to give back.
-        self._send_release(owner, 0, lease_time, doubtful=True, patience=max(1.0, lease_time))
+        self._send_release(owner, 0, lease_time, doubtful=True, longest=math.inf)
 
     # While it is held.
 

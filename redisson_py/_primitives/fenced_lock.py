@@ -9,7 +9,10 @@ from redisson_py._keys import Name
 from redisson_py._primitives.context import Context
 from redisson_py._primitives.exclusive import ExclusiveLock
 from redisson_py._scripts import source
+from redisson_py._stream.call import Call
 from redisson_py._waiting import Granted
+
+ACQUIRE = source.load("fenced_lock.acquire")
 
 #: Fencing tokens taken with each grant, so that a hold can be passed as often in this process.
 _TOKENS = 64
@@ -35,14 +38,28 @@ class FencedLock(ExclusiveLock):
     """
 
     kind = "fenced lock"
-    _acquire_script = source.load("fenced_lock.acquire")
     _tokens = _TOKENS
 
     def __init__(self, context: Context, name: Name) -> None:
         super().__init__(context, name)
-        token = _keys.fencing_token(self._key)
-        self._more_keys = (token,)
-        self._more_values = {"token": token, "tokens": _TOKENS}
+        self._token_key = _keys.fencing_token(self._key)
+        self._more_keys = (self._token_key,)
+
+    def _send_acquire(
+        self, owner: str, holds: int, lease_ms: int, deadline: float | None
+    ) -> Call:
+        return self._context.executor.start(
+            ACQUIRE,
+            self._key,
+            deadline=deadline,
+            lock=self._key,
+            tombstone=self._tombstone(owner),
+            token=self._token_key,
+            owner=owner,
+            holds=holds,
+            lease_ms=lease_ms,
+            tokens=_TOKENS,
+        )
 
     @staticmethod
     def _read(reply: Any) -> Granted[int] | int:

@@ -6,7 +6,12 @@ from typing import Any, final
 
 from redisson_py._primitives.exclusive import ExclusiveLock
 from redisson_py._scripts import source
+from redisson_py._stream.call import Call
 from redisson_py._waiting import Granted
+
+ACQUIRE = source.load("lock.acquire")
+
+_GRANTED = Granted(0)
 
 
 @final
@@ -33,8 +38,20 @@ class RLock(ExclusiveLock):
     PPoPP 2012.
     """
 
-    _acquire_script = source.load("lock.acquire")
+    def _send_acquire(
+        self, owner: str, holds: int, lease_ms: int, deadline: float | None
+    ) -> Call:
+        return self._context.executor.start(
+            ACQUIRE,
+            self._key,
+            deadline=deadline,
+            lock=self._key,
+            tombstone=self._tombstone(owner),
+            owner=owner,
+            holds=holds,
+            lease_ms=lease_ms,
+        )
 
     @staticmethod
     def _read(reply: Any) -> Granted[int] | int:
-        return Granted(0) if reply is None else int(reply)
+        return _GRANTED if reply is None else int(reply)

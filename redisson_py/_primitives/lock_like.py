@@ -9,7 +9,7 @@ from typing import final
 from redisson_py._keys import Name
 from redisson_py._lease.lease import Lease
 from redisson_py._loop import running_loop
-from redisson_py._primitives.context import Context
+from redisson_py._primitives.context import Context, Mine
 from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 
@@ -103,9 +103,12 @@ class LockLike(ABC):
         return Holding(self, timeout, lease_time)
 
     async def __aenter__(self) -> Lease:
-        lease = await self.acquire()
-        lease._enter()
-        self._context.owners.of_current_task().entered.append(lease)
+        # No timeout and no lease time to check: straight to the lock.
+        mine = self._context.owners.of_current_task()
+        lease = await self._acquire(mine, None, once=False, lease_time=None)
+        assert lease is not None
+        lease._begin()
+        mine.entered.append(lease)
         return lease
 
     async def __aexit__(
@@ -124,13 +127,13 @@ class LockLike(ABC):
         self, timeout: float | None, lease_time: Duration | None
     ) -> Lease | None:
         seconds = None if lease_time is None else check_lease_time(lease_time)
-        self._context.check()
         deadline = None if timeout is None else running_loop().time() + timeout
-        return await self._acquire(deadline, once=timeout == 0, lease_time=seconds)
+        mine = self._context.owners.of_current_task()
+        return await self._acquire(mine, deadline, once=timeout == 0, lease_time=seconds)
 
     @abstractmethod
     async def _acquire(
-        self, deadline: float | None, *, once: bool, lease_time: float | None
+        self, mine: Mine, deadline: float | None, *, once: bool, lease_time: float | None
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
 

@@ -30,7 +30,7 @@ class Executor:
         must: bool = False,
         **values: Arg,
     ) -> Call:
-        """Put one call of `script` in the stream of `key`, and go on without its answer.
+        """Put one call of `script` in the stream of `key`; its future gets the answer.
 
         Args:
             script: What to run.
@@ -39,7 +39,12 @@ class Executor:
             must: It has to arrive even if nobody waits for the answer.
             **values: Keys and arguments, by the names in the script's header.
         """
-        return self._send(script, key, script.bind(values), deadline, must)
+        stream = self.router.stream_for(key)
+        if not stream.ready:
+            self._begin()
+        if deadline is None:
+            deadline = running_loop().time() + PATIENCE
+        return stream.send(Call(script.bind(values), deadline, script=script, must=must))
 
     def start_batch(
         self, script: Script, keys: list[bytes], rest: list[str], seconds: float, **values: Arg
@@ -47,7 +52,7 @@ class Executor:
         """Put one call over many keys of one group in their stream."""
         deadline = running_loop().time() + seconds
         args = script.bind_batch(keys, values, rest)
-        return self._send(script, keys[0], args, deadline, must=False)
+        return self.router.stream_for(keys[0]).send(Call(args, deadline, script=script))
 
     def command(self, key: bytes, *args: Arg, must: bool = False) -> Call:
         """Put a plain command in the stream of `key`."""
@@ -63,31 +68,16 @@ class Executor:
             ScriptError: Redis answered with an error.
             ConnectionLostError: It did not answer until `deadline`.
         """
-        call = self._send(script, key, script.bind(values), deadline, must=False)
-        return await self.answer(call, str(script))
+        return await self.answer(self.start(script, key, deadline=deadline, must=False, **values))
 
     async def ask(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply; errors as for `run`."""
-        return await self.answer(self.command(key, *args), str(args[0]))
-
-    async def room(self, key: bytes) -> None:
-        """Wait while the stream of `key` has as much under way as it should."""
-        stream = self.router.stream_for(key)
-        if stream.full:
-            await stream.room()
+        return await self.answer(self.command(key, *args))
 
     @staticmethod
-    async def answer(call: Call, name: str) -> Any:
+    async def answer(call: Call) -> Any:
         """Wait for the reply to a call; errors as for `run`."""
         try:
             return await call.future
         except ReplyError as error:
-            raise ScriptError(name, str(error)) from error
-
-    def _send(
-        self, script: Script, key: bytes, args: tuple[Arg, ...], deadline: float | None, must: bool
-    ) -> Call:
-        self._begin()
-        if deadline is None:
-            deadline = running_loop().time() + PATIENCE
-        return self.router.stream_for(key).send(Call(args, deadline, script=script, must=must))
+            raise ScriptError(call.name, str(error)) from error

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
+from operator import itemgetter
 from pathlib import Path
 
 Arg = bytes | str | int
@@ -40,6 +42,8 @@ class Script:
     sha: str = field(init=False)
     plain_text: str = field(init=False)
     plain_sha: str = field(init=False)
+    _count: int = field(init=False)
+    _in_order: Callable[[dict[str, Arg]], tuple[Arg, ...]] = field(init=False)
 
     def __post_init__(self) -> None:
         first, _, rest = self.text.partition("\n")
@@ -48,6 +52,8 @@ class Script:
         object.__setattr__(self, "sha", _sha(self.text))
         object.__setattr__(self, "plain_text", plain_text)
         object.__setattr__(self, "plain_sha", _sha(plain_text))
+        object.__setattr__(self, "_count", len(self.keys + self.args))
+        object.__setattr__(self, "_in_order", _picker(self.keys + self.args))
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
@@ -58,11 +64,10 @@ class Script:
         Raises:
             TypeError: The names are not exactly those of the header.
         """
-        keys, args = self.keys, self.args
-        if len(values) != len(keys) + len(args):
-            raise TypeError(f"{self.name} takes {keys + args}, not {tuple(values)}")
+        if len(values) != self._count:
+            raise TypeError(f"{self.name} takes {self.keys + self.args}, not {tuple(values)}")
         try:
-            return (len(keys), *[values[k] for k in keys], *[values[a] for a in args])
+            return (len(self.keys), *self._in_order(values))
         except KeyError as error:
             raise TypeError(f"{self.name} needs {error}") from None
 
@@ -169,6 +174,14 @@ def _declared(words: str, kinds: set[str]) -> tuple[str, ...]:
             raise ValueError(f"{word!r} is not name:kind with one of {', '.join(sorted(kinds))}")
         names.append(name)
     return tuple(names)
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[dict[str, Arg]], tuple[Arg, ...]]:
+    """Return what takes the values of these names out of a dictionary, in this order."""
+    if len(names) < 2:
+        # An itemgetter of one name returns no tuple.
+        return lambda values: tuple(values[name] for name in names)
+    return itemgetter(*names)
 
 
 def _sha(text: str) -> str:

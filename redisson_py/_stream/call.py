@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import hiredis
 
-from redisson_py._loop import Future, new_future
+from redisson_py._loop import Future, running_loop
 from redisson_py.errors import BackendError, ConnectionLostError
 
 Arg = bytes | str | int
@@ -75,11 +75,16 @@ class Call:
         self.script = script
         self.must = must
         self.channel = channel
-        self.future: Future[Any] = new_future()
+        self.future: Future[Any] = running_loop().create_future()
         self.sends = 0
         self.errors = 0
         self.doubtful = False
         self.written_at = 0
+
+    @property
+    def name(self) -> str:
+        """What is called, for error messages: a script and its version, or a command."""
+        return str(self.script or self.args[0])
 
     @property
     def wanted(self) -> bool:
@@ -88,10 +93,10 @@ class Call:
 
     def pack(self, modern: bool) -> bytes:
         """Return the bytes of this command for a server that does, or does not, know `#!lua`."""
-        if self.script is None:
+        script = self.script
+        if script is None:
             return _pack(self.args)
-        sha = self.script.sha if modern else self.script.plain_sha
-        return _pack(("EVALSHA", sha, *self.args))
+        return _pack(("EVALSHA", script.sha if modern else script.plain_sha, *self.args))
 
     def succeed(self, reply: object) -> None:
         """Hand over the answer, if anybody still waits for it."""

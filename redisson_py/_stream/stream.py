@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -28,6 +29,7 @@ from redisson_py._loop import (
     wait_until,
     wake,
 )
+from redisson_py._options import MAX_IN_FLIGHT
 from redisson_py._redis import AbstractConnection, Connector, take_over
 from redisson_py._stream.again import TRY_AGAIN, pause_before
 from redisson_py._stream.call import (
@@ -62,6 +64,9 @@ class Stream:
         on_down: Called when the connection broke, or could not be opened for good.
         on_end: Called when the background task is cancelled, while it can still write.
         needed: Whether somebody relies on the connection even while no command is under way.
+
+    Attributes:
+        ready: A connection is open and commands go out at once.
     """
 
     def __init__(
@@ -83,7 +88,7 @@ class Stream:
         self._health = Health(self, reply_timeout, needed)
         self._wire: Wire | None = None
         self._modern = True
-        self._ready = False
+        self.ready = False
         self._closed = False
         self._backlog: deque[Call] = deque()
         self._delayed: dict[Call, Timer] = {}
@@ -92,20 +97,17 @@ class Stream:
         self._needs_room: deque[Future[None]] = deque()
         self._wanted: Future[None] | None = None
         self._sweep: Timer | None = None
+        self._next_sweep = math.inf
         self._last_error: BackendError | None = None
         self.traffic = Traffic()
 
     # What callers use.
 
     @property
-    def ready(self) -> bool:
-        """Whether a connection is open and commands go out at once."""
-        return self._ready
-
-    @property
     def full(self) -> bool:
         """Whether callers should wait for room before they send more."""
-        return self._wire is not None and self._wire.full
+        wire = self._wire
+        return wire is not None and (wire.paused or len(wire.in_flight) >= MAX_IN_FLIGHT)
 
     @property
     def waiting(self) -> bool:
@@ -127,12 +129,12 @@ class Stream:
         """
         if self._closed:
             raise ClientClosedError("the client is closed")
-        if self._ready:
+        if self.ready:
             self._write(call)
         else:
             self._backlog.append(call)
             wake(self._wanted)
-        if self._sweep is None or call.deadline < self._sweep.when():
+        if call.deadline < self._next_sweep:
             self._arm_sweep(call.deadline)
         return call
 
@@ -150,7 +152,7 @@ class Stream:
 
     def _subscription(self, word: str, channel: bytes) -> None:
         # While there is no connection there is nothing to do: `on_connected` subscribes.
-        if self._ready:
+        if self.ready:
             self._write(Call((word, channel), 0, must=True, channel=channel))
 
     def ping(self) -> Call:
@@ -219,7 +221,7 @@ class Stream:
             self._on_down()
 
     def _went_down(self) -> None:
-        self._ready = False
+        self.ready = False
         self._health.stop()
 
     async def _open(self) -> AbstractConnection:
@@ -242,7 +244,7 @@ class Stream:
         self._modern = knows_flags(hello.future.result())
 
     def _become_ready(self) -> None:
-        self._ready = True
+        self.ready = True
         self._last_error = None
         self._loads.clear()
         self._load_errors.clear()
@@ -293,24 +295,21 @@ class Stream:
     def abort(self, reason: str) -> None:
         """Give this connection up; what was not answered goes out again on the next."""
         log.debug("connection to %s given up: %s", self._connector.where, reason)
-        self._ready = False
+        self.ready = False
         if self._wire is not None:
             self._wire.abort()
 
     # Writing.
 
     def _write(self, call: Call) -> None:
-        script = call.script
+        wire, script = self._wire, call.script
+        assert wire is not None
         if script is not None and script.text not in self._loads:
             # First use on this connection: loaded in the same write, and no NOSCRIPT.
             self._load(script)
         call.sends += 1
         call.written_at = self.traffic.commands
-        self._put(call, call.pack(self._modern))
-
-    def _put(self, call: Call, packed: bytes) -> None:
-        assert self._wire is not None
-        self._wire.put(call, packed)
+        wire.put(call, call.pack(self._modern))
 
     def _give_room(self) -> None:
         while self._needs_room and (self._closed or not self.full):
@@ -345,10 +344,11 @@ class Stream:
             self._write(call)
 
     def _load(self, script: ScriptText) -> None:
+        assert self._wire is not None
         self._loads[script.text] = self.traffic.commands
         load = Call((), 0, must=True)
         load.future.add_done_callback(lambda done: self._loaded(script.text, done))
-        self._put(load, load_command(script, self._modern))
+        self._wire.put(load, load_command(script, self._modern))
 
     def _loaded(self, key: str, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()
@@ -376,11 +376,12 @@ class Stream:
     def _arm_sweep(self, deadline: float) -> None:
         if self._sweep is not None:
             self._sweep.cancel()
+        self._next_sweep = deadline
         self._sweep = running_loop().call_at(deadline, self._give_up_overdue)
 
     def _give_up_overdue(self) -> None:
         """Fail every call whose time is up; one timer serves them all."""
-        self._sweep = None
+        self._sweep, self._next_sweep = None, math.inf
         now = running_loop().time()
         waiting = [c for c in self._under_way() if c.deadline and c.wanted]
         for call in waiting:
@@ -394,7 +395,7 @@ class Stream:
         call.must = False
         maybe = call.doubtful or (call.sends > 0 and call not in self._delayed)
         where = self._connector.where
-        if self._ready:
+        if self.ready:
             call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))
         else:
             call.fail(cut_off(where, self._last_error, maybe))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import hiredis
 
 from redisson_py._loop import Future, new_future, running_loop, wake
-from redisson_py._options import MAX_IN_FLIGHT
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import ConnectionLostError
 
@@ -46,6 +45,7 @@ class Wire(asyncio.Protocol):
 
     Attributes:
         in_flight: Calls written and not answered, oldest first.
+        paused: The transport is full.
         down: Done when the connection is gone.
     """
 
@@ -67,7 +67,8 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._flushing = False
-        self._paused = False
+        self._loop = running_loop()
+        self.paused = False
         self.in_flight: deque[Call] = deque()
         self.down: Future[None] = new_future()
 
@@ -76,11 +77,6 @@ class Wire(asyncio.Protocol):
         self._transport = transport
         self._traffic.connections += 1
 
-    @property
-    def full(self) -> bool:
-        """Whether callers should wait for room before they send more."""
-        return self._paused or len(self.in_flight) >= MAX_IN_FLIGHT
-
     def put(self, call: Call, packed: bytes) -> None:
         """Write a command; all of one turn of the event loop leave in one write."""
         self.in_flight.append(call)
@@ -88,7 +84,7 @@ class Wire(asyncio.Protocol):
         self._traffic.commands += 1
         if not self._flushing:
             self._flushing = True
-            running_loop().call_soon(self.flush)
+            self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write what was put."""
@@ -147,11 +143,11 @@ class Wire(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The transport is full."""
-        self._paused = True
+        self.paused = True
 
     def resume_writing(self) -> None:
         """The transport takes more."""
-        self._paused = False
+        self.paused = False
         self._on_room()
 
     def eof_received(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -144,12 +145,14 @@ def make_hold(
         owner,
         ends_at=ends_at,
         watched=watched,
-        task=cast("Any", task or fake_task()),
+        task=cast("Any", weakref.ref(task or fake_task())),
     )
 
 
 def make_lease(hold: Hold, *, limit: float | None = None) -> Lease:
     """Return a lease of a hold, and have the hold know it."""
-    lease = Lease(hold, limit=limit, token=None, on_lost="cancel")
+    lease = Lease(
+        hold, limit=limit, token=None, on_lost="cancel", granted_at=hold.granted_at
+    )
     hold.leases.append(lease)
     return lease
