@@ -35,6 +35,9 @@ from redisson_py._waiting import Turn
 #: How long the other process's turn is waited for if no message comes, in seconds.
 COURTESY = 0.003
 
+#: Lines kept before it is worth looking for those that nobody needs.
+_FEW = 128
+
 _ASK = object()
 _TIMEOUT = object()
 
@@ -64,20 +67,19 @@ class Line:
         releasing: A release is under way; who asked now would overtake the others.
     """
 
-    __slots__ = ("asking", "hold", "key", "places", "releasing", "turn")
+    __slots__ = ("asking", "hold", "places", "releasing", "turn")
 
-    def __init__(self, key: bytes) -> None:
-        self.key = key
+    def __init__(self) -> None:
         self.places: deque[Place] = deque()
         self.asking = False
         self.hold: Hold | None = None
         self.releasing = False
         self.turn: Turn | None = None
 
-    @property
-    def empty(self) -> bool:
-        """Whether nobody needs this line any more."""
-        return not (self.places or self.asking or self.releasing) and self.hold is None
+    def needed(self, present: float) -> bool:
+        """Whether somebody stands here, holds, or must respect a turn, at a loop time."""
+        busy = self.places or self.asking or self.releasing or self.hold is not None
+        return bool(busy) or (self.turn is not None and self.turn.until > present)
 
     @property
     def _free(self) -> bool:
@@ -190,26 +192,26 @@ class Lines:
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
+        self._sweep_at = _FEW
 
     def open(self, key: bytes) -> Line:
         """Return the line for a key."""
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = Line(key)
+            if len(self._lines) >= self._sweep_at:
+                self._sweep()
+            line = self._lines[key] = Line()
         return line
 
     def find(self, key: bytes) -> Line | None:
         """Return the line for a key, if there is one."""
         return self._lines.get(key)
 
-    def drop_if_empty(self, line: Line) -> None:
-        """Forget a line nobody needs; one whose turn is pending, when that is over."""
-        if not line.empty or self._lines.get(line.key) is not line:
-            return
-        if line.turn is not None and line.turn.until > running_loop().time():
-            call_later(COURTESY * 2, lambda: self.drop_if_empty(line))
-            return
-        del self._lines[line.key]
+    def _sweep(self) -> None:
+        """Forget the lines that nobody needs, so seldom that it costs nothing."""
+        present = running_loop().time()
+        self._lines = {key: line for key, line in self._lines.items() if line.needed(present)}
+        self._sweep_at = max(_FEW, 2 * len(self._lines))
 
     @property
     def waiting(self) -> int:

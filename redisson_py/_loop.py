@@ -15,6 +15,8 @@ Future = asyncio.Future
 Timer = asyncio.TimerHandle
 Cancelled = asyncio.CancelledError
 running_loop = asyncio.get_running_loop
+#: The running task, or None in a callback.
+task_or_none = asyncio.current_task
 
 
 def current_task() -> Task:
@@ -23,18 +25,10 @@ def current_task() -> Task:
     Raises:
         RuntimeError: No task is running (a callback, or no event loop).
     """
-    task = asyncio.current_task()
+    task = task_or_none()
     if task is None:
         raise RuntimeError("this must be called from a task")
     return task
-
-
-def current_task_or_none() -> Task | None:
-    """Return the running task, or None in a callback."""
-    try:
-        return asyncio.current_task()
-    except RuntimeError:
-        return None
 
 
 def new_future() -> Future[Any]:
@@ -123,7 +117,7 @@ class Strike:
 
     def __call__(self, reason: str) -> None:
         """Cancel the block, once, unless its own task asks for it or it has been left."""
-        if self.open and not self.struck and self._task is not current_task_or_none():
+        if self.open and not self.struck and self._task is not task_or_none():
             self.struck = True
             self._task.cancel(reason)
 

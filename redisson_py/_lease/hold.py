@@ -103,7 +103,6 @@ class Hold:
         self,
         resource: Resource,
         owner: str,
-        *,
         ends_at: float,
         watched: bool,
         task: TaskRef,

@@ -49,7 +49,6 @@ class Lease:
     def __init__(
         self,
         hold: Hold,
-        *,
         limit: float | None,
         token: int | None,
         on_lost: OnLost,
@@ -182,9 +181,6 @@ class Lease:
         if self._state == "released":
             raise NotHeldError(f"{self._hold.resource.kind} {self.name!r} was released already")
         self.check()
-        self._begin()
-
-    def _begin(self) -> None:
         self._strike = Strike()
 
     async def _leave(self, error: BaseException | None) -> None:
@@ -220,13 +216,13 @@ class Lease:
         self._ended = True
         if self._state == "held":
             self._state = "released"
-            self._ended_at = now()
         if error is not None:
             fail(self._lost_future, error)
 
     def _lose_late(self) -> None:
         """Its release found it gone: it had been lost before."""
         self._state = "lost"
+        self._ended_at = now()
         wake(self._lost_future)
 
     def _set_limit(self, limit: float | None) -> None:

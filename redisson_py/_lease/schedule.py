@@ -52,13 +52,15 @@ class LeaseSchedule:
         """The holds that are renewed, the one that is due first leading."""
         return list(self._due)
 
-    def watch(self, hold: Hold, now: float) -> None:
-        """Renew a hold from now on, or notice that it ends earlier than before."""
+    def watch(self, hold: Hold, now: float) -> float:
+        """Renew a hold from now on, or notice that it ends earlier; return when to look."""
         # Taken out first: its place in the order is that of its new moment.
         self._due.pop(hold, None)
         due = self._due[hold] = now + self.period
-        if hold.ends_at < due:
-            self._mind_end(hold)
+        if hold.ends_at >= due:
+            return due
+        self._mind_end(hold)
+        return hold.ends_at
 
     def unwatch(self, hold: Hold) -> None:
         """Renew a hold no more."""

@@ -69,7 +69,8 @@ class Watchdog:
     def remove(self, hold: Hold) -> None:
         """Keep a hold no more: it is about to be released, or it is lost."""
         self.holds.pop(hold, None)
-        self._schedule.unwatch(hold)
+        if hold.watched:
+            self._schedule.unwatch(hold)
 
     def limit(self, lease: Lease, ends_at: float) -> None:
         """End a lease at a moment, whatever the hold does."""
@@ -105,8 +106,7 @@ class Watchdog:
             self._timer = None
 
     def _watch(self, hold: Hold, present: float) -> None:
-        self._schedule.watch(hold, present)
-        moment = min(present + self._schedule.period, hold.ends_at)
+        moment = self._schedule.watch(hold, present)
         if self._timer is None or moment < self._armed_for:
             self._arm(moment)
 

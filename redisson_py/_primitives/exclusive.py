@@ -50,13 +50,8 @@ class ExclusiveLock(HashLock):
         self._line_key = self.kind.encode() + b":" + self._key
         self._tombstones = _keys.tombstone(self._key, "")
 
-    def _tombstone(self, owner: str) -> bytes:
-        return self._tombstones + owner.encode()
-
     @abstractmethod
-    def _send_acquire(
-        self, owner: str, holds: int, lease_ms: int, deadline: float | None
-    ) -> Call:
+    def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
         """Ask Redis for a hold count."""
 
     @staticmethod
@@ -80,26 +75,23 @@ class ExclusiveLock(HashLock):
         if stream.full:
             await stream.room()
         line = context.lines.open(self._line_key)
-        try:
-            for _ in range(_STALE_GRANTS):
-                passed: Hold | bool = once or line.go_first()
-                if passed is False:
-                    passed = await line.stand(Place(mine.task, lease_time is None), deadline)
-                if passed is True:
-                    hold = await self._ask(line, mine.task, deadline, once, lease_time)
-                else:
-                    hold = passed or None
-                if hold is None:
-                    return None
-                present = now()
-                if present < hold.ends_at and hold.state == "held":
-                    return self._take(hold, mine, lease_time, present)
-                # Granted, but over before it could be used.
-                self._give_back(hold)
-            raise hold_loss(self, hold)
-        finally:
-            if line.hold is None:
-                context.lines.drop_if_empty(line)
+        for _ in range(_STALE_GRANTS):
+            passed: Hold | bool = once or line.go_first()
+            if passed is False:
+                passed = await line.stand(Place(mine.task, lease_time is None), deadline)
+            if passed is True:
+                hold = await self._ask(line, mine.task, deadline, once, lease_time)
+            else:
+                hold = passed or None
+            if hold is None:
+                return None
+            present = now()
+            if present < hold.ends_at and hold.state == "held":
+                return self._take(hold, mine, lease_time, present)
+            # Granted, but over before it could be used.
+            self._give_back(hold)
+            stale = hold
+        raise hold_loss(self, stale)
 
     async def _ask(
         self,
@@ -112,7 +104,7 @@ class ExclusiveLock(HashLock):
         """Ask Redis, for the line unless just `once`."""
         context = self._context
         lease = context.options.lease_time if lease_time is None else lease_time
-        turn = None if once else take_turn(line)
+        turn = None if once or line.turn is None else take_turn(line)
         attempt = HoldAttempt(context, self, context.owners.new_owner(), 1, lease, turn)
         try:
             granted = await _waiting.acquire(
@@ -120,13 +112,8 @@ class ExclusiveLock(HashLock):
             )
             if granted is None:
                 return None
-            hold = line.hold = Hold(
-                self,
-                attempt.owner,
-                ends_at=lease_end(attempt.asked_at, lease),
-                watched=lease_time is None,
-                task=task,
-            )
+            ends_at = lease_end(attempt.asked_at, lease)
+            hold = line.hold = Hold(self, attempt.owner, ends_at, lease_time is None, task)
         finally:
             if not once:
                 line.asked()
@@ -176,8 +163,7 @@ class ExclusiveLock(HashLock):
     def _new_lease(
         self, hold: Hold, token: int | None, limit: float | None, present: float
     ) -> Lease:
-        on_lost = self._context.options.on_lost
-        lease = Lease(hold, limit=limit, token=token, on_lost=on_lost, granted_at=present)
+        lease = Lease(hold, limit, token, self._context.options.on_lost, present)
         hold.leases.append(lease)
         if limit is not None:
             self._context.watchdog.limit(lease, limit)
@@ -201,20 +187,22 @@ class ExclusiveLock(HashLock):
 
     async def _release_lease(self, lease: Lease) -> None:
         """Give back one acquisition; see `Lease.release`."""
-        hold, was_lost = lease._hold, lease._state == "lost"
+        context, hold, was_lost = self._context, lease._hold, lease._state == "lost"
         if hold.state == "held":
-            self._context.check()
+            context.check()
         lease._end()
         hold.drop(lease)
         hold.count -= 1
         if hold.count <= 0 or hold.state != "held":
-            self._context.owners.forget(hold.task, self._key, hold)
+            context.owners.forget(hold.task, self._key, hold)
         if hold.state != "held":
             raise lease._loss()
         if hold.count > 0:
             await self._release_part(hold, lease)
-        elif not self._pass_on(hold):
-            await self._release_all(hold, lease)
+        else:
+            line = context.lines.open(self._line_key)
+            if not (line.places and self._pass_on(line, hold)):
+                await self._release_all(line, hold, lease)
         if was_lost:
             raise lease._loss()
 
@@ -224,8 +212,7 @@ class ExclusiveLock(HashLock):
             self._context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
             raise lease._loss()
 
-    async def _release_all(self, hold: Hold, lease: Lease) -> None:
-        line = self._context.lines.open(self._line_key)
+    async def _release_all(self, line: Line, hold: Hold, lease: Lease) -> None:
         was_held = hold.held
         call, echo = self._let_go(hold, line)
         reply = None
@@ -240,17 +227,18 @@ class ExclusiveLock(HashLock):
             self._context.watchdog.losses += 1
             raise lease._loss()
 
-    def _pass_on(self, hold: Hold) -> bool:
+    def _pass_on(self, line: Line, hold: Hold) -> bool:
         """Hand the hold to the next task in line here, if that may be; return whether."""
         options = self._context.options
-        line = self._context.lines.find(self._line_key)
-        return line is not None and line.pass_on(hold, options.turn, options.lease_time / 2)
+        return line.pass_on(hold, options.turn, options.lease_time / 2)
 
     def _give_back(self, hold: Hold) -> None:
         """Nobody wants this hold: pass it on or release it, without waiting."""
-        if hold.state != "held" or self._pass_on(hold):
+        if hold.state != "held":
             return
         line = self._context.lines.open(self._line_key)
+        if self._pass_on(line, hold):
+            return
         try:
             call, echo = self._let_go(hold, line)
         except ClientClosedError:
@@ -285,7 +273,6 @@ class ExclusiveLock(HashLock):
             line.turn = Turn(echo, running_loop().time() + COURTESY)
         if line.places:
             line.advance()
-        self._context.lines.drop_if_empty(line)
 
     def _fall_back(self, hold: Hold) -> None:
         """Undo a re-entry."""
@@ -314,19 +301,17 @@ class ExclusiveLock(HashLock):
         doubtful: bool,
         longest: float = PATIENCE,
     ) -> Call:
-        return self._context.executor.start(
-            RELEASE,
-            self._key,
-            deadline=running_loop().time() + min(max(1.0, lease_time), longest),
-            must=True,
+        args = RELEASE.bind(
             lock=self._key,
-            tombstone=self._tombstone(owner),
+            tombstone=self._tombstones + owner.encode(),
             owner=owner,
             holds=holds,
             lease_ms=milliseconds(lease_time),
             channel=self.channel,
             tombstone_ms=milliseconds(TOMBSTONE) if doubtful and holds <= 0 else 0,
         )
+        deadline = running_loop().time() + min(max(1.0, lease_time), longest)
+        return self._context.executor.start(RELEASE, self._key, args, deadline, must=True)
 
     def _undo(self, owner: str, lease_time: float) -> None:
         """Give back what an abandoned question may have got; refuse it if it comes late."""
@@ -367,7 +352,6 @@ class ExclusiveLock(HashLock):
             if line.hold is hold:
                 line.hold = None
             line.advance()
-            self._context.lines.drop_if_empty(line)
 
 
 def hold_loss(lock: ExclusiveLock, hold: Hold) -> LeaseLostError:

@@ -45,21 +45,17 @@ class FencedLock(ExclusiveLock):
         self._token_key = _keys.fencing_token(self._key)
         self._more_keys = (self._token_key,)
 
-    def _send_acquire(
-        self, owner: str, holds: int, lease_ms: int, deadline: float | None
-    ) -> Call:
-        return self._context.executor.start(
-            ACQUIRE,
-            self._key,
-            deadline=deadline,
+    def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
+        args = ACQUIRE.bind(
             lock=self._key,
-            tombstone=self._tombstone(owner),
+            tombstone=self._tombstones + owner.encode(),
             token=self._token_key,
             owner=owner,
             holds=holds,
             lease_ms=lease_ms,
             tokens=_TOKENS,
         )
+        return self._context.executor.start(ACQUIRE, self._key, args, deadline)
 
     @staticmethod
     def _read(reply: Any) -> Granted[int] | int:

@@ -38,19 +38,15 @@ class RLock(ExclusiveLock):
     PPoPP 2012.
     """
 
-    def _send_acquire(
-        self, owner: str, holds: int, lease_ms: int, deadline: float | None
-    ) -> Call:
-        return self._context.executor.start(
-            ACQUIRE,
-            self._key,
-            deadline=deadline,
+    def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
+        args = ACQUIRE.bind(
             lock=self._key,
-            tombstone=self._tombstone(owner),
+            tombstone=self._tombstones + owner.encode(),
             owner=owner,
             holds=holds,
             lease_ms=lease_ms,
         )
+        return self._context.executor.start(ACQUIRE, self._key, args, deadline)
 
     @staticmethod
     def _read(reply: Any) -> Granted[int] | int:

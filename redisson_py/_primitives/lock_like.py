@@ -8,7 +8,7 @@ from typing import final
 
 from redisson_py._keys import Name
 from redisson_py._lease.lease import Lease
-from redisson_py._loop import running_loop
+from redisson_py._loop import Strike, running_loop
 from redisson_py._primitives.context import Context, Mine
 from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
@@ -107,7 +107,7 @@ class LockLike(ABC):
         mine = self._context.owners.of_current_task()
         lease = await self._acquire(mine, None, once=False, lease_time=None)
         assert lease is not None
-        lease._begin()
+        lease._strike = Strike()
         mine.entered.append(lease)
         return lease
 
@@ -119,8 +119,10 @@ class LockLike(ABC):
     ) -> None:
         entered = self._context.owners.of_current_task().entered
         for index in range(len(entered) - 1, -1, -1):
-            if entered[index]._hold.resource.key == self._key:
-                await entered.pop(index)._leave(error)
+            lease = entered[index]
+            if lease._hold.resource.key == self._key:
+                del entered[index]
+                await lease._leave(error)
                 return
 
     async def _acquire_checked(

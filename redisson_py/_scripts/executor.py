@@ -24,27 +24,25 @@ class Executor:
         self,
         script: Script,
         key: bytes,
-        /,
-        *,
+        args: tuple[Arg, ...],
         deadline: float | None = None,
         must: bool = False,
-        **values: Arg,
     ) -> Call:
         """Put one call of `script` in the stream of `key`; its future gets the answer.
 
         Args:
             script: What to run.
             key: The key that decides the node.
+            args: What `script.bind` returned.
             deadline: When to give up, in loop time; None after the usual patience.
             must: It has to arrive even if nobody waits for the answer.
-            **values: Keys and arguments, by the names in the script's header.
         """
         stream = self.router.stream_for(key)
         if not stream.ready:
             self._begin()
         if deadline is None:
             deadline = running_loop().time() + PATIENCE
-        return stream.send(Call(script.bind(values), deadline, script=script, must=must))
+        return stream.send(Call(args, deadline, script, must))
 
     def start_batch(
         self, script: Script, keys: list[bytes], rest: list[str], seconds: float, **values: Arg
@@ -52,23 +50,21 @@ class Executor:
         """Put one call over many keys of one group in their stream."""
         deadline = running_loop().time() + seconds
         args = script.bind_batch(keys, values, rest)
-        return self.router.stream_for(keys[0]).send(Call(args, deadline, script=script))
+        return self.router.stream_for(keys[0]).send(Call(args, deadline, script))
 
     def command(self, key: bytes, *args: Arg, must: bool = False) -> Call:
         """Put a plain command in the stream of `key`."""
         self._begin()
         return self.router.stream_for(key).command(args, PATIENCE, must=must)
 
-    async def run(
-        self, script: Script, key: bytes, /, *, deadline: float | None = None, **values: Arg
-    ) -> Any:
+    async def run(self, script: Script, key: bytes, /, **values: Arg) -> Any:
         """Run `script` and return its raw reply.
 
         Raises:
             ScriptError: Redis answered with an error.
-            ConnectionLostError: It did not answer until `deadline`.
+            ConnectionLostError: It did not answer within the usual patience.
         """
-        return await self.answer(self.start(script, key, deadline=deadline, must=False, **values))
+        return await self.answer(self.start(script, key, script.bind(**values)))
 
     async def ask(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply; errors as for `run`."""

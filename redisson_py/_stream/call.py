@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import hiredis
 
-from redisson_py._loop import Future, running_loop
+from redisson_py._loop import Future
 from redisson_py.errors import BackendError, ConnectionLostError
 
 Arg = bytes | str | int
@@ -65,9 +65,9 @@ class Call:
         self,
         args: tuple[Arg, ...],
         deadline: float,
-        *,
         script: ScriptText | None = None,
         must: bool = False,
+        *,
         channel: bytes | None = None,
     ) -> None:
         self.args = args
@@ -75,7 +75,7 @@ class Call:
         self.script = script
         self.must = must
         self.channel = channel
-        self.future: Future[Any] = running_loop().create_future()
+        self.future: Future[Any] = Future()
         self.sends = 0
         self.errors = 0
         self.doubtful = False

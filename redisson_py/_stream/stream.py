@@ -268,7 +268,7 @@ class Stream:
         self._closed = True
         if self._sweep is not None:
             self._sweep.cancel()
-        if self._wire is not None:
+        if self._wire:
             self._wire.flush()
         self._fail_all(error)
 
@@ -370,8 +370,7 @@ class Stream:
     # Deadlines.
 
     def _under_way(self) -> list[Call]:
-        written = () if self._wire is None else self._wire.in_flight
-        return [*written, *self._backlog, *self._delayed]
+        return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]
 
     def _arm_sweep(self, deadline: float) -> None:
         if self._sweep is not None:

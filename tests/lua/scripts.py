@@ -47,7 +47,7 @@ class Scripts:
     async def run(self, name: str, **values: Arg) -> Any:
         """Run a script; `values` are named as in its header."""
         script = load(name)
-        return await self._evalsha(script, script.bind(values))
+        return await self._evalsha(script, script.bind(**values))
 
     async def run_batch(self, name: str, keys: list[bytes], rest: list[str], **values: Arg) -> Any:
         """Run a script that takes any number of keys."""

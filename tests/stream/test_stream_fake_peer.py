@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from redisson_py._stream import wire
+from redisson_py._stream import stream
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ClientClosedError
 from tests.stream.conftest import SCRIPT, Talk, TalkFactory
@@ -278,7 +278,7 @@ class TestRoom:
     async def test_many_unanswered_commands_make_the_stream_full(
         self, talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(wire, "MAX_IN_FLIGHT", 2)
+        monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 2)
         peer.plan.extend([SILENCE, SILENCE])
         talk.call("GET", "1")
         assert not talk.stream.full

@@ -151,8 +151,6 @@ def make_hold(
 
 def make_lease(hold: Hold, *, limit: float | None = None) -> Lease:
     """Return a lease of a hold, and have the hold know it."""
-    lease = Lease(
-        hold, limit=limit, token=None, on_lost="cancel", granted_at=hold.granted_at
-    )
+    lease = Lease(hold, limit, None, "cancel", hold.granted_at)
     hold.leases.append(lease)
     return lease

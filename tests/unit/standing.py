@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 
 from redisson_py._handoff import Line, Place
 from redisson_py._lease.hold import Hold
@@ -19,8 +20,10 @@ class Waiter:
         self.task = asyncio.create_task(self._enter())
 
     async def _enter(self) -> Hold | bool:
-        self.place = Place(self.passable)
-        return await self.line.enter(self.place, self.deadline)
+        if self.line.go_first():
+            return True
+        self.place = Place(weakref.ref(self.task), self.passable)
+        return await self.line.stand(self.place, self.deadline)
 
     @property
     def got(self) -> Hold | bool | None:
@@ -39,8 +42,9 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def send_away(line: Line, *waiters: Waiter) -> None:
+async def send_away(line: Line, *waiters: Waiter) -> None:
     for waiter in waiters:
-        assert waiter.place is not None
-        line.leave(waiter.place)
+        if waiter.got is True:
+            line.asked()
         waiter.task.cancel()
+        await asyncio.wait([waiter.task])

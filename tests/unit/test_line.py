@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from redisson_py import _handoff
-from redisson_py._handoff import Line, Place
+from redisson_py._handoff import Line
 from redisson_py._lease.hold import Hold
 from redisson_py.errors import ClientClosedError
 from tests.unit.fakes import FakeClock, FakeResource, make_hold, make_lease
@@ -28,7 +28,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 @pytest.fixture
 def line() -> Line:
-    return Line(b"lock:k")
+    return Line()
 
 
 @pytest.fixture
@@ -56,24 +56,24 @@ def pass_on(line: Line, hold: Hold) -> bool:
 
 
 async def test_alone_in_line_asks_at_once(line: Line) -> None:
-    place = Place(passable=True)
-    assert await line.enter(place, None) is True
-    assert place.asking
-    line.leave(place)
-    assert line.empty
+    assert line.go_first()
+    assert line.asking
+    assert not line.go_first(), "one at a time"
+    line.asked()
+    assert not line.needed(0.0)
 
 
 async def test_only_the_head_asks_and_the_next_when_it_left(line: Line) -> None:
     first, second, third = await stand(line, 3)
     assert [waiter.got for waiter in (first, second, third)] == [True, None, None]
-    send_away(line, first)
+    await send_away(line, first)
     await turns()
     assert [waiter.got for waiter in (second, third)] == [True, None]
-    send_away(line, second)
+    await send_away(line, second)
     await turns()
     assert third.got is True
-    send_away(line, third)
-    assert line.empty
+    await send_away(line, third)
+    assert not line.needed(0.0)
 
 
 async def test_a_hold_here_keeps_everybody_waiting(line: Line, hold: Hold) -> None:
@@ -89,7 +89,7 @@ async def test_a_release_under_way_keeps_everybody_waiting(line: Line) -> None:
     line.releasing = True
     (waiter,) = await stand(line, 1)
     assert waiter.got is None
-    assert not line.empty
+    assert line.needed(0.0)
     line.releasing = False
     line.advance()
     await turns()
@@ -107,9 +107,9 @@ async def test_a_hold_that_is_over_keeps_nobody_waiting(
 async def test_a_granted_head_makes_the_others_wait_for_its_hold(
     line: Line, clock: FakeClock
 ) -> None:
-    first, second = await stand(line, 2)
-    assert first.place is not None
-    line.granted(first.place, make_hold(ends_at=clock.present + LEASE))
+    _, second = await stand(line, 2)
+    line.hold = make_hold(ends_at=clock.present + LEASE)
+    line.asked()
     await turns()
     assert second.got is None
     assert len(line.places) == 1
@@ -203,14 +203,14 @@ async def test_who_wants_a_lease_of_its_own_asks_redis(line: Line, hold: Hold) -
     line.advance()
     await turns()
     assert (first.got, second.got) == (True, None)
-    send_away(line, first, second)
+    await send_away(line, first, second)
 
 
 async def test_who_asks_redis_already_is_passed_nothing(line: Line, clock: FakeClock) -> None:
     (first,) = await stand(line, 1)
     hold = own_hold(line, clock)
     assert not pass_on(line, hold)
-    send_away(line, first)
+    await send_away(line, first)
 
 
 async def test_a_hold_of_another_line_is_not_passed(line: Line, clock: FakeClock) -> None:
@@ -240,8 +240,8 @@ async def test_cancelled_in_the_turn_it_was_told_to_ask_lets_the_next_ask(line: 
     await turns()
     assert first.task.cancelled()
     assert second.got is True
-    send_away(line, second)
-    assert line.empty
+    await send_away(line, second)
+    assert not line.needed(0.0)
 
 
 async def test_a_cancelled_place_is_given_up(line: Line, hold: Hold) -> None:
@@ -263,18 +263,18 @@ async def test_a_cancelled_head_does_not_hold_up_the_others(line: Line, hold: Ho
     await turns()
     assert first.task.cancelled()
     assert second.got is True
-    send_away(line, second)
-    assert line.empty
+    await send_away(line, second)
+    assert not line.needed(0.0)
 
 
-async def test_a_hold_is_not_passed_to_who_was_just_cancelled(line: Line, hold: Hold) -> None:
+async def test_a_hold_is_passed_over_who_was_just_cancelled(line: Line, hold: Hold) -> None:
     first, second = await stand(line, 2)
     first.task.cancel()
-    assert not pass_on(line, hold), "then it is released, and the next one asks"
-    lose(line, hold)
+    assert pass_on(line, hold)
     await turns()
-    assert second.got is True
-    send_away(line, second)
+    assert first.task.cancelled()
+    assert second.got is hold
+    assert not line.places
 
 
 async def test_when_time_is_up_the_place_is_left(line: Line, hold: Hold) -> None:
@@ -296,7 +296,7 @@ async def test_a_head_whose_time_is_up_makes_room_for_the_next(line: Line) -> No
     line.advance()
     await turns()
     assert second.got is True
-    send_away(line, second)
+    await send_away(line, second)
 
 
 async def test_a_hold_lost_between_the_pass_and_the_wake_up_is_asked_for_first(
@@ -307,28 +307,35 @@ async def test_a_hold_lost_between_the_pass_and_the_wake_up_is_asked_for_first(
     clock.sleep(LEASE)
     assert not hold.held
     await turns()
-    assert first.got is True
-    assert line.places[0] is first.place
-    assert second.got is None
-    send_away(line, first, second)
+    assert (first.got, second.got) == (True, None)
+    await send_away(line, first, second)
 
 
-async def test_a_pass_that_is_lost_at_once_makes_its_receiver_the_head(
-    line: Line, hold: Hold
-) -> None:
+async def test_who_was_passed_a_lost_hold_is_the_next_to_ask(line: Line, hold: Hold) -> None:
     """The loss is told to the line before the one it was passed to has had its turn."""
     make_lease(hold)
-    first, second = await stand(line, 2)
+    first, second, third = await stand(line, 3)
     assert pass_on(line, hold)
     hold.lose("Redis says somebody else holds it, or nobody")
     await turns()
-    assert first.got is True
-    assert line.places[0] is first.place
-    send_away(line, first)
+    assert [waiter.got for waiter in (first, second, third)] == [None, True, None]
+    await send_away(line, second)
     await turns()
-    assert second.got is True
-    send_away(line, second)
-    assert line.empty
+    assert [waiter.got for waiter in (first, third)] == [True, None]
+    await send_away(line, first, third)
+    assert not line.needed(0.0)
+
+
+async def test_a_lost_hold_is_not_waited_for_beyond_the_deadline(
+    line: Line, hold: Hold, clock: FakeClock
+) -> None:
+    waiter = Waiter(line, deadline=asyncio.get_running_loop().time() + 0.001)
+    await turns()
+    assert pass_on(line, hold)
+    clock.sleep(LEASE)
+    line.releasing = True
+    assert await waiter.task is False
+    assert not line.places
 
 
 async def test_closing_sends_everybody_away(line: Line, hold: Hold) -> None:

@@ -104,7 +104,7 @@ def test_a_malformed_header_is_refused(text: str) -> None:
 def test_arguments_are_bound_by_name_in_the_order_of_the_header() -> None:
     script = parse(HEADER + BODY)
     values: dict[str, source.Arg] = {"leaves": 2, "hinge": b"h", "owner": "me", "door": b"d"}
-    assert script.bind(values) == (2, b"d", b"h", "me", 2)
+    assert script.bind(**values) == (2, b"d", b"h", "me", 2)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_arguments_are_bound_by_name_in_the_order_of_the_header() -> None:
 )
 def test_other_names_than_those_of_the_header_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(TypeError, match=r"door\.open"):
-        parse(HEADER + BODY).bind(dict.fromkeys(names, 1))
+        parse(HEADER + BODY).bind(**dict.fromkeys(names, 1))
 
 
 def test_a_batch_is_bound_to_many_keys() -> None:
