@@ -31,7 +31,9 @@ class FencedLock(ExclusiveLock):
 
     Promised: tokens grow from holder to holder as long as the counter survives in Redis, or
     the server's clock is not behind by more than its loss took. Not promised: that tokens
-    are consecutive, or that Redisson's `getToken` (the last one issued) is a holder's.
+    are consecutive, or that Redisson's `getToken` (the last one issued) is a holder's; nor,
+    after Redis lost its data, that a hold passed among this client's tasks has a greater
+    token than another process got meanwhile: that hold is lost, and the resource refuses it.
 
     Protocol: Redisson's RFencedLock, its counter raised to max(last + 1, server microseconds);
     see Kleppmann, "How to do distributed locking", 2016.

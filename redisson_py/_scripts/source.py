@@ -172,6 +172,7 @@ def _binder(script: str, keys: int, names: tuple[str, ...]) -> Callable[..., tup
     if any(name.endswith("...") for name in names):
         return _takes_a_batch
     spelled = ", ".join(names)
+    # Only identifiers get here: `_declared` has refused everything else.
     text = f"lambda {'*, ' if names else ''}{spelled}: ({keys}, {spelled})"
     bind: Callable[..., tuple[Arg, ...]] = eval(text)
     bind.__qualname__ = script
