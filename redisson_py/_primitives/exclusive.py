@@ -75,7 +75,8 @@ class ExclusiveLock(HashLock):
         if stream.full:
             await stream.room()
         line = context.lines.open(self._line_key)
-        for _ in range(_STALE_GRANTS):
+        stale_grants = 0
+        while True:
             passed: Hold | bool = once or line.go_first()
             if passed is False:
                 passed = await line.stand(Place(mine.task, lease_time is None), deadline)
@@ -90,8 +91,9 @@ class ExclusiveLock(HashLock):
                 return self._take(hold, mine, lease_time, present)
             # Granted, but over before it could be used.
             self._give_back(hold)
-            stale = hold
-        raise hold_loss(self, stale)
+            stale_grants += 1
+            if stale_grants == _STALE_GRANTS:
+                raise hold_loss(self, hold)
 
     async def _ask(
         self,
@@ -104,9 +106,9 @@ class ExclusiveLock(HashLock):
         """Ask Redis, for the line unless just `once`."""
         context = self._context
         lease = context.options.lease_time if lease_time is None else lease_time
-        turn = None if once or line.turn is None else take_turn(line)
-        attempt = HoldAttempt(context, self, context.owners.new_owner(), 1, lease, turn)
         try:
+            turn = None if once or line.turn is None else take_turn(line)
+            attempt = HoldAttempt(context, self, context.owners.new_owner(), 1, lease, turn)
             granted = await _waiting.acquire(
                 attempt, context.bus, None if once else deadline, once=once
             )
