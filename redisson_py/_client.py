@@ -245,6 +245,7 @@ class Redisson:
         error = ClientClosedError("the client was closed")
         releases = self._let_everything_go(error)
         self._closed = True
+        self._executor.close()
         self._watchdog.close()
         self._table.wake_all()
         try:

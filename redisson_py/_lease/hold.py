@@ -79,6 +79,7 @@ class Hold:
         granted_at: When Redis granted it, for turns; passing does not change it.
         doubtful: A reply was lost on the way; a late duplicate may travel under this owner.
         task: The task that enjoys it.
+        setting: What last set its lease to another length, if the answer may be due.
         leases: Its unreleased leases, oldest first.
     """
 
@@ -92,6 +93,7 @@ class Hold:
         "next_token",
         "owner",
         "resource",
+        "setting",
         "state",
         "task",
         "tokens_end",
@@ -118,6 +120,7 @@ class Hold:
         self.doubtful = False
         self.leases: list[Lease] = []
         self.weak_leases: list[weakref.ref[Lease]] = []
+        self.setting: object = None
         self.next_token: int | None = None
         self.tokens_end = 0
 

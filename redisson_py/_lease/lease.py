@@ -135,8 +135,8 @@ class Lease:
     async def extend(self, lease_time: Duration) -> None:
         """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
 
-        A lease that the watchdog renewed is not renewed any more afterwards. If cancelled, the
-        new lease may or may not be set.
+        A lease that the watchdog renewed is not renewed any more afterwards. If cancelled, it
+        is carried out all the same.
 
         Raises:
             LeaseLostError: The lease was gone already.

@@ -20,6 +20,7 @@ from redisson_py._options import PATIENCE, TOMBSTONE
 from redisson_py._owner import TaskRef
 from redisson_py._primitives.attempt import HoldAttempt
 from redisson_py._primitives.context import Context, Mine
+from redisson_py._primitives.extension import Extension
 from redisson_py._primitives.hash_lock import HashLock
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
@@ -30,7 +31,6 @@ from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError, 
 
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
-SET_LEASE = source.load("lock.set_lease")
 
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
 _STALE_GRANTS = 3
@@ -152,6 +152,9 @@ class ExclusiveLock(HashLock):
             raise
         hold.doubtful = hold.doubtful or attempt.doubtful
         if granted is None or hold.state != "held":
+            if granted is not None and hold.state == "lost":
+                # Lost while the answer was on its way: nobody is left who would release it.
+                self._undo(hold.owner, lease)
             context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
             context.owners.forget(hold.task, self._key, hold)
             raise hold_loss(self, hold)
@@ -293,6 +296,7 @@ class ExclusiveLock(HashLock):
             context.watchdog.set_watched(hold, False)
             seconds = lease_for(max(limit for limit in limits if limit is not None), now())
         context.watchdog.set_end(hold, min(hold.ends_at, lease_end(now(), seconds)))
+        hold.setting = None
         return self._send_release(hold.owner, hold.count, seconds, hold.doubtful)
 
     def _send_release(
@@ -325,27 +329,11 @@ class ExclusiveLock(HashLock):
     async def _set_lease(self, lease: Lease, lease_time: float) -> None:
         """Set when a lease ends; see `Lease.extend`."""
         self._context.check()
-        context, hold = self._context, lease._hold
-        asked_at = now()
-        ends_at = lease_end(asked_at, lease_time)
-        others = [other._limit for other in hold.all_leases() if other is not lease]
-        if None in others:
-            # Another lease of this hold is renewed: never shorten what it relies on.
-            needed = max(lease_time, context.options.lease_time)
-        else:
-            needed = max(
-                [lease_time, *(lease_for(limit, asked_at) for limit in others if limit is not None)]
-            )
-            context.watchdog.set_watched(hold, False)
-        context.watchdog.limit(lease, min(lease._ends_at, ends_at))
-        set_ = await context.executor.run(
-            SET_LEASE, self._key, lock=self._key, owner=hold.owner, lease_ms=milliseconds(needed)
-        )
-        if not set_ or hold.state != "held":
-            context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
+        extension = Extension(self._context, self, lease, lease_time)
+        extension.send()
+        await extension.answer
+        if lease._hold.state != "held":
             raise lease._loss()
-        context.watchdog.set_end(hold, lease_end(asked_at, needed))
-        context.watchdog.limit(lease, ends_at)
 
     def _hold_ended(self, hold: Hold) -> None:
         """A hold was lost: whoever waits here must ask Redis."""

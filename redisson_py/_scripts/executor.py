@@ -19,6 +19,11 @@ class Executor:
     def __init__(self, router: Router, begin: Callable[[], None]) -> None:
         self.router = router
         self._begin = begin
+        self._closing = False
+
+    def close(self) -> None:
+        """Refuse whatever is asked from now on, although the stream still takes the last words."""
+        self._closing = True
 
     def start(
         self,
@@ -38,7 +43,7 @@ class Executor:
             must: It has to arrive even if nobody waits for the answer.
         """
         stream = self.router.stream_for(key)
-        if not stream.ready:
+        if self._closing or not stream.ready:
             self._begin()
         if deadline is None:
             deadline = running_loop().time() + PATIENCE

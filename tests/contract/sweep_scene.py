@@ -1,0 +1,114 @@
+"""Where the trials of the cancellation sweep play: two clients and one lock; what they share."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from redis.asyncio import Redis
+
+from redisson_py import Lease, Redisson
+from tests.contract.conftest import LockLike, MakeLock
+from tests.fixtures.client import ClientFactory, assert_idle
+from tests.sweep import Probe
+
+#: Seconds within which everything must come that has been made possible. Only a hang takes
+#: longer, and what is put right by the end of a lease or by a safety poll.
+SOON = 10.0
+
+#: Starts a release in a task, at the first call only.
+Release = Callable[[], "asyncio.Task[None]"]
+Acquiring = Coroutine[Any, Any, Lease | None]
+
+
+class Scene:
+    """A client whose operation is cancelled, another client, and one lock of both."""
+
+    def __init__(self, make_lock: MakeLock, clients: ClientFactory, redis: Redis) -> None:
+        self.make_lock = make_lock
+        self.redis = redis
+        # A turn so long that a hold is passed on however slow the machine is.
+        self.new_client = functools.partial(clients, turn=30)
+        self.client, self.other = self.new_client(), self.new_client()
+        self.lock, self.others_lock = make_lock(self.client), make_lock(self.other)
+
+    def asleep(self) -> bool:
+        """Whether whoever wants a lock waits for its release, and not for an answer."""
+        return not self.client._context.asking
+
+    async def taken_by_other_client(self) -> Release:
+        """Have the other client hold the lock; return what releases it."""
+        return once((await self.others_lock.acquire()).release)
+
+    async def taken_by_other_task(self) -> Release:
+        """Have another task of the client hold the lock; return what releases it."""
+        return once((await asyncio.create_task(self.lock.acquire())).release)
+
+    async def get_after(self, leave: Release, cut: Probe, operation: Acquiring) -> None:
+        """Cancel an operation that waits for a release, which comes when it sleeps.
+
+        One that is cancelled in its sleep must have left although nothing was released yet.
+        """
+
+        def leave_unless_cancelled() -> None:
+            if cut.answered or cut.place is None:
+                leave()
+
+        lease = await cut(operation, self.when_asleep(leave_unless_cancelled))
+        assert self.client.statistics().waiters == 0
+        await leave()
+        await finish(lease)
+
+    def when_asleep(self, act: Callable[[], object]) -> Callable[[], object]:
+        """Act at the suspensions where the operation waits for a release."""
+        return lambda: self.asleep() and act()
+
+    async def lose_connection(self) -> None:
+        """Break the client's connection; it makes another one in the next turns of the loop."""
+        await self.client.ping()
+        self.client._stream.abort("the test says so")
+
+    async def check(self, client: Redisson) -> None:
+        """Fail if anything of this client is left, or if the lock is not to be had."""
+        # What an abandoned operation still had to send was sent before this.
+        await client.ping()
+        assert not await self.redis.exists("k")
+        assert_idle(client)
+        # A line may still know that it is another client's turn, and nothing else.
+        lines = client._context.lines._lines.values()
+        assert not any(line.needed(float("inf")) for line in lines)
+        for lock in (self.make_lock(client), self.others_lock):
+            async with lock.hold(timeout=SOON):
+                pass
+        assert_idle(client)
+
+
+def once(act: Callable[[], Coroutine[Any, Any, None]]) -> Release:
+    """Return what starts this in a task, at the first call only."""
+    return functools.cache(lambda: asyncio.create_task(act()))
+
+
+async def finish(lease: Lease | None) -> None:
+    """Release what an operation got that was not cancelled."""
+    if lease is not None:
+        await lease.release()
+
+
+@contextmanager
+def refusal_allowed() -> Iterator[None]:
+    """Re-enter in here: a lock that is not reentrant refuses, without asking Redis."""
+    try:
+        yield
+    except RuntimeError as error:
+        # Not one of our own, as NotHeldError.
+        if type(error) is not RuntimeError:
+            raise
+
+
+async def acquired_by_next(lock: LockLike) -> None:
+    """What somebody who comes later does."""
+    lease = await lock.acquire(timeout=SOON)
+    await lease.release()

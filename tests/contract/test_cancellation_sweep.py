@@ -1,0 +1,392 @@
+"""Cancelled at any suspension point, in any way, an operation leaves nothing behind.
+
+Each function here that takes a scene and a probe is a trial: it sets the scene, puts one public
+operation through the probe, which cancels it at one of its suspensions (see `tests.sweep`), and
+gives back by the public API what it got. After each trial the lock must be free one round trip
+later, the client idle, and the lock to be had for both clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import ClientClosedError, FencedLock, Lease, NotHeldError, Redisson, _waiting
+from redisson_py._primitives import exclusive
+from redisson_py._stream.stream import Stream
+from tests.contract.conftest import MakeLock
+from tests.contract.sweep_scene import SOON, Scene, acquired_by_next, finish, once, refusal_allowed
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.measured import Measured
+from tests.support import until, until_listening, until_waiting
+from tests.sweep import Probe, Swept, sweep
+
+Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
+TRIALS: list[Trial] = []
+
+
+def trial(function: Trial) -> Trial:
+    """Have the sweep run this."""
+    TRIALS.append(function)
+    return function
+
+
+# Acquiring.
+
+
+@trial
+async def acquire_a_free_lock(scene: Scene, cut: Probe) -> None:
+    await finish(await cut(scene.lock.acquire()))
+
+
+@trial
+async def try_acquire_once(scene: Scene, cut: Probe) -> None:
+    await finish(await cut(scene.lock.try_acquire()))
+
+
+@trial
+async def acquire_while_connecting(scene: Scene, cut: Probe) -> None:
+    client = scene.new_client()
+    await finish(await cut(scene.make_lock(client).acquire()))
+    await scene.check(client)
+    await client.aclose()
+
+
+@trial
+async def acquire_in_a_full_stream(scene: Scene, cut: Probe) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        # As it is when very much is under way: whoever comes has to wait for the answers.
+        patch.setattr(Stream, "full", property(lambda stream: stream.waiting))
+        before = asyncio.create_task(scene.client.ping())
+        await asyncio.sleep(0)
+        follow = once(lambda: acquired_by_next(scene.lock))
+        lease = await cut(scene.lock.acquire(), follow)
+        await before
+        await finish(lease)
+        await follow()
+
+
+@trial
+async def acquire_while_reconnecting(scene: Scene, cut: Probe) -> None:
+    await scene.lose_connection()
+    await finish(await cut(scene.lock.acquire()))
+
+
+@trial
+async def acquire_after_another_client(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_client()
+    await scene.get_after(leave, cut, scene.lock.acquire())
+
+
+@trial
+async def try_acquire_after_another_client(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_client()
+    await scene.get_after(leave, cut, scene.lock.try_acquire(timeout=SOON))
+
+
+@trial
+async def acquire_after_another_client_and_before_another_task(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_client()
+    follow = once(lambda: acquired_by_next(scene.lock))
+    lease = await cut(scene.lock.acquire(), scene.when_asleep(lambda: (follow(), leave())))
+    await leave()
+    await finish(lease)
+    await follow()
+
+
+@trial
+async def acquire_beside_another_kind_of_lock(scene: Scene, cut: Probe) -> None:
+    """Both sleep on one channel: a wake-up that the first does not use is for the second."""
+    held = await scene.others_lock.acquire()
+    client = scene.client
+    fenced = isinstance(scene.lock, FencedLock)
+    follow = once(
+        lambda: acquired_by_next(client.get_lock("k") if fenced else client.get_fenced_lock("k"))
+    )
+
+    async def leave_when_both_sleep() -> None:
+        follow()
+        await asyncio.sleep(0)
+        await until(scene.asleep)
+        await held.release()
+
+    leave = once(leave_when_both_sleep)
+    lease = await cut(scene.lock.acquire(), scene.when_asleep(leave))
+    await leave()
+    await finish(lease)
+    await follow()
+
+
+@trial
+async def acquire_after_the_turn_of_another_client(scene: Scene, cut: Probe) -> None:
+    lease = await scene.lock.acquire()
+    others = asyncio.create_task(scene.others_lock.acquire(timeout=SOON))
+    await until_listening(scene.other)
+    with pytest.MonkeyPatch.context() as patch:
+        # This client lets one message come before it asks again, however long that takes.
+        patch.setattr(exclusive, "COURTESY", SOON)
+        await lease.release()
+    leave = once((await others).release)
+    await scene.get_after(leave, cut, scene.lock.acquire())
+
+
+@trial
+async def acquire_passed_from_another_task(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_task()
+    await scene.get_after(leave, cut, scene.lock.acquire())
+
+
+@trial
+async def try_acquire_passed_from_another_task(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_task()
+    await scene.get_after(leave, cut, scene.lock.try_acquire(timeout=SOON))
+
+
+@trial
+async def acquire_passed_and_to_be_passed_on(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_task()
+    follow = once(lambda: acquired_by_next(scene.lock))
+    lease = await cut(scene.lock.acquire(), scene.when_asleep(lambda: (follow(), leave())))
+    await leave()
+    await finish(lease)
+    await follow()
+
+
+@trial
+async def acquire_with_a_lease_time_after_another_task(scene: Scene, cut: Probe) -> None:
+    """Nothing is passed to it: it asks Redis when the other task has released."""
+    leave = await scene.taken_by_other_task()
+    await scene.get_after(leave, cut, scene.lock.acquire(lease_time=20))
+
+
+@trial
+async def acquire_again(scene: Scene, cut: Probe) -> None:
+    outer = await scene.lock.acquire()
+    with refusal_allowed():
+        await finish(await cut(scene.lock.acquire()))
+    assert await scene.lock.hold_count() == 1
+    assert not outer.lost
+    await scene.lock.release()
+
+
+@trial
+async def acquire_again_while_reconnecting(scene: Scene, cut: Probe) -> None:
+    await scene.lock.acquire()
+    await scene.lose_connection()
+    with refusal_allowed():
+        await finish(await cut(scene.lock.acquire()))
+    assert await scene.lock.hold_count() == 1
+    await scene.lock.release()
+
+
+# Releasing and extending.
+
+
+@trial
+async def release(scene: Scene, cut: Probe) -> None:
+    await scene.lock.acquire()
+    await cut(scene.lock.release())
+    with pytest.raises(NotHeldError):
+        await scene.lock.release()
+
+
+@trial
+async def release_one_of_two(scene: Scene, cut: Probe) -> None:
+    await scene.lock.acquire()
+    with refusal_allowed():
+        await scene.lock.acquire()
+        await cut(scene.lock.release())
+    assert await scene.lock.hold_count() == 1
+    await scene.lock.release()
+
+
+@trial
+async def release_by_passing_to_another_task(scene: Scene, cut: Probe) -> None:
+    await scene.lock.acquire()
+    following = asyncio.create_task(acquired_by_next(scene.lock))
+    await until_waiting(scene.client, 1)
+    await cut(scene.lock.release())
+    await following
+
+
+@trial
+async def release_before_another_task_asks(scene: Scene, cut: Probe) -> None:
+    await scene.lock.acquire()
+    following = asyncio.create_task(scene.lock.acquire(timeout=SOON, lease_time=20))
+    await until_waiting(scene.client, 1)
+    await cut(scene.lock.release())
+    await finish(await following)
+
+
+@trial
+async def release_while_another_client_listens(scene: Scene, cut: Probe) -> None:
+    await scene.lock.acquire()
+    following = asyncio.create_task(acquired_by_next(scene.others_lock))
+    await until_listening(scene.other)
+    await cut(scene.lock.release())
+    await following
+
+
+@trial
+async def release_while_reconnecting(scene: Scene, cut: Probe) -> None:
+    await scene.lock.acquire()
+    await scene.lose_connection()
+    await cut(scene.lock.release())
+
+
+@trial
+async def extend_to_less(scene: Scene, cut: Probe) -> None:
+    await extend(scene, cut, 15)
+
+
+@trial
+async def extend_to_more(scene: Scene, cut: Probe) -> None:
+    await extend(scene, cut, 60)
+
+
+async def extend(scene: Scene, cut: Probe, seconds: float) -> None:
+    lease = await scene.lock.acquire()
+    await cut(lease.extend(seconds))
+    # Redis keeps for the holder what the holder counts on: the old lease or the new one.
+    left = await scene.lock.remaining()
+    assert left is not None
+    assert abs(left - lease.remaining) < 5
+    assert scene.client.statistics().held_leases == 1
+    await lease.release()
+
+
+# Blocks.
+
+
+@trial
+async def block(scene: Scene, cut: Probe) -> None:
+    async def work() -> None:
+        async with scene.lock:
+            await scene.client.ping()
+
+    await cut(work())
+
+
+@trial
+async def block_with_options_after_another_client(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_client()
+
+    async def work() -> None:
+        async with scene.lock.hold(timeout=SOON, lease_time=20):
+            await scene.client.ping()
+
+    await cut(work(), scene.when_asleep(leave))
+    await leave()
+
+
+@trial
+async def block_passed_from_another_task(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_task()
+
+    async def work() -> None:
+        async with scene.lock.hold(timeout=SOON):
+            await scene.client.ping()
+
+    await cut(work(), scene.when_asleep(leave))
+    await leave()
+
+
+@trial
+async def block_in_a_block(scene: Scene, cut: Probe) -> None:
+    async def work() -> None:
+        async with scene.lock:
+            with refusal_allowed():
+                async with scene.lock:
+                    await scene.client.ping()
+
+    await cut(work())
+
+
+@trial
+async def entering(scene: Scene, cut: Probe) -> None:
+    if await cut(scene.lock.__aenter__()) is not None:
+        await scene.lock.__aexit__(None, None, None)
+
+
+@trial
+async def leaving(scene: Scene, cut: Probe) -> None:
+    await scene.lock.__aenter__()
+    await cut(scene.lock.__aexit__(None, None, None))
+
+
+# Closing.
+
+
+@trial
+async def aclose(scene: Scene, cut: Probe) -> None:
+    theirs = await scene.make_lock(scene.other, "theirs").acquire()
+    client = scene.new_client()
+    lock = scene.make_lock(client)
+    lease = await lock.acquire()
+    waiting = [
+        asyncio.create_task(each.acquire()) for each in (lock, scene.make_lock(client, "theirs"))
+    ]
+    await until_waiting(client, 2)
+    await until_listening(client)
+    await closed(client, waiting, cut)
+    assert lease.remaining == 0
+    await theirs.release()
+
+
+@trial
+async def aclose_while_connecting(scene: Scene, cut: Probe) -> None:
+    client = scene.new_client()
+    waiting = [asyncio.create_task(scene.make_lock(client).acquire()) for _ in range(2)]
+    # One turn of the loop: they have asked, and connecting has begun.
+    await asyncio.sleep(0)
+    await closed(client, waiting, cut)
+
+
+async def closed(client: Redisson, waiting: list[asyncio.Task[Lease]], cut: Probe) -> None:
+    """Close a client; cancelled or not, it is closed."""
+    root = client._root
+    assert root is not None
+    await cut(client.aclose())
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
+    with pytest.raises(ClientClosedError):
+        await client.ping()
+    await client.aclose()
+    await until(root.done)
+
+
+@pytest.fixture(autouse=True)
+def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is to be woken by anything but what this is about."""
+    monkeypatch.setattr(_waiting, "SAFETY_POLL", 6 * SOON)
+
+
+_swept: dict[object, Swept] = {}
+
+
+@pytest.fixture
+def swept(make_lock: MakeLock) -> Swept:
+    """The sum of what was done to this kind of lock."""
+    return _swept.setdefault(make_lock, Swept())
+
+
+@pytest.mark.parametrize("each", TRIALS, ids=lambda each: each.__name__)
+async def test_sweep(
+    each: Trial, make_lock: MakeLock, clients: ClientFactory, redis: Redis, swept: Swept
+) -> None:
+    scene = Scene(make_lock, clients, redis)
+
+    async def run(cut: Probe) -> None:
+        await each(scene, cut)
+        await scene.check(scene.client)
+
+    swept.add(await sweep(run))
+
+
+def test_points_swept(swept: Swept, measured: Measured) -> None:
+    if not swept.places:
+        pytest.skip("nothing was swept in this run")
+    measured("points swept", swept)

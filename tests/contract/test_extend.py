@@ -1,0 +1,91 @@
+"""`extend` under bad timing: cancelled, overtaken, lost or without a connection meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, Redisson, ScriptError
+from tests.contract.conftest import LockLike, MakeLock
+from tests.fixtures.client import ClientFactory
+
+
+async def cancelled_at_once(work: object) -> None:
+    task = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancelled_extend_is_carried_out(
+    lock: LockLike, client: Redisson, redis: Redis
+) -> None:
+    lease = await lock.acquire()
+    await cancelled_at_once(lease.extend(300))
+    await client.ping()
+    assert 290_000 < await redis.pttl("k") <= 300_000
+    assert 290 < lease.remaining < 300
+    await lease.release()
+    assert await redis.exists("k") == 0
+
+
+async def test_until_the_answer_the_shorter_lease_counts(lock: LockLike, client: Redisson) -> None:
+    lease = await lock.acquire(lease_time=60)
+    await cancelled_at_once(lease.extend(300))
+    assert lease.remaining < 60
+    await cancelled_at_once(lease.extend(20))
+    assert lease.remaining < 20
+    await client.ping()
+    assert 10 < lease.remaining < 20, "the answer of the first must not count after the second"
+    await lease.release()
+
+
+async def test_a_refused_extend_leaves_the_old_lease(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=3)
+    lock = make_lock(client)
+    async with lock as lease:
+        # Another owner's hash would say "not the owner"; another type is an error.
+        await redis.rename("k", "aside")
+        await redis.set("k", "no lock")
+        with pytest.raises(ScriptError, match="WRONGTYPE"):
+            await lease.extend(300)
+        await redis.rename("aside", "k")
+        renewals = client.statistics().renewals
+        async with asyncio.timeout(10):
+            while client.statistics().renewals == renewals:
+                await asyncio.sleep(0.01)
+        assert not lease.lost, "the watchdog renews it as before"
+
+
+async def test_a_loss_while_the_answer_is_on_its_way_leaves_nothing(
+    lock: LockLike, client: Redisson, redis: Redis
+) -> None:
+    lease = await lock.acquire(lease_time=20)
+    extending = asyncio.create_task(lease.extend(300))
+    await asyncio.sleep(0)
+    client._watchdog.lose(lease._hold, "its lease time is over")
+    with pytest.raises(LeaseLostError):
+        await extending
+    await client.ping()
+    assert await redis.exists("k") == 0
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_a_loss_while_a_re_entry_is_on_its_way_leaves_nothing(
+    client: Redisson, redis: Redis
+) -> None:
+    lock = client.get_lock("k")
+    lease = await lock.acquire(lease_time=20)
+    asyncio.get_running_loop().call_soon(client._watchdog.lose, lease._hold, "its time is over")
+    with pytest.raises(LeaseLostError):
+        await lock.acquire(lease_time=300)
+    await client.ping()
+    assert await redis.exists("k") == 0
+    with pytest.raises(LeaseLostError):
+        await lease.release()
