@@ -1,6 +1,6 @@
-"""Pairs a second and hand-offs, side by side with redis-py's Lock, in one run on one server.
+"""Runs the benchmarks, prints the tables and the ratios, and writes JSON where asked.
 
-Run as `python -m benchmarks.run`; see README.md for what the numbers mean.
+Run as `python -m benchmarks.run`; README.md says what the figures mean.
 """
 
 from __future__ import annotations
@@ -8,118 +8,130 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import platform
-import sys
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
-import redis
-from redis.asyncio import Redis
+from benchmarks.crew import Bench
+from benchmarks.facts import machine, versions
+from benchmarks.goals import goals
+from benchmarks.harness import Table, goal_lines
+from benchmarks.rivals import (
+    BARE,
+    BARE_UVLOOP,
+    OURS,
+    OURS_UVLOOP,
+    PYTHON_REDIS_LOCK,
+    REDIS_PY,
+    SIDES,
+)
+from benchmarks.scenarios import handoff, loss, processes, renewals, uncontended, waiting
+from benchmarks.sizes import SIZES, Size
+from redisson_py.testing import running_server
 
-from redisson_py import Redisson, __version__
-from redisson_py.testing import embedded_server
+Scenario = Callable[[Bench], Awaitable[Table]]
 
-MakeLock = Callable[[str], AbstractAsyncContextManager[object]]
-
-
-async def pairs(make: MakeLock, tasks: int, seconds: float) -> float:
-    """Return acquire-and-release pairs a second of `tasks` tasks, each on its own name."""
-    done = 0
-    end = time.perf_counter() + seconds
-
-    async def work(number: int) -> None:
-        nonlocal done
-        lock = make(f"pairs:{number}")
-        while time.perf_counter() < end:
-            async with lock:
-                done += 1
-
-    start = time.perf_counter()
-    await asyncio.gather(*[work(number) for number in range(tasks)])
-    return done / (time.perf_counter() - start)
-
-
-async def hand_off(make: MakeLock, tasks: int, seconds: float) -> float:
-    """Return microseconds from one section to the next, for `tasks` tasks on one name."""
-    sections = 0
-    end = time.perf_counter() + seconds
-
-    async def work() -> None:
-        nonlocal sections
-        # One object a task: the rival's keeps its token in itself.
-        lock = make("handoff")
-        while time.perf_counter() < end:
-            async with lock:
-                sections += 1
-                await asyncio.sleep(0)
-
-    start = time.perf_counter()
-    await asyncio.gather(*[work() for _ in range(tasks)])
-    return (time.perf_counter() - start) / sections * 1e6
+#: What `--only` chooses from.
+SCENARIOS: dict[str, tuple[Scenario, ...]] = {
+    "pairs": (uncontended.measure, uncontended.measure_two),
+    "handoff": (handoff.measure,),
+    "processes": (processes.measure,),
+    "waiting": (waiting.measure,),
+    "renewals": (renewals.measure,),
+    "loss": (loss.measure,),
+}
 
 
-async def round_trip(ping: Callable[[], Awaitable[object]], count: int = 2000) -> float:
-    """Return microseconds of one PING, one at a time."""
-    start = time.perf_counter()
-    for _ in range(count):
-        await ping()
-    return (time.perf_counter() - start) / count * 1e6
+def workers_needed(chosen: list[str], sides: list[str], size: Size) -> dict[str, int]:
+    """Return how many processes of each side the chosen scenarios need."""
+    needed = dict.fromkeys(sides, 1)
+    several: dict[str, int] = {}
+    if "processes" in chosen:
+        most = max(processes for processes, _ in size.crews)
+        several = dict.fromkeys((BARE, BARE_UVLOOP, REDIS_PY, PYTHON_REDIS_LOCK), 2)
+        several |= dict.fromkeys((OURS, OURS_UVLOOP), most)
+    if "pairs" in chosen:
+        for side in (OURS, OURS_UVLOOP, REDIS_PY, BARE):
+            several[side] = max(2, several.get(side, 0))
+    return needed | {side: count for side, count in several.items() if side in needed}
 
 
-async def measure(url: str, seconds: float) -> dict[str, dict[str, float]]:
-    """Return every row: name, then ours and the rival's."""
-    rows: dict[str, dict[str, float]] = {}
+async def run(arguments: argparse.Namespace) -> None:
+    """Measure, print, write."""
+    started = time.monotonic()
+    size = SIZES[arguments.size]
+    facts = machine()
+    tables: list[Table] = []
     async with AsyncExitStack() as stack:
-        ours = await stack.enter_async_context(Redisson.from_url(url))
-        theirs = Redis.from_url(url, max_connections=1000)
-        stack.push_async_callback(theirs.aclose)
-
-        def rival(name: str) -> AbstractAsyncContextManager[object]:
-            return theirs.lock(name, timeout=30)
-
-        await pairs(ours.get_lock, 8, 0.2)
-        for tasks in (1, 64, 512):
-            rows[f"pairs/s, {tasks} tasks"] = {
-                "redisson_py": await pairs(ours.get_lock, tasks, seconds),
-                "redis-py": await pairs(rival, min(tasks, 64), seconds),
-            }
-        rows["hand-off us, 10 tasks"] = {
-            "redisson_py": await hand_off(ours.get_lock, 10, seconds),
-            "redis-py": await hand_off(rival, 10, seconds),
-        }
-        rows["rtt us"] = {
-            "redisson_py": await round_trip(ours.ping),
-            "redis-py": await round_trip(theirs.ping),
-        }
-    return rows
-
-
-async def main() -> None:
-    """Print the rows, and write them as JSON where asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
-    parser.add_argument("--url", help="measure against this server instead of an embedded one")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each row")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    if arguments.url:
-        rows = await measure(arguments.url, arguments.seconds)
-    else:
-        async with embedded_server() as url:
-            rows = await measure(url, arguments.seconds)
-    for name, row in rows.items():
-        cells = "  ".join(f"{who} {value:10,.1f}" for who, value in row.items())
-        print(f"{name:24} {cells}  ratio {row['redisson_py'] / row['redis-py']:.2f}")
+        server = await stack.enter_async_context(running_server(arguments.server))
+        known = versions(server.binary, server.version)
+        print(*(f"{name}: {value}" for name, value in {**facts, **known}.items()), sep="\n")
+        bench = Bench(server.url, arguments.server, size)
+        needed = workers_needed(arguments.only, arguments.sides, size)
+        await stack.enter_async_context(bench.crew(needed))
+        for name in arguments.only:
+            for scenario in SCENARIOS[name]:
+                table = await scenario(bench)
+                tables.append(table)
+                print(*table.lines(), sep="\n", flush=True)
+    found = goals({table.name: table for table in tables})
+    print(*goal_lines(found), sep="\n")
+    seconds = time.monotonic() - started
+    print(f"\n{seconds:.0f} s")
     if arguments.json:
-        facts = {
-            "python": sys.version.split()[0],
-            "machine": platform.machine(),
-            "redis-py": redis.__version__,
-            "redisson_py": __version__,
+        report = {
+            "size": arguments.size,
+            "seconds": seconds,
+            "machine": facts,
+            "versions": known,
+            "tables": {table.name: table.as_json() for table in tables},
+            "goals": {goal.name: goal.as_json() for goal in found},
         }
-        arguments.json.write_text(json.dumps({"facts": facts, "rows": rows}, indent=2))
+        arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+def parse(words: list[str] | None = None) -> argparse.Namespace:
+    """Return what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
+    parser.add_argument("--quick", action="store_const", dest="size", const="quick")
+    parser.add_argument("--size", choices=SIZES)
+    parser.set_defaults(size="full")
+    parser.add_argument("--only", type=_names(SCENARIOS), default=[*SCENARIOS], metavar="A,B")
+    parser.add_argument(
+        "--loop", choices=("asyncio", "uvloop", "both"), default="both", help="for ours and bare"
+    )
+    parser.add_argument(
+        "--sides",
+        type=_names(SIDES),
+        default=[*SIDES],
+        metavar="A,B",
+        help=f"beside ours: {', '.join(side for side in SIDES if side != OURS)}",
+    )
+    parser.add_argument("--server", help="which server, as for the tests: valkey, redis7, redis62")
+    parser.add_argument("--json", type=Path, help="write everything here")
+    arguments = parser.parse_args(words)
+    arguments.sides = _on_loop(arguments.sides, arguments.loop)
+    return arguments
+
+
+def _names(known: Iterable[str]) -> Callable[[str], list[str]]:
+    def names(text: str) -> list[str]:
+        chosen = text.split(",")
+        if unknown := set(chosen) - set(known):
+            raise argparse.ArgumentTypeError(f"no {unknown} among {'; '.join(known)}")
+        return chosen
+
+    return names
+
+
+def _on_loop(sides: list[str], loop: str) -> list[str]:
+    """Return the sides that run with such a choice, ours always among them, in order."""
+    both = {OURS: OURS_UVLOOP, BARE: BARE_UVLOOP}
+    left_out = {"both": set(), "asyncio": {*both.values()}, "uvloop": {*both}}[loop]
+    wanted = {*sides, OURS, OURS_UVLOOP} - left_out
+    return [side for side in SIDES if side in wanted]
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(run(parse()))

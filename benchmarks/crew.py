@@ -1,0 +1,160 @@
+"""The worker processes of one run, and whose turn it is among them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import Table
+from benchmarks.rivals import OURS, OURS_UVLOOP, SIDES
+from benchmarks.rivals.side import CannotError
+from benchmarks.sizes import Size
+
+_ROOT = Path(__file__).parents[1]
+
+#: Longest answer in bytes: a round's sections, one by one.
+_LONGEST = 1 << 28
+
+
+class Worker:
+    """One side in a process of its own (`worker.py`)."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    async def do(self, job: str, **arguments: Any) -> Any:
+        """Have it do a job; return the result.
+
+        Raises:
+            CannotError: Its side cannot do this.
+            RuntimeError: It died; its traceback is on stderr.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"job": job, **arguments}).encode() + b"\n")
+        return await self.hear()
+
+    async def hear(self) -> Any:
+        """Return what it says next; errors as for `do`."""
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("a worker died; see its traceback above")
+        heard = json.loads(line)
+        if "cannot" in heard:
+            raise CannotError(heard["cannot"])
+        return heard["result"]
+
+    async def end(self) -> None:
+        """Have it disconnect and exit."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(10):
+                await self._process.wait()
+        except TimeoutError:
+            await self.kill()
+
+    async def kill(self) -> None:
+        """End it at once; what it holds stays held until its lease is over."""
+        if self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+
+async def start_worker(side: str, url: str) -> Worker:
+    """Start a worker and wait until it is connected.
+
+    Raises:
+        CannotError: The side does not run here; the message says why.
+    """
+    entry = SIDES[side]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.worker", entry.place, entry.loop, url),
+        stdin=PIPE,
+        stdout=PIPE,
+        cwd=_ROOT,
+        limit=_LONGEST,
+    )
+    one = Worker(process)
+    try:
+        await one.hear()
+    except BaseException:
+        await one.kill()
+        raise
+    return one
+
+
+@asynccontextmanager
+async def worker(side: str, url: str) -> AsyncGenerator[Worker]:
+    """Run a worker for the time of a block, and kill it: what it holds stays held."""
+    one = await start_worker(side, url)
+    try:
+        yield one
+    finally:
+        await one.kill()
+
+
+@dataclass
+class Bench:
+    """One run: its server, its size, and the workers of every side.
+
+    Attributes:
+        url: The server's address.
+        kind: Which server, for scenarios that need one of their own.
+        size: How much to measure.
+        workers: Of each side that can take part, one or more.
+        absent: The sides that cannot, with the reason.
+    """
+
+    url: str
+    kind: str | None
+    size: Size
+    workers: dict[str, list[Worker]] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def crew(self, numbers: dict[str, int]) -> AsyncGenerator[None]:
+        """Run so many workers of each side for the time of a block."""
+
+        async def start(side: str, number: int) -> None:
+            for _ in range(number):
+                try:
+                    one = await start_worker(side, self.url)
+                except CannotError as reason:
+                    self.absent[side] = str(reason)
+                    return
+                self.workers.setdefault(side, []).append(one)
+
+        try:
+            async with asyncio.TaskGroup() as starting:
+                for side, number in numbers.items():
+                    starting.create_task(start(side, number))
+            yield
+        finally:
+            await asyncio.gather(*[one.end() for some in self.workers.values() for one in some])
+
+    @property
+    def ours(self) -> str:
+        """The side that is ours, on asyncio if that takes part."""
+        return OURS if OURS in self.workers else OURS_UVLOOP
+
+    def sides(self, table: Table, *wanted: str) -> list[str]:
+        """Return those of `wanted` that take part, in order; note the others in the table."""
+        table.absent |= {side: self.absent[side] for side in wanted if side in self.absent}
+        return [side for side in wanted if side in self.workers]
+
+    def turns(self, sides: Iterable[str]) -> Iterator[str]:
+        """Yield whose turn it is: all in every round, so that noise hits all alike."""
+        order = list(sides)
+        for done in range(self.size.rounds):
+            for side in order:
+                if SIDES[side].counts or done < self.size.other_rounds:
+                    yield side
+            order.reverse()

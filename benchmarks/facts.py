@@ -1,0 +1,65 @@
+"""What a figure depends on beside the code: the machine, and the versions of all that took part."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = (
+    *("redisson-py", "redis", "hiredis", "uvloop"),
+    *("python-redis-lock", "pottery", "aioredlock", "aioredis"),
+)
+
+
+def machine() -> dict[str, Any]:
+    """Return what is known of this machine, without naming it."""
+    return {
+        "processor": _processor(),
+        "architecture": platform.machine(),
+        "processors": os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load before": os.getloadavg()[0],
+    }
+
+
+def versions(server: Path, version: tuple[int, int, int]) -> dict[str, str]:
+    """Return the versions of all that takes part."""
+    found = {
+        "python": sys.version.split()[0],
+        "server": f"{server.name} {'.'.join(map(str, version))}",
+        "commit": _commit(),
+    }
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _commit() -> str:
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()

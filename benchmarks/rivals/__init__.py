@@ -1,0 +1,43 @@
+"""The sides of the comparison, each behind the same small interface (`side.py`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a side is found, and how it runs.
+
+    Attributes:
+        place: Module in this package, and class.
+        loop: Its event loop.
+        counts: Whether ratios to it count, so that it runs in every round.
+    """
+
+    place: str
+    loop: str = "asyncio"
+    counts: bool = False
+
+
+OURS = "redisson_py"
+OURS_UVLOOP = "redisson_py, uvloop"
+REDIS_PY = "redis-py"
+REDIS_PY_64 = "redis-py, 64 connections"
+BARE = "bare stream"
+BARE_UVLOOP = "bare stream, uvloop"
+PYTHON_REDIS_LOCK = "python-redis-lock"
+POTTERY = "pottery"
+AIOREDLOCK = "aioredlock"
+
+SIDES = {
+    OURS: Entry("ours:Ours", counts=True),
+    OURS_UVLOOP: Entry("ours:Ours", "uvloop", counts=True),
+    REDIS_PY: Entry("redis_py:RedisPy", counts=True),
+    REDIS_PY_64: Entry("redis_py:RedisPySmallPool"),
+    BARE: Entry("bare_stream:BareStream", counts=True),
+    BARE_UVLOOP: Entry("bare_stream:BareStream", "uvloop", counts=True),
+    PYTHON_REDIS_LOCK: Entry("python_redis_lock:PythonRedisLock"),
+    POTTERY: Entry("pottery:Pottery"),
+    AIOREDLOCK: Entry("aioredlock:Aioredlock"),
+}

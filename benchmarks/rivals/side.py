@@ -1,0 +1,91 @@
+"""What a side of the comparison can do: open, make locks, close."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from time import perf_counter
+from typing import Any, final
+
+#: Seconds for which a lock is held in the comparisons; nobody reaches them.
+LEASE = 30
+
+#: Seconds for which one is held that others wait for, whose holder has gone.
+LONG_LEASE = 600
+
+
+class CannotError(Exception):
+    """Raised when a side cannot do what a scenario asks for; the message says why."""
+
+
+class Side(ABC):
+    """One way to lock. It belongs to one worker process.
+
+    Attributes:
+        renewed_after: The share of the lease after which it renews by itself.
+    """
+
+    renewed_after = 0.0
+
+    @abstractmethod
+    async def open(self, url: str) -> None:
+        """Connect to a server.
+
+        Raises:
+            CannotError: It does not run with what is installed here.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Disconnect."""
+
+    async def hold(self, name: str) -> None:
+        """Hold `name` for `LONG_LEASE`, so that others have to wait."""
+        raise CannotError("is no lock")
+
+    async def hold_renewed(self, name: str, lease: float) -> None:
+        """Hold `name` for as long as this process lives, by renewing its lease.
+
+        Raises:
+            CannotError: It does not renew by itself.
+        """
+        raise CannotError("does not renew by itself")
+
+    async def ping(self) -> None:
+        """Make one round trip."""
+        raise CannotError("has no call for this")
+
+
+class TaskSide(Side):
+    """A side whose users are tasks of an event loop."""
+
+    @abstractmethod
+    def lock(self, name: str) -> AbstractAsyncContextManager[Any]:
+        """Return the lock `name` for one task, which enters it again and again."""
+
+    async def pairs(self, name: str, end: float) -> int:
+        """Acquire and release `name` until `end` (of `perf_counter`); return how often."""
+        lock = self.lock(name)
+        done = 0
+        while perf_counter() < end:
+            async with lock:
+                done += 1
+        return done
+
+
+class ThreadSide(Side):
+    """A side whose users are threads."""
+
+    @abstractmethod
+    def lock(self, name: str) -> AbstractContextManager[Any]:
+        """Return the lock `name` for one thread, which enters it again and again."""
+
+    @final
+    def pairs(self, name: str, end: float) -> int:
+        """As `TaskSide.pairs`."""
+        lock = self.lock(name)
+        done = 0
+        while perf_counter() < end:
+            with lock:
+                done += 1
+        return done

@@ -1,0 +1,87 @@
+"""How much of everything is measured: the same rows in every size, with other counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Size:
+    """The counts of one run.
+
+    Attributes:
+        rounds: For the sides whose ratios count; they take turns.
+        other_rounds: For all other sides.
+        seconds: A round.
+        slow_seconds: A round of sides that change hands by polling.
+        tasks: Uncontended: how many at once.
+        contenders: Contended, in one process: how many at once.
+        crews: Contended, across processes: how many, and tasks in each.
+        compared_waiters: Waiters of one name, for every side.
+        waiters: Waiters of ours, on one name and on a name each.
+        window: Seconds for which waiting is watched; polls come every 5 to 7.5 s.
+        held: Locks held and renewed; rivals with a thread or task for each hold fewer.
+        held_by_rivals: How many fewer.
+        renewed_lease: Their lease, in seconds.
+        renewals: How often all of them are renewed while the clock runs.
+        losses: How many leases are lost, in each way.
+        lost_lease: Their lease, in seconds.
+        benchmark_requests: For redis-benchmark, with one request under way.
+    """
+
+    rounds: int = 7
+    other_rounds: int = 3
+    seconds: float = 0.4
+    slow_seconds: float = 2.0
+    tasks: tuple[int, ...] = (1, 8, 64, 512)
+    contenders: tuple[int, ...] = (2, 10, 100)
+    crews: tuple[tuple[int, int], ...] = ((2, 1), (2, 10), (4, 1), (4, 10))
+    compared_waiters: int = 100
+    waiters: tuple[int, ...] = (1_000, 10_000)
+    window: float = 30.0
+    held: int = 10_000
+    held_by_rivals: int = 100
+    renewed_lease: float = 3.0
+    renewals: int = 4
+    losses: int = 50
+    lost_lease: float = 3.0
+    benchmark_requests: int = 10_000
+
+
+SIZES = {
+    "full": Size(),
+    "quick": Size(
+        rounds=3,
+        other_rounds=1,
+        seconds=0.08,
+        slow_seconds=0.2,
+        waiters=(1_000,),
+        window=7.5,
+        held=2_000,
+        renewed_lease=1.0,
+        renewals=1,
+        losses=20,
+        lost_lease=0.5,
+        benchmark_requests=1_500,
+    ),
+    # Shows that everything works, and nothing else: for the test of the benchmarks.
+    "tiny": Size(
+        rounds=1,
+        other_rounds=1,
+        seconds=0.02,
+        slow_seconds=0.02,
+        tasks=(1, 8),
+        contenders=(10,),
+        crews=((2, 1),),
+        compared_waiters=2,
+        waiters=(),
+        window=0.05,
+        held=20,
+        held_by_rivals=2,
+        renewed_lease=0.3,
+        renewals=1,
+        losses=2,
+        lost_lease=0.2,
+        benchmark_requests=100,
+    ),
+}
