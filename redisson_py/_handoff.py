@@ -38,6 +38,10 @@ COURTESY = 0.003
 #: Lines kept before it is worth looking for those that nobody needs.
 _FEW = 128
 
+#: How long no turn is offered after one that nobody took, in seconds. Who listens need not
+#: wait: a subscription outlives its last waiter for a moment.
+DISCOURTESY = 0.05
+
 _ASK = object()
 _TIMEOUT = object()
 
@@ -65,9 +69,11 @@ class Line:
         asking: The head has left the line to ask Redis, and is not back.
         hold: The hold that a task of this client has on the lock, as far as is known.
         releasing: A release is under way; who asked now would overtake the others.
+        turn: The turn of other processes that the next asker owes them.
+        no_turn_until: Until when, in loop time, none is owed: the last one was not taken.
     """
 
-    __slots__ = ("asking", "hold", "places", "releasing", "turn")
+    __slots__ = ("asking", "hold", "no_turn_until", "places", "releasing", "turn")
 
     def __init__(self) -> None:
         self.places: deque[Place] = deque()
@@ -75,11 +81,13 @@ class Line:
         self.hold: Hold | None = None
         self.releasing = False
         self.turn: Turn | None = None
+        self.no_turn_until = 0.0
 
     def needed(self, present: float) -> bool:
         """Whether somebody stands here, holds, or must respect a turn, at a loop time."""
         busy = self.places or self.asking or self.releasing or self.hold is not None
-        return bool(busy) or (self.turn is not None and self.turn.until > present)
+        owes_a_turn = self.turn is not None and self.turn.until > present
+        return bool(busy) or owes_a_turn or self.no_turn_until > present
 
     @property
     def _free(self) -> bool:

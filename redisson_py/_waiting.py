@@ -51,17 +51,19 @@ class Busy:
     queued: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
     """Another process's turn: let it have a message's time before asking.
 
     Attributes:
         messages: More than this many must have come on the channel.
         until: Loop time after which to ask anyway.
+        taken: Whether somebody used it: a message came, or we found it busy afterwards.
     """
 
     messages: int
     until: float
+    taken: bool = False
 
 
 class Attempt(Protocol[T_co]):
@@ -96,7 +98,7 @@ class Waiter(Protocol):
 
     def arm(self) -> None: ...
     async def wait(self, seconds: float | None) -> None: ...
-    async def wait_for_messages(self, beyond: int, seconds: float) -> None: ...
+    async def wait_for_messages(self, beyond: int, seconds: float) -> bool: ...
 
 
 class Wakeups(Protocol):
@@ -123,7 +125,7 @@ async def acquire(
             with wakeups.listen(attempt.channel, attempt.wakes) as waiter:
                 if turn is not None:
                     left = turn.until - running_loop().time()
-                    await waiter.wait_for_messages(turn.messages, left)
+                    turn.taken = await waiter.wait_for_messages(turn.messages, left)
                 outcome = await _keep_asking(attempt, waiter, deadline)
     except LateReplyError as late:
         attempt.undo()
@@ -149,6 +151,8 @@ async def _keep_asking(
         outcome = await attempt.run(deadline)
         if isinstance(outcome, Granted):
             return outcome
+        if attempt.turn is not None:
+            attempt.turn.taken = True
         await waiter.wait(_sleep(outcome.retry_in, deadline))
         if _passed(deadline):
             return outcome

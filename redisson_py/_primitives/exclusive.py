@@ -11,7 +11,7 @@ from abc import abstractmethod
 from typing import Any
 
 from redisson_py import _keys, _waiting
-from redisson_py._handoff import COURTESY, Line, Place, take_turn
+from redisson_py._handoff import COURTESY, DISCOURTESY, Line, Place, take_turn
 from redisson_py._keys import Name
 from redisson_py._lease.hold import Hold, lease_end, lease_for
 from redisson_py._lease.lease import Lease
@@ -116,6 +116,8 @@ class ExclusiveLock(HashLock):
                 return None
             ends_at = lease_end(attempt.asked_at, lease)
             hold = line.hold = Hold(self, attempt.owner, ends_at, lease_time is None, task)
+            if turn is not None and not turn.taken:
+                line.no_turn_until = running_loop().time() + DISCOURTESY
         finally:
             if not once:
                 line.asked()
@@ -274,8 +276,8 @@ class ExclusiveLock(HashLock):
         """The final release was answered, or nobody waits for its answer."""
         line.releasing = False
         told_others = (reply or 1) - 1 - (1 if echo else 0)
-        if told_others > 0:
-            line.turn = Turn(echo, running_loop().time() + COURTESY)
+        if told_others > 0 and (present := running_loop().time()) >= line.no_turn_until:
+            line.turn = Turn(echo, present + COURTESY)
         if line.places:
             line.advance()
 

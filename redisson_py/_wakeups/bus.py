@@ -44,8 +44,8 @@ class Waiter:
         assert self.seat is not None
         self.seat.arm()
 
-    async def wait_for_messages(self, beyond: int, seconds: float) -> None:
-        """Sleep until more than `beyond` messages came, or for `seconds`."""
+    async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
+        """Sleep until more than `beyond` messages came, or for `seconds`; return whether."""
         seat = self.seat
         assert seat is not None
         slept_on = False
@@ -59,6 +59,7 @@ class Waiter:
             # Woken and not asked: leaving must pass that on.
             seat.woken = seat.woken or slept_on
             raise
+        return seat.channel.messages > beyond
 
 
 class Bus:

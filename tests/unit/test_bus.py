@@ -116,20 +116,20 @@ async def test_one_message_more_ends_the_turn_of_others(bus: Bus) -> None:
         await turns()
         assert not turn.done(), "that was the echo of our own release"
         bus.table.message(CHANNEL, b"0")
-        await turn
+        assert await turn
     bus.close()
 
 
 async def test_messages_that_came_already_end_the_turn_of_others(bus: Bus) -> None:
     with bus.listen(CHANNEL, lock_wakes) as waiter:
         bus.table.message(CHANNEL, b"0")
-        await waiter.wait_for_messages(0, 60.0)
+        assert await waiter.wait_for_messages(0, 60.0)
     bus.close()
 
 
 async def test_the_turn_of_others_is_bounded(bus: Bus) -> None:
     with bus.listen(CHANNEL, lock_wakes) as waiter:
-        await waiter.wait_for_messages(5, 0.01)
+        assert not await waiter.wait_for_messages(5, 0.01)
     bus.close()
 
 

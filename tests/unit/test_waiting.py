@@ -72,11 +72,12 @@ class FakeWaiter:
             await asyncio.Event().wait()
         self.bus.clock.sleep(max(0.0, seconds))
 
-    async def wait_for_messages(self, beyond: int, seconds: float) -> None:
+    async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
         self.bus.log.append(f"turn beyond {beyond} for {seconds:.3f}")
         if self.bus.sleeps_for_ever:
             self.bus.asleep.set()
             await asyncio.Event().wait()
+        return self.bus.messages > beyond
 
 
 class FakeBus:
@@ -87,6 +88,7 @@ class FakeBus:
         self.log: list[str] = []
         self.sleeps: list[float] = []
         self.sleeps_for_ever = False
+        self.messages = 0
         self.asleep = asyncio.Event()
         self.waiter: FakeWaiter | None = None
 
@@ -225,6 +227,19 @@ async def test_a_turn_of_others_is_waited_for_before_the_first_question(bus: Fak
     attempt.on_ask = lambda: bus.log.append("ask")
     assert await acquire(attempt, bus, None) == "yes"
     assert bus.log == ["listen", "turn beyond 7 for 0.003", "arm", "ask", "leave"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "replies", "taken"),
+    [(8, [YES], True), (7, [BUSY, YES], True), (7, [YES], False)],
+)
+async def test_a_turn_is_taken_if_a_message_comes_or_it_is_busy_then(
+    bus: FakeBus, messages: int, replies: list[Outcome], taken: bool
+) -> None:
+    bus.messages = messages
+    turn = Turn(7, bus.clock.present + 0.003)
+    assert await acquire(FakeAttempt(*replies, turn=turn), bus, None) == "yes"
+    assert turn.taken == taken
 
 
 CancelledHow = Callable[[FakeAttempt, FakeBus], "asyncio.Task[object]"]
