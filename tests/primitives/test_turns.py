@@ -1,0 +1,36 @@
+"""Turns between clients that want one lock."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py._primitives import exclusive
+from redisson_py._wakeups import bus
+from tests.fixtures.client import ClientFactory
+from tests.support import until_listening
+
+
+@pytest.mark.parametrize(("pause", "turns"), [(60.0, 1), (0.0, 5)])
+async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
+) -> None:
+    """Who has waited listens for a moment longer than needed, and must not slow others down."""
+    monkeypatch.setattr(exclusive, "DISCOURTESY", pause)
+    monkeypatch.setattr(bus, "LINGER", 60.0)
+    client, other = clients(), clients()
+    lock = client.get_lock("k")
+    async with lock:
+        waiting = asyncio.create_task(other.get_lock("k").acquire())
+        await until_listening(other)
+    lease = await waiting
+    await lease.release()
+    line = client._context.lines.open(lock._line_key)
+    line.turn = None
+    offered = 0
+    for _ in range(5):
+        async with lock:
+            pass
+        offered += line.turn is not None
+    assert offered == turns
