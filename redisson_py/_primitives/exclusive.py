@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from contextlib import suppress
 from typing import Any
 
 from redisson_py import _keys, _waiting
@@ -339,6 +340,10 @@ class ExclusiveLock(HashLock):
 
     def _hold_ended(self, hold: Hold) -> None:
         """A hold was lost: whoever waits here must ask Redis."""
+        if hold.doubtful:
+            # A late duplicate of its acquire must be refused, and what it brought given back.
+            with suppress(ClientClosedError):
+                self._undo(hold.owner, self._context.options.lease_time)
         line = self._context.lines.find(self._line_key)
         if line is not None:
             if line.hold is hold:

@@ -59,22 +59,25 @@ class HashLock(LockLike):
         For operators: the holder's critical section may still be running. A holder in this
         process is told at once, one elsewhere at its next renewal.
         """
-        self._context.check()
-        freed = await self._context.executor.run(
-            FORCE_RELEASE,
-            self._key,
+        context = self._context
+        context.check()
+        receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
+        args = FORCE_RELEASE.bind(
             lock=self._key,
-            receipt=_keys.suffixed(
-                self._key, b"redisson_py:receipt:" + secrets.token_hex(16).encode()
-            ),
+            receipt=_keys.suffixed(self._key, receipt),
             channel=self.channel,
             receipt_ms=milliseconds(TOMBSTONE),
         )
-        if freed:
-            for hold in list(self._context.watchdog.holds):
-                if hold.resource.key == self._key:
-                    self._context.watchdog.lose(hold, "it was released by force")
+        call = context.executor.start(FORCE_RELEASE, self._key, args)
+        freed = await context.executor.answer(call)
+        for hold in [hold for hold in context.watchdog.holds if hold.resource.key == self._key]:
+            # A repetition answers for the first run: what was granted since then is in force.
+            if freed and not (call.doubtful and await self._holds(hold.owner)):
+                context.watchdog.lose(hold, "it was released by force")
         return bool(freed)
+
+    async def _holds(self, owner: str) -> bool:
+        return bool(await self._context.executor.ask(self._key, "HEXISTS", self._key, owner))
 
     async def inspect(self) -> LockSnapshot:
         """Return who holds it, as a snapshot for people. Nothing should be decided from it."""

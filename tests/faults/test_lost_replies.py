@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, Redisson
-from redisson_py.testing import EmbeddedServer, FaultProxy
+from redisson_py import AcquireTimeoutError, LeaseLostError, Redisson
+from redisson_py.testing import FaultProxy
+from tests.faults.calls import CALLS, LEASE, LOCKS, SHORT_LEASE, Call, Lock, holders
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_async
+from tests.support import until_waiting
+
+TOKENS = "redisson_lock_token:{k}"
+#: Above the server's microseconds, so that the next token is known.
+LAST_TOKEN = 2**52
+
+Loss = Callable[[FaultProxy], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def cut(link: FaultProxy, times: int = 1) -> AsyncIterator[None]:
+    """The connection breaks in place of the reply, so many times."""
+    lost = link.triggered
+    link.cut_after_execution(b"EVALSHA", times)
+    yield
+    assert link.triggered == lost + times
+
+
+@asynccontextmanager
+async def swallowed(link: FaultProxy) -> AsyncIterator[None]:
+    """The reply and all after it disappear, until the client gives the connection up."""
+    silent_on: list[int] = []
+
+    def loses(command: bytes) -> bool:
+        if b"EVALSHA" in command and not silent_on:
+            silent_on.append(link.accepted)
+        return silent_on == [link.accepted]
+
+    lost = link.triggered
+    link.swallow_reply(loses, sys.maxsize)
+    yield
+    assert link.triggered > lost
+
+
+LOSSES: dict[str, Loss] = {"cut": cut, "cut twice": partial(cut, times=2), "swallowed": swallowed}
 
 
 @pytest.fixture
@@ -22,128 +60,149 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 
 
 @pytest.fixture
-async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
-    """A client behind the proxy, with its scripts loaded."""
-    client = clients(link.url)
-    lock = client.get_lock("warm")
-    async with lock, lock:
-        pass
-    async with client.get_fenced_lock("warm"):
-        pass
-    return client
+def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
+    """A client behind the proxy."""
+    return clients(link.url, lease_time=SHORT_LEASE)
 
 
-async def test_acquire(far: Redisson, link: FaultProxy, redis: Redis) -> None:
-    lock = far.get_lock("k")
-    link.cut_after_execution(b"EVALSHA")
-    async with lock as lease:
-        assert link.triggered == 1
-        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
-        assert lease._hold.doubtful
-    assert not await lock.locked()
-    # A late duplicate of that acquire would be refused.
-    assert len(await redis.keys("{k}:redisson_py:tombstone:*")) == 1
+@pytest.fixture(params=LOCKS)
+def make_lock(request: pytest.FixtureRequest) -> Callable[[Redisson], Lock]:
+    """Make the lock `k` for a client."""
+    return LOCKS[request.param]
 
 
-async def test_fenced_acquire_keeps_its_token(
-    far: Redisson, link: FaultProxy, redis: Redis
+@pytest.fixture
+def lock(far: Redisson, make_lock: Callable[[Redisson], Lock]) -> Lock:
+    """The lock of the client behind the proxy."""
+    return make_lock(far)
+
+
+@pytest.fixture(params=CALLS)
+def call(request: pytest.FixtureRequest) -> Call:
+    """What is asked when the reply is lost."""
+    return CALLS[request.param]
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+async def test_the_effect_is_exactly_once(
+    call: Call, lock: Lock, loss: Loss, far: Redisson, link: FaultProxy, redis: Redis
 ) -> None:
-    link.cut_after_execution(b"EVALSHA")
-    async with far.get_fenced_lock("k") as lease:
-        assert link.triggered == 1
-        counter = int(await redis.get("redisson_lock_token:{k}") or 0)
-        assert lease.token is not None
-        # One range was taken, not two.
-        assert counter - lease.token < 100
-        assert lease.token <= counter
+    await far.ping()
+    leases = await call.prepare(lock)
+    async with loss(link):
+        await call.make(far, lock, leases)
+    left = await redis.pttl("k") / 1000
+    assert await holders(redis) == ({leases[0].owner: call.after} if call.after else {})
+    if call.after:
+        # Set once from now, not added up, and not the lease of the call before.
+        assert call.lease / 2 < left <= call.lease
+        for lease in reversed(leases):
+            assert not lease.lost
+            await lease.release()
+    elif leases:
+        with pytest.raises(LeaseLostError):
+            await leases[0].release()
+    assert await holders(redis) == {}
+    assert far.statistics().connections >= 2
 
 
-async def test_reentry(far: Redisson, link: FaultProxy, redis: Redis) -> None:
-    lock = far.get_lock("k")
-    async with lock as outer:
-        link.cut_after_execution(b"EVALSHA")
-        async with lock:
-            assert link.triggered == 1
-            assert await redis.hgetall("k") == {outer.owner.encode(): b"2"}
-        assert await redis.hgetall("k") == {outer.owner.encode(): b"1"}
-    assert not await lock.locked()
-
-
-async def test_partial_release(far: Redisson, link: FaultProxy, redis: Redis) -> None:
-    lock = far.get_lock("k")
-    async with lock as outer:
-        inner = await lock.acquire()
-        link.cut_after_execution(b"EVALSHA")
-        await inner.release()
-        assert link.triggered == 1
-        assert await redis.hgetall("k") == {outer.owner.encode(): b"1"}
-
-
-async def test_final_release_is_success(far: Redisson, link: FaultProxy, redis: Redis) -> None:
-    lock = far.get_lock("k")
-    lease = await lock.acquire()
-    link.cut_after_execution(b"EVALSHA")
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+async def test_a_grant_takes_one_range_of_tokens(
+    loss: Loss, far: Redisson, link: FaultProxy, redis: Redis
+) -> None:
+    lock = far.get_fenced_lock("k")
+    await redis.set(TOKENS, LAST_TOKEN)
+    async with loss(link):
+        lease = await lock.acquire(lease_time=LEASE)
+    assert lease.token == LAST_TOKEN + 1
+    assert await redis.get(TOKENS) == str(LAST_TOKEN + lock._tokens).encode()
+    async with loss(link):
+        inner = await lock.acquire(lease_time=LEASE)
+    assert inner.token == lease.token
+    await inner.release()
     await lease.release()
-    assert link.triggered == 1
-    assert not lease.lost
-    assert not await redis.exists("k")
 
 
-async def test_final_release_lets_the_next_owner_be(
+async def test_a_repetition_harms_no_newer_hold(
+    call: Call,
+    make_lock: Callable[[Redisson], Lock],
+    far: Redisson,
+    link: FaultProxy,
+    client: Redisson,
+    redis: Redis,
+) -> None:
+    far_lock = make_lock(far)
+
+    async def ask() -> None:
+        leases = await call.prepare(far_lock)
+        link.refuse()
+        link.cut_after_execution(b"EVALSHA")
+        try:
+            await call.make(far, far_lock, leases)
+        finally:
+            for lease in leases:
+                with suppress(LeaseLostError):
+                    await lease.release()
+
+    await far.ping()
+    asking = asyncio.create_task(ask())
+    await link.wait_until(lambda link: link.triggered == 1)
+    freed = await make_lock(client).force_release()
+    assert freed is (call.after > 0)
+    newer = await make_lock(client).acquire(lease_time=LEASE)
+    link.pass_through()
+    if call is CALLS["acquire"]:
+        with pytest.raises(AcquireTimeoutError):
+            await asking
+    elif call.after:
+        with pytest.raises(LeaseLostError):
+            await asking
+    else:
+        await asking
+    assert await holders(redis) == {newer.owner: 1}
+    assert LEASE / 2 < await redis.pttl("k") / 1000 <= LEASE
+    await newer.release()
+
+
+async def test_final_release_asked_twice_lets_a_waiter_be(
     far: Redisson, link: FaultProxy, client: Redisson
 ) -> None:
     lease = await far.get_lock("k").acquire()
     waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=5))
-    link.cut_after_execution(b"EVALSHA")
-    await lease.release()
+    await until_waiting(client, 1)
+    async with cut(link):
+        await lease.release()
     gained = await waiting
     assert await client.get_lock("k").locked()
     gained.check()
     await gained.release()
 
 
-async def test_extend_is_not_added_up(far: Redisson, link: FaultProxy, redis: Redis) -> None:
-    async with far.get_lock("k").hold(lease_time=20) as lease:
-        link.cut_after_execution(b"EVALSHA")
-        await lease.extend(10)
-        assert link.triggered == 1
-        assert 9_000 < await redis.pttl("k") <= 10_000
-
-
-async def test_force_release_answers_as_the_first_time(
-    far: Redisson, link: FaultProxy, client: Redisson
+@pytest.mark.parametrize("held", [False, True], ids=["free", "held by another"])
+async def test_force_release_asked_twice_agrees_with_a_grant_in_between(
+    held: bool, far: Redisson, link: FaultProxy, client: Redisson, redis: Redis
 ) -> None:
-    lease = await client.get_lock("k").acquire()
-    link.cut_after_execution(b"EVALSHA")
-    assert await far.get_lock("k").force_release()
-    assert link.triggered == 1
-    with pytest.raises(LeaseLostError):
-        await lease.release()
-
-
-async def test_renewal(clients: ClientFactory, link: FaultProxy, client: Redisson) -> None:
-    far = clients(link.url, lease_time=1.5)
-    async with far.get_lock("k") as lease:
-        for _ in range(3):
-            used = link.triggered
-            link.cut_after_execution(b"EVALSHA")
-            await until(partial(_used_up, link, used))
-        renewals = far.statistics().renewals
-        await until(lambda: far.statistics().renewals > renewals)
-        assert not lease.lost
-    assert far.statistics().losses == 0
-
-
-async def test_swallowed_replies_are_noticed_and_asked_again(
-    clients: ClientFactory, link: FaultProxy, redis: Redis
-) -> None:
-    far = clients(link.url, lease_time=1)
+    # Both replies are lost, so the question and then the force are repeated. The question is
+    # granted now; the force answers for its first run and must not be taken for that grant's.
+    older = await client.get_lock("k").acquire(lease_time=LEASE) if held else None
     await far.ping()
-    link.swallow_reply(b"EVALSHA")
-    async with far.get_lock("k") as lease:
-        assert link.triggered == 1
-        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
-    assert far.statistics().connections >= 2
+    link.hold()
+    asking = asyncio.create_task(far.get_lock("k").acquire(timeout=5, lease_time=LEASE))
+    await link.wait_until(lambda link: link.held > 0)
+    asked = link.held
+    forcing = asyncio.create_task(far.get_lock("k").force_release())
+    await link.wait_until(lambda link: link.held > asked)
+    link.cut_after_execution(b"EVALSHA")
+    link.release_held()
+    lease = await asking
+    assert await forcing
+    await far.ping()
+    assert await holders(redis) == ({} if lease.lost else {lease.owner: 1})
+    assert not lease.lost
+    await lease.release()
+    if older is not None:
+        with pytest.raises(LeaseLostError):
+            await older.release()
 
 
 async def test_every_call_of_a_long_run(far: Redisson, link: FaultProxy) -> None:
@@ -156,52 +215,3 @@ async def test_every_call_of_a_long_run(far: Redisson, link: FaultProxy) -> None
             assert await lock.hold_count() == 1
         assert not await lock.locked()
     assert link.triggered >= 100
-
-
-async def test_late_acquire_after_the_caller_gave_up_makes_no_ghost(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    client = clients(own_server.url, lease_time=1.2)
-    watcher = clients(own_server.url)
-    lock = client.get_lock("k")
-    async with lock:
-        pass
-    await own_server.pause()
-    asking = asyncio.create_task(lock.acquire())
-    # Long enough for the connection to be given up: the bytes stay in the stopped server's buffer.
-    await until(lambda: not client._stream.ready and client._stream.traffic.commands > 0)
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    await own_server.resume()
-    await until_async(lambda: _undone(client))
-    assert not await watcher.get_lock("k").locked()
-    async with watcher.get_lock("k").hold(timeout=1):
-        pass
-
-
-async def test_late_duplicates_do_not_touch_a_newer_hold(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    client = clients(own_server.url, lease_time=1.2)
-    lock = client.get_lock("k")
-    lease = await lock.acquire()
-    await own_server.pause()
-    releasing = asyncio.create_task(lease.release())
-    await until(lambda: not client._stream.ready)
-    await own_server.resume()
-    await asyncio.gather(releasing, return_exceptions=True)
-    async with lock.hold(timeout=10) as newer:
-        assert newer.owner != lease.owner
-        renewals = client.statistics().renewals
-        await until(lambda: client.statistics().renewals > renewals)
-        assert await lock.owned()
-
-
-def _used_up(link: FaultProxy, used: int) -> bool:
-    return link.triggered > used
-
-
-async def _undone(client: Redisson) -> bool:
-    await client.ping()
-    return client._stream.ready and not client._context.asking

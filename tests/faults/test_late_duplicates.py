@@ -1,0 +1,189 @@
+"""Bytes of an old connection are executed late: no ghost, and no harm to a newer hold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
+from redisson_py.testing import EmbeddedServer, FaultProxy
+from tests.faults.calls import CALLS, LEASE, LOCKS, SHORT_LEASE, Call, Lock, holders
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.soak.weather import Stragglers
+from tests.support import until
+
+#: A renewal cannot be timed into a buffer: the connection is given up for idle first.
+TIMED = {name: call for name, call in CALLS.items() if name != "renewal"}
+#: A force_release that runs for the first time frees whoever holds then, as it was asked to.
+OWNED = {name: call for name, call in TIMED.items() if name != "force_release"}
+
+
+@pytest.fixture
+async def link(proxy: ProxyFactory) -> FaultProxy:
+    """A proxy before the session's server."""
+    return await proxy()
+
+
+@pytest.fixture
+async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
+    """A client behind the proxy, connected."""
+    client = clients(link.url, lease_time=SHORT_LEASE)
+    await client.ping()
+    return client
+
+
+def lose_and_keep(link: FaultProxy) -> list[bytes]:
+    """Have the next script's reply lost; its bytes will be in the list returned."""
+    sent: list[bytes] = []
+
+    def is_script(command: bytes) -> bool:
+        found = b"EVALSHA" in command
+        if found:
+            sent.append(command)
+        return found
+
+    link.cut_after_execution(is_script)
+    return sent
+
+
+async def give_back(leases: list[Lease]) -> None:
+    """Release what is still held."""
+    for lease in reversed(leases):
+        with suppress(LeaseLostError):
+            await lease.release()
+
+
+async def give_up(asking: asyncio.Task[None]) -> None:
+    """Cancel a call half-way."""
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def assert_unharmed(newer: Lease, redis: Redis) -> None:
+    """Fail unless it is held once, alone, and for as long as it was."""
+    assert await holders(redis) == {newer.owner: 1}
+    assert LEASE / 2 < await redis.pttl("k") / 1000 <= LEASE
+    newer.check()
+
+
+@pytest.mark.parametrize("make_lock", LOCKS.values(), ids=LOCKS)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_a_call_that_was_asked_twice_comes_once_more(
+    call: Call,
+    make_lock: Callable[[Redisson], Lock],
+    far: Redisson,
+    link: FaultProxy,
+    client: Redisson,
+    redis: Redis,
+    server_url: str,
+) -> None:
+    lock = make_lock(far)
+    leases = await call.prepare(lock)
+    sent = lose_and_keep(link)
+    await call.make(far, lock, leases)
+    assert link.triggered == len(sent) == 1
+    await give_back(leases)
+    newer = await make_lock(client).acquire(lease_time=LEASE)
+    tokens = await redis.get("redisson_lock_token:{k}")
+    async with Stragglers(server_url) as late:
+        await late.deliver(sent)
+        await assert_unharmed(newer, redis)
+        assert await redis.get("redisson_lock_token:{k}") == tokens
+        await newer.release()
+        await late.deliver(sent)
+    assert await holders(redis) == {}
+
+
+async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_was_lost(
+    far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, server_url: str
+) -> None:
+    sent = lose_and_keep(link)
+    lease = await far.get_lock("k").acquire()
+    assert link.triggered == len(sent) == 1
+    assert await client.get_lock("k").force_release()
+    await lease.wait_lost()
+    await far.ping()
+    async with Stragglers(server_url) as late:
+        await late.deliver(sent)
+    assert await holders(redis) == {}
+    await give_back([lease])
+
+
+@pytest.mark.parametrize("call", OWNED.values(), ids=OWNED)
+async def test_the_network_delivers_what_a_client_sent_before_it_closed(
+    call: Call, far: Redisson, link: FaultProxy, client: Redisson, redis: Redis
+) -> None:
+    lock = far.get_lock("k")
+    leases: list[Lease] = []
+
+    async def ask() -> None:
+        leases.extend(await call.prepare(lock))
+        link.hold()
+        await call.make(far, lock, leases)
+
+    asking = asyncio.create_task(ask())
+    await link.wait_until(lambda link: link.held > 0)
+    await give_up(asking)
+    await far.aclose()
+    await client.get_lock("k").force_release()
+    newer = await client.get_lock("k").acquire(lease_time=LEASE)
+    link.release_held()
+    await link.wait_until(lambda link: link.connections == 0)
+    await assert_unharmed(newer, redis)
+    await newer.release()
+    assert await holders(redis) == {}
+
+
+@pytest.mark.parametrize("call", TIMED.values(), ids=TIMED)
+async def test_a_stopped_server_goes_on_after_the_client_gave_up(
+    call: Call, clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    far, other = clients(own_server.url, lease_time=SHORT_LEASE), clients(own_server.url)
+    lock = far.get_lock("k")
+    leases: list[Lease] = []
+    stopped = asyncio.Event()
+
+    async def ask() -> None:
+        await far.ping()
+        leases.extend(await call.prepare(lock))
+        await own_server.pause()
+        stopped.set()
+        await call.make(far, lock, leases)
+
+    await other.ping()
+    asking = asyncio.create_task(ask())
+    await stopped.wait()
+    # The connection is given up; its bytes stay in the buffer of the stopped server.
+    await until(lambda: not far._stream.ready)
+    await give_up(asking)
+    taking = asyncio.create_task(other.get_lock("k").acquire(timeout=20, lease_time=LEASE))
+    await own_server.resume()
+    await give_back(leases)
+    newer = await taking
+    await far.ping()
+    async with Redis.from_url(own_server.url) as redis:
+        await assert_unharmed(newer, redis)
+        await newer.release()
+        assert await holders(redis) == {}
+
+
+async def test_an_acquire_timed_out_on_a_stopped_server_leaves_no_ghost(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    far, other = clients(own_server.url, lease_time=SHORT_LEASE), clients(own_server.url)
+    await far.ping()
+    await own_server.pause()
+    with pytest.raises(ConnectionLostError) as caught:
+        await far.get_lock("k").acquire(timeout=1)
+    assert caught.value.maybe_held
+    await own_server.resume()
+    async with other.get_lock("k").hold(timeout=20):
+        pass
+    await far.ping()
+    assert not await other.get_lock("k").locked()
