@@ -39,7 +39,8 @@ def _scripts(target: Path | None) -> int:
 
 def _acl() -> int:
     words = [f"+{command}" for command in source.commands()]
-    sys.stdout.write(
-        "resetkeys resetchannels -@all " + " ".join(words) + " ~<prefix>* &redisson*\n"
-    )
+    # A name with braces of its own, as in its tokens' key, has no more put around it. Without a
+    # prefix, ~* is all that is needed.
+    keys = "~<prefix>* ~{<prefix>* ~redisson_*{<prefix>* ~redisson_*:<prefix>*"
+    sys.stdout.write(f"resetkeys resetchannels -@all {' '.join(words)} {keys} &redisson*\n")
     return 0

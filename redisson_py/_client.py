@@ -172,7 +172,7 @@ class Redisson:
         self._root: Task | None = None
         self._forks = _forks
         self._closed = False
-        self._failure: BaseException | None = None
+        self._why_closed = ""
         self._described_until = 0.0
 
     def __repr__(self) -> str:
@@ -282,7 +282,7 @@ class Redisson:
 
     def _check(self) -> None:
         if self._closed:
-            raise ClientClosedError(f"the client is closed{self._because()}")
+            raise ClientClosedError(f"the client is closed{self._why_closed}")
         if self._forks != _forks:
             raise ClientClosedError("the client was made before a fork; make one in the child")
         loop = running_loop()
@@ -290,9 +290,6 @@ class Redisson:
             self._loop = loop
         elif self._loop is not loop:
             raise ClientClosedError("the client belongs to another event loop; make one for each")
-
-    def _because(self) -> str:
-        return "" if self._failure is None else f": its background task failed: {self._failure!r}"
 
     def _begin(self) -> None:
         """Before the first command: start the background task."""
@@ -311,11 +308,12 @@ class Redisson:
         if self._closed:
             return
         if root.cancelled():
-            error = ClientClosedError("the event loop was shut down")
+            self._why_closed = ": its event loop was shut down"
         else:
-            self._failure = root.exception()
-            log.critical("background task of %r failed", self, exc_info=self._failure)
-            error = ClientClosedError(f"the client is closed{self._because()}")
+            failure = root.exception()
+            log.critical("background task of %r failed", self, exc_info=failure)
+            self._why_closed = f": its background task failed: {failure!r}"
+        error = ClientClosedError(f"the client is closed{self._why_closed}")
         self._closed = True
         for hold in list(self._watchdog.holds):
             self._watchdog.lose(hold, "the client's background task failed")

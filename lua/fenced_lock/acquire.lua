@@ -1,5 +1,5 @@
 --! script   fenced_lock.acquire
---! version  1
+--! version  2
 --! keys     lock:hash tombstone:string token:string
 --! args     owner:str holds:int lease_ms:int tokens:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
@@ -48,8 +48,14 @@ if not held then
 elseif holds == 1 then
   first = last - tokens + 1
 end
+-- Who may not read or set an expiry must not leave a lock without one.
+local left = redis.call('PTTL', lock)
 redis.call('HINCRBY', lock, owner, holds - whole(held or '0', 0))
-if redis.call('PTTL', lock) < lease_ms then
-  redis.call('PEXPIRE', lock, lease_ms)
+local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
+if type(refused) == 'table' then
+  if not held then
+    redis.call('DEL', lock)
+  end
+  return refused
 end
 return {1, first}

@@ -1,5 +1,5 @@
 --! script   lock.acquire
---! version  1
+--! version  2
 --! keys     lock:hash tombstone:string
 --! args     owner:str holds:int lease_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
@@ -20,7 +20,12 @@ end
 
 if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
   redis.call('HINCRBY', lock, owner, 1)
-  redis.call('PEXPIRE', lock, lease_ms)
+  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    -- Not permitted: without a lease it would be held for ever.
+    redis.call('DEL', lock)
+    return refused
+  end
   return nil
 end
 

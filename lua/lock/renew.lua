@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.renew
---! version  1
+--! version  2
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
@@ -8,8 +8,8 @@
 
 --! include lib.whole
 
--- A key of another type is somebody else's by now: pcall turns its error into
--- "not the owner" instead of spoiling the whole batch.
+-- A key of another type is somebody else's by now: pcall turns that error into
+-- "not the owner" instead of spoiling the whole batch. Any other is no answer.
 local lease_ms = whole(ARGV[1], 1)
 
 if not lease_ms then
@@ -18,7 +18,11 @@ end
 
 local renewed = {}
 for i, lock in ipairs(KEYS) do
-  if redis.pcall('HEXISTS', lock, ARGV[i + 1]) == 1 then
+  local ours = redis.pcall('HEXISTS', lock, ARGV[i + 1])
+  if type(ours) == 'table' and not string.find(ours.err, 'WRONGTYPE', 1, true) then
+    return ours
+  end
+  if ours == 1 then
     if redis.call('PTTL', lock) < lease_ms then
       redis.call('PEXPIRE', lock, lease_ms)
     end

@@ -194,6 +194,7 @@ def _sha(text: str) -> str:
 
 #: What clients send beside scripts.
 _OUTSIDE = {
+    "client|setname",
     "del",
     "evalsha",
     "exists",
@@ -203,6 +204,7 @@ _OUTSIDE = {
     "ping",
     "pttl",
     "script|load",
+    "select",
     "set",
     "subscribe",
     "unsubscribe",

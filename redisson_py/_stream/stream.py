@@ -31,7 +31,7 @@ from redisson_py._loop import (
 )
 from redisson_py._options import MAX_IN_FLIGHT
 from redisson_py._redis import AbstractConnection, Connector, take_over
-from redisson_py._stream.again import TRY_AGAIN, pause_before
+from redisson_py._stream.again import is_try_again, pause_before
 from redisson_py._stream.call import (
     Arg,
     Call,
@@ -44,11 +44,7 @@ from redisson_py._stream.call import (
 from redisson_py._stream.greeting import knows_flags
 from redisson_py._stream.health import Health
 from redisson_py._stream.wire import Traffic, Wire
-from redisson_py.errors import (
-    BackendError,
-    ClientClosedError,
-    ConnectionLostError,
-)
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 log = logging.getLogger("redisson_py")
 
@@ -99,6 +95,7 @@ class Stream:
         self._sweep: Timer | None = None
         self._next_sweep = math.inf
         self._last_error: BackendError | None = None
+        self._demoted = False
         self.traffic = Traffic()
 
     # What callers use.
@@ -184,7 +181,8 @@ class Stream:
                 self._fail_all(error)
             else:
                 # HELLO is one: a connection that broke before it answered anything else.
-                attempt = 0 if self.traffic.received > received + 1 else attempt + 1
+                in_vain = self._demoted or self.traffic.received <= received + 1
+                attempt = attempt + 1 if in_vain else 0
                 if attempt:
                     await asyncio.sleep(pause_before(attempt))
 
@@ -245,7 +243,7 @@ class Stream:
 
     def _become_ready(self) -> None:
         self.ready = True
-        self._last_error = None
+        self._last_error, self._demoted = None, False
         self._loads.clear()
         self._load_errors.clear()
         self._health.start()
@@ -322,10 +320,11 @@ class Stream:
         text = str(error)
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
-        elif text.startswith(TRY_AGAIN) and call.deadline:
+        elif is_try_again(text) and call.deadline:
             self._delay(call)
-            if text.startswith("READONLY"):
-                # A demoted master: a new connection finds the new one.
+            if "READONLY" in text:
+                # A demoted master: a new connection finds the new one, sooner or later.
+                self._demoted = True
                 self.abort(text)
         elif call.channel is not None:
             log.error("cannot listen to %r: %s", call.channel, text)
@@ -353,7 +352,7 @@ class Stream:
     def _loaded(self, key: str, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, ReplyError):
-            if str(error).startswith(TRY_AGAIN):
+            if is_try_again(str(error)):
                 self._loads.pop(key, None)
             else:
                 self._load_errors[key] = str(error)

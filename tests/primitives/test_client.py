@@ -20,8 +20,8 @@ from redisson_py import (
     Redisson,
 )
 from redisson_py._stream.call import Call
-from tests.fixtures.client import ClientFactory
-from tests.support import until, until_listening, until_waiting
+from tests.fixtures.client import ClientFactory, assert_idle
+from tests.support import until, until_async, until_listening, until_waiting
 
 
 async def test_id_is_a_uuid_of_its_own(clients: ClientFactory) -> None:
@@ -135,6 +135,55 @@ async def test_close_wakes_waiters_for_other_clients_and_local_ones(
     for outcome in await asyncio.gather(*waiters, lost, return_exceptions=True):
         assert isinstance(outcome, ClientClosedError)
     await lease.release()
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["all asleep", "some still asking"])
+@pytest.mark.parametrize("names", [1, 1000], ids=["in one line", "each for another lock"])
+async def test_close_in_the_middle_of_a_thousand_waiters(
+    names: int, settled: bool, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(client_name="leaver")
+    locks = [client.get_lock(f"k{n % names}") for n in range(1000)]
+    for lock in locks[:names]:
+        await redis.hset(lock.name, "somebody", 1)
+        await redis.pexpire(lock.name, 60_000)
+    await client.ping()
+    tasks = [asyncio.create_task(lock.acquire(timeout=60)) for lock in locks]
+    await until_waiting(client, 1000)
+    if settled:
+        await until(lambda: client._table.seats == names and not client._stream.waiting)
+    await client.aclose()
+    async with asyncio.timeout(4):  # sooner than the safety poll: they were woken
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, ClientClosedError) for outcome in outcomes)
+    assert_idle(client)
+    assert not client._stream._under_way()
+
+    async def gone() -> bool:
+        names = [row["name"] for row in await redis.client_list()]
+        return "leaver" not in names and not await redis.pubsub_channels()
+
+    await until_async(gone)
+    # At the server: the holders, and nothing of us but tombstones, which expire.
+    keys = await redis.keys("k*")
+    assert len(keys) == names
+    for key in keys:
+        assert await redis.hgetall(key) == {b"somebody": b"1"}
+
+
+async def test_close_takes_nothing_for_the_waiter_it_wakes(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients()
+    await redis.hset("k", "somebody", 1)
+    waiting = asyncio.create_task(client.get_lock("k").acquire())
+    await until_listening(client)
+    # Free, but nobody said so: who asked again now would get it.
+    await redis.delete("k")
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await waiting
+    assert not await redis.exists("k")
 
 
 async def test_close_tells_a_running_block(clients: ClientFactory) -> None:

@@ -1,0 +1,221 @@
+"""What the server may refuse: what is not documented, one command of that, everything at once.
+
+Which error tells of a missing command: a `ScriptError` for each, whether a script calls it or
+we send it by itself, with these exceptions. Without `client|setname` or `select`, needed only
+for a client name or a database number, no connection is opened: `BackendError`. Without
+`subscribe` or `unsubscribe` nothing fails: it is logged, and waiters ask again by the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import BackendError, FencedLock, LeaseLostError, Redisson, RLock, ScriptError
+from redisson_py._scripts import source
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
+from tests.support import until, until_listening
+
+Allow = Callable[..., Awaitable[str]]
+
+LOCKS: dict[str, Callable[[Redisson], RLock | FencedLock]] = {
+    "lock": lambda client: client.get_lock("k"),
+    "fenced_lock": lambda client: client.get_fenced_lock("k"),
+}
+GREETING = ("client|setname", "select")
+LISTENING = ("subscribe", "unsubscribe")
+#: Only fenced locks ask for the time.
+UNUSED = [("lock", "time")]
+
+#: A whole `use_everything` sends fewer; who is refused and tries again and again sends more.
+MOST_COMMANDS = 60
+
+
+@pytest_asyncio.fixture
+async def allow(redis: Redis, server_url: str) -> AsyncIterator[Allow]:
+    """Set or change what the user of these tests may do; the answer is its URL."""
+
+    async def set_rules(*rules: str) -> str:
+        await redis.execute_command("ACL", "SETUSER", "poor", *rules)  # type: ignore[no-untyped-call]  # redis-py's
+        return url_of_user(server_url, "poor")
+
+    await set_rules("reset", "on", f">{PASSWORD}")
+    yield set_rules
+    await redis.acl_deluser("poor")
+
+
+def all_but(*missing: str) -> list[str]:
+    return [rule for rule in documented_rules() if rule.removeprefix("+") not in missing]
+
+
+async def use_everything(
+    client: Redisson, lock: RLock | FencedLock, redis: Redis, prefix: str = ""
+) -> None:
+    """Use every script and command of a lock once, and wait for a lock that others have."""
+    await client.ping()
+    async with lock as lease:
+        async with lock:
+            await lock.inspect()
+        await lease.extend(20)
+        await lock.owned()
+        await lock.locked()
+        await lock.remaining()
+    await lock.force_release()
+    await taken(redis, prefix + "taken", 0.1)
+    await (await client.get_lock("taken").acquire(timeout=10)).release()
+
+
+async def taken(redis: Redis, key: str, seconds: float) -> None:
+    """Have somebody hold a lock for a time."""
+    await redis.hset(key, "somebody", 1)
+    await redis.pexpire(key, int(seconds * 1000))
+
+
+async def unending(redis: Redis) -> list[bytes]:
+    """Return the keys that no lease ends, but for the counters of fencing tokens."""
+    keys = [key async for key in redis.scan_iter() if b"redisson_lock_token" not in key]
+    return [key for key in keys if await redis.pttl(key) == -1]
+
+
+@pytest.mark.parametrize("prefix", ["", "app:", "app{7}:"])
+@pytest.mark.parametrize("kind", LOCKS)
+async def test_documented_permissions_are_enough(
+    kind: str, prefix: str, clients: ClientFactory, allow: Allow, redis: Redis
+) -> None:
+    url = await allow(*documented_rules(prefix))
+    client = clients(url, prefix=prefix, client_name="billing")
+    await use_everything(client, LOCKS[kind](client), redis, prefix)
+    await clients(url + "/1").ping()
+
+
+@pytest.mark.parametrize(
+    ("kind", "missing"),
+    [
+        (kind, command)
+        for kind in LOCKS
+        for command in source.commands()
+        if command not in GREETING + LISTENING and (kind, command) not in UNUSED
+    ],
+)
+async def test_missing_command_is_told_at_once(
+    kind: str, missing: str, clients: ClientFactory, allow: Allow, redis: Redis
+) -> None:
+    client = clients(await allow(*all_but(missing)))
+    # Scripts that are there already need no loading.
+    await redis.script_flush()
+    async with asyncio.timeout(10):
+        with pytest.raises(ScriptError) as caught:
+            await use_everything(client, LOCKS[kind](client), redis)
+    assert any(words in caught.value.message for words in await refusals(redis, missing))
+    assert client.statistics().commands_sent < MOST_COMMANDS
+    assert client.statistics().connections == 1
+    await client.aclose()
+    assert await unending(redis) == []
+
+
+async def refusals(redis: Redis, command: str) -> list[str]:
+    """Return how the server may say that it refuses a command."""
+    words = [f"'{command}'"]
+    major, minor, *_ = (await redis.info("server"))["redis_version"].split(".")
+    version = int(major), int(minor)
+    if version < (7, 0):
+        # It names no subcommand.
+        words.append(f"'{command.partition('|')[0]}'")
+    if version < (7, 2):
+        # What a script may not call is not named, only the script and the line.
+        words.append("The user executing the script can't run this command or subcommand")
+    return words
+
+
+@pytest.mark.parametrize("missing", GREETING)
+async def test_missing_greeting_is_told_at_once(
+    missing: str, clients: ClientFactory, allow: Allow, redis: Redis
+) -> None:
+    client = clients(await allow(*all_but(missing)) + "/1", client_name="billing")
+    async with asyncio.timeout(10):
+        with pytest.raises(BackendError) as caught:
+            await client.get_lock("k").acquire()
+    assert any(words in str(caught.value) for words in await refusals(redis, missing))
+
+
+@pytest.mark.parametrize("missing", LISTENING)
+async def test_who_may_not_listen_waits_all_the_same(
+    missing: str,
+    clients: ClientFactory,
+    allow: Allow,
+    redis: Redis,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = clients(await allow(*all_but(missing)))
+    await use_everything(client, client.get_lock("k"), redis)
+    assert client.statistics().commands_sent < MOST_COMMANDS
+    # UNSUBSCRIBE is sent a moment after the last waiter left.
+    words = await refusals(redis, missing)
+    await until(lambda: any(each in caplog.text for each in words))
+    assert caplog.text.count("cannot listen") == 1
+
+
+async def test_refused_renewal_is_told_and_is_no_loss_until_the_lease_ends(
+    clients: ClientFactory, allow: Allow, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients(await allow(*all_but("hexists")), lease_time=1.2)
+    words = await refusals(redis, "hexists")
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock("k"):
+            await asyncio.sleep(30)
+    # Redis refused to say whose it is, and until the lease ends it is nobody else's.
+    assert caught.value.held_for > 1
+    assert any(each in caplog.text for each in words), caplog.text
+
+
+async def test_holder_is_told_in_time_when_everything_is_forbidden(
+    clients: ClientFactory, allow: Allow, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients(await allow(*documented_rules()), lease_time=1.2)
+    other = clients()
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k"):
+            await allow("-@all")
+            waiting = asyncio.create_task(other.get_lock("k").acquire(timeout=30))
+            await asyncio.sleep(30)
+    assert "NOPERM" in caplog.text
+    await (await waiting).release()
+    # Asked for again every 30th of the lease, on one connection.
+    assert client.statistics().commands_sent < MOST_COMMANDS
+    assert client.statistics().connections == 1
+
+
+async def test_waiter_gets_on_when_its_channels_are_forbidden(
+    clients: ClientFactory, allow: Allow, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients(await allow(*documented_rules()))
+    await taken(redis, "k", 0.6)
+    waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
+    await until_listening(client)
+    # The server ends the connections of those who listen to what they may not any more.
+    await allow("resetchannels")
+    lease = await waiting
+    assert "cannot listen" in caplog.text
+    await allow("&redisson*")
+    await lease.release()
+    assert client.statistics().connections == 2
+    assert client.statistics().commands_sent < MOST_COMMANDS
+
+
+async def test_waiter_is_told_when_its_user_is_deleted(
+    clients: ClientFactory, allow: Allow, redis: Redis
+) -> None:
+    client = clients(await allow(*documented_rules()))
+    await taken(redis, "k", 60)
+    waiting = asyncio.create_task(client.get_lock("k").acquire())
+    await until_listening(client)
+    await redis.acl_deluser("poor")
+    async with asyncio.timeout(10):
+        with pytest.raises(BackendError, match="refused the credentials"):
+            await waiting
+    assert client.statistics().connections == 1

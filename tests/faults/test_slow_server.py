@@ -1,0 +1,157 @@
+"""A server that answers late, in drips or not at all: right outcomes in time, and no storm.
+
+Whatever a caller is told, what it asked for happens once or is undone; and one client has one
+connection at a time, opened again with growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import AcquireTimeoutError, ConnectionLostError
+from redisson_py.testing import FaultProxy
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.measured import Measured
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import until, until_async, until_waiting
+
+#: With this lease a connection counts as dead after 0.2 s without an answer.
+LEASE = 1.2
+
+
+@pytest_asyncio.fixture
+async def link(proxy: ProxyFactory) -> FaultProxy:
+    return await proxy()
+
+
+async def free(redis: Redis, name: str) -> bool:
+    return not await redis.exists(name)
+
+
+async def test_paused_server_is_told_in_time_and_grants_nothing_late(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients()
+    await client.ping()
+    await redis.client_pause(1000)
+    sign_of_life = asyncio.ensure_future(redis.ping())
+    for name in ("k", "f"):
+        with pytest.raises(AcquireTimeoutError):
+            await client.get_lock(name).acquire(timeout=0.1)
+    assert await client.get_lock("t").try_acquire(timeout=0.1) is None
+    assert not sign_of_life.done()
+    # The questions are in the server's buffer; it grants them now, and the undos follow.
+    await sign_of_life
+    await client.ping()
+    assert await redis.exists("k", "f", "t") == 0
+    assert len(await redis.keys("*:redisson_py:tombstone:*")) == 3
+    async with client.get_lock("k").hold(timeout=10):
+        pass
+    assert client.statistics().connections == 1
+
+
+async def test_answer_later_than_a_dead_connection_is_one_hold(
+    clients: ClientFactory, link: FaultProxy, redis: Redis, measured: Measured
+) -> None:
+    client = clients(link.url, lease_time=LEASE)
+    await client.ping()
+    link.delay(0.5, direction="down")
+    asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
+    # Executed, but the answer did not come in time: the connection is given up.
+    await until_async(lambda: redis.exists("k"))
+    await until(lambda: not client._stream.ready)
+    await link.wait_until(lambda link: link.accepted >= 2)
+    link.pass_through()
+    async with await asking as lease:
+        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
+    assert await free(redis, "k")
+    measured("connections meanwhile", link.accepted)
+    assert link.accepted <= 6
+
+
+async def test_answer_later_than_the_caller_waits_is_undone(
+    clients: ClientFactory, link: FaultProxy, redis: Redis
+) -> None:
+    client = clients(link.url, lease_time=LEASE)
+    await client.ping()
+    link.delay(0.5, direction="down")
+    asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60, timeout=0.7))
+    await until_async(lambda: redis.exists("k"))
+    with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
+        await asking
+    assert not await free(redis, "k")
+    link.pass_through()
+    await until_async(lambda: free(redis, "k"))
+    async with client.get_lock("k").hold(timeout=10) as lease:
+        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
+    assert link.accepted <= 6
+
+
+async def test_slow_server_within_bounds_keeps_every_lease(
+    clients: ClientFactory, link: FaultProxy, redis: Redis
+) -> None:
+    client = clients(link.url, lease_time=2)
+    await client.ping()
+    link.delay(0.05)
+    async with asyncio.TaskGroup() as group:
+
+        async def work(name: str) -> None:
+            async with client.get_lock(name) as lease:
+                renewals = client.statistics().renewals
+                await until(lambda: client.statistics().renewals > renewals)
+                assert not lease.lost
+                assert len(await redis.hvals(name)) == 1
+
+        for number in range(10):
+            group.create_task(work(f"k{number}"))
+    assert client.statistics().losses == 0
+    assert link.accepted == 1
+
+
+async def test_answers_in_drips_are_no_dead_connection(
+    clients: ClientFactory, link: FaultProxy, redis: Redis
+) -> None:
+    client = clients(link.url, lease_time=LEASE)
+    await client.ping()
+    # The answer takes a second, but something of it comes all the time.
+    link.dribble(1, 0.02)
+    asking = asyncio.create_task(client.get_lock("k").acquire(timeout=0.5, lease_time=60))
+    await until_async(lambda: redis.exists("k"))
+    with pytest.raises(AcquireTimeoutError):
+        await asking
+    await until_async(lambda: free(redis, "k"))
+    link.pass_through()
+    async with client.get_lock("k").hold(timeout=10):
+        pass
+    assert link.accepted == 1
+
+
+async def test_thousand_waiters_of_a_server_that_is_away_make_no_storm(
+    clients: ClientFactory, link: FaultProxy, redis: Redis, measured: Measured
+) -> None:
+    client = clients(link.url)
+    names = [f"k{number}" for number in range(1000)]
+    pipeline = redis.pipeline(transaction=False)
+    for name in names:
+        pipeline.hset(name, "somebody", 1)
+        pipeline.pexpire(name, 60_000)
+    await pipeline.execute()
+    waiting = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
+    await until_waiting(client, 1000)
+    await until(lambda: client._table.seats == 1000 and not client._stream.waiting)
+    link.refuse()
+    link.cut()
+    await asyncio.sleep(0.6)
+    measured("connections tried in 0.6 s", link.refused)
+    assert 1 <= link.refused <= 12
+    await redis.delete(*names)
+    commands = client.statistics().commands_sent
+    link.pass_through()
+    for lease in await asyncio.gather(*waiting):
+        await lease.release()
+    measured("commands to subscribe, ask and release", client.statistics().commands_sent - commands)
+    assert client.statistics().connections == 2
