@@ -5,6 +5,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # Tests that depend on the loop or the Python, and on the server; the others need one run.
+# These mostly wait for leases to end, so four runs of them at once are not too many.
 LOOP   := tests/stream tests/primitives tests/contract tests/faults
 SERVER := tests/lua $(LOOP)
 NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
@@ -56,7 +57,8 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
-test: test-valkey test-uvloop test-redis7 test-redis62 test-newest ## everything
+test: test-valkey ## everything
+	$(MAKE) -j4 --output-sync=target test-uvloop test-redis7 test-redis62 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
@@ -64,11 +66,11 @@ test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 test-uvloop: $(VENV)/.checks ## on uvloop
 	$(PYTEST) -q --loop=uvloop $(LOOP)
 
-test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH
-	$(PYTEST) -q --server=redis7 $(SERVER)
+test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
+	$(PYTEST) -q --server=redis7 --user=acl $(SERVER)
 
-test-redis62: $(VENV)/.checks ## on Redis 6.2, the oldest supported
-	$(PYTEST) -q --server=redis62 $(SERVER)
+test-redis62: $(VENV)/.checks ## on Redis 6.2, the oldest supported, with the documented permissions
+	$(PYTEST) -q --server=redis62 --user=acl $(SERVER)
 
 test-newest: $(VENV)/.checks ## on the newest Python of this machine
 ifneq ($(NEWEST),)
