@@ -94,8 +94,10 @@ class Connector:
             await connection.disconnect(nowait=True)
             raise connect_error(error, self.where) from error
         except Exception as error:
-            # A credential provider or connect function of the user's own.
             await connection.disconnect(nowait=True)
+            if _from_transport(error):
+                raise connect_error(error, self.where) from error
+            # A credential provider or connect function of the user's own.
             raise BackendError(f"cannot connect to Redis at {self.where}: {error!r}") from error
         except BaseException:
             await connection.disconnect(nowait=True)
@@ -117,6 +119,10 @@ def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asy
     # Not an isinstance check: uvloop's transports have no base class in asyncio.
     if transport is None or not hasattr(transport, "set_protocol"):
         raise UnsupportedServerError("this release of redis-py hides the transport we need")
+    reader = getattr(connection, "_reader", None)
+    if transport.is_closing() or (reader is not None and reader.at_eof()):
+        # Its end was told to redis-py's protocol and will not be told to ours.
+        raise ConnectionLostError("the connection broke while it was opened", maybe_held=False)
     transport.set_protocol(protocol)
     return transport
 
@@ -196,6 +202,18 @@ _FINAL = (
     redis.exceptions.AuthenticationWrongNumberOfArgsError,
     redis.exceptions.NoPermissionError,
 )
+
+
+def _from_transport(error: Exception) -> bool:
+    """Whether the event loop raised this, for it was given bytes after the connection broke.
+
+    uvloop then says RuntimeError, asyncio from Python 3.12 on AttributeError.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] in ("asyncio", "uvloop")
 
 
 def connect_error(error: BaseException, where: str) -> BackendError:

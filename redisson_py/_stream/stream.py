@@ -235,7 +235,7 @@ class Stream:
 
     async def _greet(self) -> None:
         """Ask the server who it is, which redis-py did too but keeps to itself."""
-        hello = Call(("HELLO",), 0)
+        hello = Call(("HELLO",), 0, must=True)
         self._write(hello)
         if not await wait_until(hello.future, self._health.reply_timeout):
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)

@@ -1,26 +1,20 @@
 """No wake-up is lost, whatever the schedule: the table against a model of the server.
 
-The model has two clients with an ordered stream in each direction, and a lock whose release
-tells the subscribers. No timer exists in it: neither the safety poll nor the end of a lease
-helps. So whoever waits must be woken as soon as the lock is free, or waits for ever.
+No timer exists in the model: neither the safety poll nor the end of a lease helps.
 """
 
 from __future__ import annotations
 
-import random
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Literal
 
 import pytest
 from hypothesis import Phase, find, given, settings
-from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from redisson_py._wakeups.table import Seat, Table, lock_wakes
-
-CHANNEL = b"redisson_lock__channel:{k}"
+from tests.unit.wakeup_model import CHANNEL, SCHEDULES, Link, Server, random_schedule
 
 
 class Waiter:
@@ -60,21 +54,13 @@ class Waiter:
         self.client.send("release", self)
 
 
-class Client:
-    """One process: its table, its waiters and its stream."""
+class Client(Link):
+    """One process, with its waiters."""
 
     def __init__(self, server: Server, table: Table) -> None:
-        self.server = server
-        self.table = table
+        super().__init__(server, table)
         self.waiters: list[Waiter] = []
         self.moments = 0
-        self.requests: deque[tuple[str, Waiter | None]] = deque()
-        self.unanswered: deque[tuple[str, Waiter | None]] = deque()
-        self.replies: deque[tuple[str, Waiter | None, bool]] = deque()
-
-    def send(self, word: str, waiter: Waiter | None) -> None:
-        self.requests.append((word, waiter))
-        self.unanswered.append((word, waiter))
 
     def join(self) -> None:
         self.waiters.append(Waiter(self))
@@ -86,55 +72,9 @@ class Client:
     def in_state(self, *states: str) -> list[Waiter]:
         return [waiter for waiter in self.waiters if waiter.state in states]
 
-    def receive(self) -> None:
-        word, waiter, granted = self.replies.popleft()
-        if word == "message":
-            self.table.message(CHANNEL, b"0")
-            return
-        self.unanswered.popleft()
-        if word == "ask" and waiter is not None:
-            waiter.answered(granted)
-
     def unsubscribe_idle(self) -> None:
         for _ in self.table.expired(float(self.moments)):
             self.send("unsubscribe", None)
-
-    def reconnect(self) -> None:
-        """Lose all that is under way, subscribe again, wake everybody, repeat what counts."""
-        again = [(w, who) for w, who in self.unanswered if w in ("ask", "release")]
-        for way in (self.requests, self.replies, self.unanswered):
-            way.clear()
-        self.server.subscribers.discard(self)
-        for _ in self.table.channels:
-            self.send("subscribe", None)
-        self.table.wake_all()
-        for word, waiter in again:
-            if word == "release" or (waiter is not None and waiter.state == "asking"):
-                self.send(word, waiter)
-
-
-class Server:
-    """A lock and the clients told of its releases."""
-
-    def __init__(self) -> None:
-        self.subscribers: set[Client] = set()
-        self.holder: Waiter | None = None
-
-    def execute(self, client: Client) -> None:
-        word, waiter = client.requests.popleft()
-        granted = False
-        if word == "subscribe":
-            self.subscribers.add(client)
-        elif word == "unsubscribe":
-            self.subscribers.discard(client)
-        elif word == "ask":
-            self.holder = self.holder or waiter
-            granted = self.holder is waiter
-        elif self.holder is waiter:
-            self.holder = None
-            for other in self.subscribers:
-                other.replies.append(("message", None, False))
-        client.replies.append((word, waiter, granted))
 
 
 Move = Callable[[], object]
@@ -194,9 +134,6 @@ class World:
         self.forgot_somebody |= bool(left)
 
 
-SCHEDULES = st.lists(st.integers(0, 2**16), min_size=10, max_size=50)
-
-
 def forgets(schedule: Iterable[int], new_table: Callable[[], Table] = Table) -> bool:
     """Return whether a waiter is left asleep, in this schedule, while the lock is free."""
     world = World(new_table)
@@ -205,11 +142,6 @@ def forgets(schedule: Iterable[int], new_table: Callable[[], Table] = Table) -> 
         moves[number % len(moves)]()
     world.serve()
     return world.forgot_somebody
-
-
-def random_schedule(seed: int) -> list[int]:
-    dice = random.Random(seed)
-    return [dice.randrange(2**16) for _ in range(dice.randrange(100))]
 
 
 class KeepsWakeUps(Table):

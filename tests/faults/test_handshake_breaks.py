@@ -1,0 +1,75 @@
+"""Connections that break while they are opened are opened again, at once."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+from redis.asyncio import Connection, Redis
+
+from redisson_py._redis import AbstractConnection, Connector
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import until
+
+
+async def test_connection_that_breaks_between_handshake_and_takeover_is_opened_again_at_once(
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Connector.open
+    times = 0
+
+    async def open_and_lose(self: Connector) -> AbstractConnection:
+        nonlocal times
+        times += 1
+        connection = await opened(self)
+        if times == 1:
+            victim = next(c for c in await redis.client_list() if c["name"] == "victim")
+            await redis.client_kill_filter(_id=victim["id"])
+            await until(lambda: connection._reader.at_eof())  # type: ignore[union-attr]
+        return connection
+
+    monkeypatch.setattr(Connector, "open", open_and_lose)
+    async with asyncio.timeout(4):  # an unanswered HELLO would be waited for for 5 s
+        await clients(client_name="victim").ping()
+    assert times == 2
+
+
+async def test_connection_that_breaks_in_the_handshake_fails_nobody(
+    clients: ClientFactory, proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = await proxy()
+    shake_hands = Connection.on_connect_check_health
+    times = 0
+
+    async def break_and_shake_hands(self: Any, *args: Any, **options: Any) -> None:
+        nonlocal times
+        times += 1
+        if times == 1:
+            await until(lambda: link.connections == 1)
+            link.cut()
+            await until(
+                lambda: (
+                    self._writer.transport.is_closing()
+                    or self._reader.at_eof()
+                    or self._reader.exception()
+                )
+            )
+        await shake_hands(self, *args, **options)
+
+    monkeypatch.setattr(Connection, "on_connect_check_health", break_and_shake_hands)
+    await clients(link.url).ping()
+    assert times == 2
+
+
+async def test_unanswered_greeting_is_not_left_as_an_exception_nobody_retrieved(
+    clients: ClientFactory, proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = await proxy()
+    link.swallow_reply(b"*1\r\n$5\r\nHELLO\r\n")
+    await clients(link.url, lease_time=0.6).ping()
+    assert link.triggered == 1
+    gc.collect()
+    assert "never retrieved" not in caplog.text

@@ -1,0 +1,298 @@
+"""No wake-up is lost, whatever the schedule: the wait loop itself against a model of the server.
+
+As test_wakeup_schedules.py, but here the real `_waiting.acquire` runs in tasks, over the real
+bus. The schedule also says how many turns the event loop gets between two things, so a message
+can arrive in one read with the answer before it, and a task can be cancelled when it is woken
+but has not run yet. Time passes only by the schedule, and the safety poll never comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+
+from redisson_py import _waiting
+from redisson_py._handoff import COURTESY
+from redisson_py._waiting import Attempt, Busy, Granted, Turn
+from redisson_py._wakeups.bus import LINGER, Bus, Waiter
+from redisson_py._wakeups.table import Table, Wakes, lock_wakes
+from tests.unit.test_wakeup_schedules import SABOTAGED
+from tests.unit.wakeup_model import CHANNEL, SCHEDULES, Link, Server, random_schedule
+
+Move = Callable[[], object]
+
+
+class Clock:
+    """The event loop's time and timers, which go when the schedule says so."""
+
+    def __init__(self) -> None:
+        self.present = 0.0
+        self._timers: dict[Alarm, None] = {}
+
+    def time(self) -> float:
+        return self.present
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> Alarm:
+        alarm = Alarm(self._timers, self.present + delay, callback)
+        self._timers[alarm] = None
+        return alarm
+
+    def go_on(self, seconds: float) -> None:
+        self.present += seconds
+        for alarm in [alarm for alarm in self._timers if alarm.moment <= self.present]:
+            alarm.cancel()
+            alarm.callback()
+
+
+class Alarm:
+    """A timer."""
+
+    def __init__(
+        self, timers: dict[Alarm, None], moment: float, callback: Callable[[], object]
+    ) -> None:
+        self._timers = timers
+        self.moment = moment
+        self.callback = callback
+
+    def cancel(self) -> None:
+        self._timers.pop(self, None)
+
+
+class NotingBus(Bus):
+    """Also knows who sits where."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self.sitting: dict[asyncio.Task[object] | None, Waiter] = {}
+
+    @contextmanager
+    def listen(self, channel: bytes, wakes: Wakes) -> Generator[Waiter]:
+        with super().listen(channel, wakes) as waiter:
+            self.sitting[asyncio.current_task()] = waiter
+            yield waiter
+
+
+class Client(Link):
+    """One process: the real bus on the model's stream."""
+
+    def __init__(self, server: Server, table: Table) -> None:
+        super().__init__(server, table)
+        self.bus = NotingBus(table)
+        self.bus.attach(self)  # type: ignore[arg-type]  # router and stream in one
+        self.resubscribe = self.bus.resubscribe  # type: ignore[method-assign]
+        self.askers: list[Task] = []
+
+    def stream_for(self, channel: bytes) -> Client:
+        return self
+
+    def subscribe(self, channel: bytes) -> None:
+        self.send("subscribe", None)
+
+    def unsubscribe(self, channel: bytes) -> None:
+        self.send("unsubscribe", None)
+
+    def join(self, clock: Clock | None) -> None:
+        """A task comes; with a clock, it lets another process have its turn before it asks."""
+        turn = None if clock is None else Turn(self.bus.echo(CHANNEL), clock.time() + COURTESY)
+        self.askers.append(Task(self, turn))
+
+    def has_woken(self, asker: Task) -> bool:
+        waiter = self.bus.sitting.get(asker.task)
+        return waiter is not None and waiter.seat is not None and waiter.seat.woken
+
+    def waiting(self) -> list[Task]:
+        return [asker for asker in self.askers if not asker.task.done()]
+
+    def holding(self) -> list[Task]:
+        return [each for each in self.askers if each.state == "holding" and each.task.done()]
+
+
+class Task:
+    """A task that waits for the lock, and what it asks."""
+
+    channel = CHANNEL
+    wakes: Wakes = staticmethod(lock_wakes)
+
+    def __init__(self, client: Client, turn: Turn | None) -> None:
+        self.state = "new"
+        self.turn = turn
+        self._client = client
+        self._answer: asyncio.Future[Granted[int] | Busy] | None = None
+        attempt: Attempt[int] = self
+        self.task: asyncio.Task[object] = asyncio.create_task(
+            _waiting.acquire(attempt, client.bus, None)
+        )
+
+    @property
+    def polite(self) -> bool:
+        """Whether it lets another process have its turn now."""
+        return self.turn is not None and self.state == "new" and not self.task.done()
+
+    async def run(self, deadline: float | None) -> Granted[int] | Busy:
+        self.state = "asking"
+        self._answer = asyncio.get_running_loop().create_future()
+        self._client.send("ask", self)
+        outcome = await self._answer
+        self.state = "holding" if isinstance(outcome, Granted) else "asleep"
+        return outcome
+
+    def answered(self, granted: bool) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(Granted(1) if granted else Busy(None))
+
+    def undo(self) -> None:
+        self.release()
+
+    def release(self) -> None:
+        self.state = "gone"
+        self._client.send("release", self)
+
+
+class World:
+    """Processes of one server, and everything that can happen next."""
+
+    def __init__(self, processes: int, new_table: Callable[[], Table], clock: Clock) -> None:
+        self.clock = clock
+        self.server = Server()
+        self.clients = [Client(self.server, new_table()) for _ in range(processes)]
+
+    def moves(self) -> list[Move]:
+        """Return what can happen now, the likelier things more than once."""
+        polite = any(asker.polite for client in self.clients for asker in client.askers)
+        moves: list[Move] = [partial(self.clock.go_on, COURTESY)] if polite else []
+        for client in self.clients:
+            waiting = client.waiting()
+            if len(waiting) < 3:
+                moves += [partial(client.join, None), partial(client.join, self.clock)]
+            moves += [partial(self.server.execute, client)] * (3 if client.requests else 0)
+            moves += [client.receive] * (3 if client.replies else 0)
+            delicate = [asker for asker in waiting if asker.polite or client.has_woken(asker)]
+            moves += [asker.task.cancel for asker in waiting + delicate * 3]
+            moves += [asker.release for asker in client.holding()]
+            moves += [client.reconnect] if client.table.channels else []
+            moves += [partial(self.clock.go_on, LINGER)] if client.table.lingering else []
+        return moves
+
+    async def settle(self) -> None:
+        """Let all that is under way arrive, and the tasks run."""
+        await turns(4)
+        while any(client.requests or client.replies for client in self.clients):
+            for client in self.clients:
+                while client.requests:
+                    self.server.execute(client)
+                while client.replies:
+                    client.receive()
+            await turns(4)
+
+    async def is_well(self) -> bool:
+        """Return whether nobody waits for a free lock, when all has settled."""
+        await self.settle()
+        # Another process's turn ends by itself.
+        self.clock.go_on(COURTESY)
+        await self.settle()
+        waiting = [asker for client in self.clients for asker in client.waiting()]
+        return self.server.holder is not None or not waiting
+
+    async def end(self) -> None:
+        """Send everybody away."""
+        left = [asker.task for client in self.clients for asker in client.waiting()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+async def turns(count: int) -> None:
+    """Let the event loop have some turns."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def run(schedule: list[int], new_table: Callable[[], Table], clock: Clock) -> bool:
+    """Return whether somebody is left waiting for a free lock."""
+    # One alone as often as two: nobody else's release then makes good for a lost wake-up.
+    world = World(1 + len(schedule) % 2, new_table, clock)
+    try:
+        for number in schedule:
+            what, then = number % 1024, number // 1024 % 8
+            moves = world.moves()
+            moves[what % len(moves)]()
+            if then < 3:
+                await turns(then)
+            elif then < 6:
+                await world.settle()
+            elif not await world.is_well():
+                return True
+        return not await world.is_well()
+    finally:
+        await world.end()
+
+
+def forgets(schedule: list[int], new_table: Callable[[], Table] = Table) -> bool:
+    """Return whether somebody is left waiting, in this schedule, although the lock is free."""
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_waiting, "SAFETY_POLL", 1e9)
+        patch.setattr("redisson_py._waiting.running_loop", lambda: clock)
+        patch.setattr("redisson_py._wakeups.bus.running_loop", lambda: clock)
+        patch.setattr("redisson_py._wakeups.bus.call_later", clock.call_later)
+        return asyncio.run(run(schedule, new_table, clock))
+
+
+async def arm_after_asking(
+    attempt: Attempt[int], waiter: _waiting.Waiter, deadline: float | None
+) -> Granted[int]:
+    """Sabotaged `_keep_asking`: what came between the question and its answer is forgotten."""
+    while True:
+        outcome = await attempt.run(deadline)
+        if isinstance(outcome, Granted):
+            return outcome
+        waiter.arm()
+        await waiter.wait(None)
+
+
+async def keep_the_wake_up(waiter: Waiter, beyond: int, seconds: float) -> None:
+    """Sabotaged `wait_for_messages`: who leaves takes along what woke him."""
+    seat = waiter.seat
+    assert seat is not None
+    try:
+        await wait_for_messages(waiter, beyond, seconds)
+    except BaseException:
+        seat.woken = False
+        raise
+
+
+wait_for_messages = Waiter.wait_for_messages
+
+
+@given(schedule=SCHEDULES)
+@settings(max_examples=200, deadline=None)
+def test_whoever_waits_is_served_without_the_safety_poll(schedule: list[int]) -> None:
+    assert not forgets(schedule)
+
+
+def test_hundreds_of_random_schedules_forget_nobody() -> None:
+    assert [seed for seed in range(300) if forgets(random_schedule(seed))] == []
+
+
+@pytest.mark.parametrize("sabotaged", SABOTAGED)
+def test_the_schedules_catch_a_sabotaged_table(sabotaged: type[Table]) -> None:
+    assert any(forgets(random_schedule(seed), sabotaged) for seed in range(300))
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "sabotaged"),
+    [
+        (_waiting, "_keep_asking", arm_after_asking),
+        (Waiter, "wait_for_messages", keep_the_wake_up),
+    ],
+)
+def test_the_schedules_catch_a_sabotaged_wait(
+    owner: object, name: str, sabotaged: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, sabotaged)
+    assert any(forgets(random_schedule(seed)) for seed in range(300))
