@@ -95,7 +95,8 @@ class Line:
 
     def go_first(self) -> bool:
         """Ask Redis at once, if nobody is before us; return whether. Then `asked` must follow."""
-        if self.places or not self._free:
+        hold = self.hold
+        if self.places or self.asking or self.releasing or (hold is not None and hold.held):
             return False
         self.asking = True
         return True

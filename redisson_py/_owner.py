@@ -13,7 +13,7 @@ import uuid
 import weakref
 from typing import Generic, TypeVar
 
-from redisson_py._loop import Task, current_task
+from redisson_py._loop import Task, task_or_none
 
 TaskRef = weakref.ref[Task]
 
@@ -53,10 +53,11 @@ class Owners(Generic[H, L]):
 
     def of_current_task(self) -> TaskHolds[H, L]:
         """Return what the running task holds, to be read and changed."""
-        task = current_task()
-        found = self._tasks.get(weakref.ref(task))
+        tasks, task = self._tasks, task_or_none()
+        if task is None:
+            raise RuntimeError("this must be called from a task")
+        found = tasks.get(weakref.ref(task))
         if found is None:
-            tasks = self._tasks
             key = weakref.ref(task, lambda gone: tasks.pop(gone, None))
             found = tasks[key] = TaskHolds(key)
         return found

@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 
 Duration = float | timedelta
 
 #: Ten years: far above any lease that makes sense, far below what Redis can add to its clock.
 LONGEST_LEASE = 10 * 365 * 86_400.0
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def now() -> float:
-    """Return seconds on a clock that never jumps and that goes on while the machine is suspended.
-
-    A lease runs out on the server whether or not this machine is awake, so the plain
-    monotonic clock, which stands still in suspend, would overrate what is left.
-    """
-    return time.clock_gettime(_CLOCK)
+#: Seconds on a clock that never jumps and that goes on while the machine is suspended: a lease
+#: runs out on the server whether or not this machine is awake, so the plain monotonic clock,
+#: which stands still in suspend, would overrate what is left.
+now: Callable[[], float] = partial(
+    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+)
 
 
 @lru_cache(maxsize=64)

@@ -124,14 +124,21 @@ class Stream:
         Raises:
             ClientClosedError: The stream was closed.
         """
-        if self._closed:
-            raise ClientClosedError("the client is closed")
         if self.ready:
-            self._write(call)
+            wire, script = self._wire, call.script
+            assert wire is not None
+            if script is not None and script.text not in self._loads:
+                # First use on this connection: loaded in the same write, and no NOSCRIPT.
+                self._load(script)
+            call.sends += 1
+            call.written_at = self.traffic.commands
+            wire.put(call, call.pack(self._modern))
+        elif self._closed:
+            raise ClientClosedError("the client is closed")
         else:
             self._backlog.append(call)
             wake(self._wanted)
-        if call.deadline < self._next_sweep:
+        if 0 < call.deadline < self._next_sweep:
             self._arm_sweep(call.deadline)
         return call
 
@@ -150,13 +157,11 @@ class Stream:
     def _subscription(self, word: str, channel: bytes) -> None:
         # While there is no connection there is nothing to do: `on_connected` subscribes.
         if self.ready:
-            self._write(Call((word, channel), 0, must=True, channel=channel))
+            self.send(Call((word, channel), 0, must=True, channel=channel))
 
     def ping(self) -> Call:
         """Ask for a sign of life on this connection; fails as soon as it breaks."""
-        call = Call(("PING",), 0, must=True)
-        self._write(call)
-        return call
+        return self.send(Call(("PING",), 0, must=True))
 
     # The life of the connection.
 
@@ -236,7 +241,8 @@ class Stream:
     async def _greet(self) -> None:
         """Ask the server who it is, which redis-py did too but keeps to itself."""
         hello = Call(("HELLO",), 0, must=True)
-        self._write(hello)
+        assert self._wire is not None
+        self._wire.put(hello, hello.pack(modern=True))
         if not await wait_until(hello.future, self._health.reply_timeout):
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
         self._modern = knows_flags(hello.future.result())
@@ -251,7 +257,7 @@ class Stream:
         backlog, self._backlog = self._backlog, deque()
         for call in backlog:
             if call.wanted:
-                self._write(call)
+                self.send(call)
 
     def _collect_unanswered(self, wire: Wire) -> None:
         """Put what was not answered before what was not sent."""
@@ -263,7 +269,7 @@ class Stream:
 
     def fail(self, error: ClientClosedError) -> None:
         """Fail what is under way; nothing can be sent any more."""
-        self._closed = True
+        self._closed, self.ready = True, False
         if self._sweep is not None:
             self._sweep.cancel()
         if self._wire:
@@ -297,18 +303,6 @@ class Stream:
         if self._wire is not None:
             self._wire.abort()
 
-    # Writing.
-
-    def _write(self, call: Call) -> None:
-        wire, script = self._wire, call.script
-        assert wire is not None
-        if script is not None and script.text not in self._loads:
-            # First use on this connection: loaded in the same write, and no NOSCRIPT.
-            self._load(script)
-        call.sends += 1
-        call.written_at = self.traffic.commands
-        wire.put(call, call.pack(self._modern))
-
     def _give_room(self) -> None:
         while self._needs_room and (self._closed or not self.full):
             wake(self._needs_room.popleft())
@@ -340,7 +334,7 @@ class Stream:
         if call.written_at >= self._loads.get(key, -1):
             self._load(script)
         if call.wanted:
-            self._write(call)
+            self.send(call)
 
     def _load(self, script: ScriptText) -> None:
         assert self._wire is not None
