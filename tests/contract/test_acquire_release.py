@@ -6,10 +6,12 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redisson
 from tests.contract.conftest import LockLike, MakeLock
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support import until, until_listening, until_waiting
 
 
@@ -204,6 +206,41 @@ async def test_waiter_gets_it_when_the_lease_ends_without_a_message(
     await gained.release()
     with pytest.raises(LeaseLostError):
         await lease.release()
+
+
+async def test_lease_counts_from_before_it_was_asked_for(
+    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    client = clients(link.url)
+    await client.ping()
+    link.delay(0.6, direction="down")
+    lease = await make_lock(client).acquire()
+    assert lease.remaining <= 30 - 0.6
+    await lease.extend(10)
+    assert lease.remaining <= 10 - 0.6
+    link.pass_through()
+    await lease.release()
+
+
+async def test_grant_that_comes_too_late_is_given_back_and_asked_for_again(
+    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link = await proxy()
+    client = clients(link.url)
+    await client.ping()
+    link.hold()
+
+    async def let_through() -> None:
+        await link.wait_until(lambda link: link.held > 0)
+        await asyncio.sleep(0.8)
+        link.release_held()
+
+    late = asyncio.create_task(let_through())
+    async with make_lock(client).hold(lease_time=0.8) as lease:
+        assert late.done()
+        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
+    await late
 
 
 async def test_abandoned_hold_is_not_renewed_any_more(

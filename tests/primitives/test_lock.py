@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support import until
 
 
@@ -74,6 +75,34 @@ async def test_reentry_never_shortens_the_outer_lease(client: Redisson) -> None:
             assert inner.remaining <= 0.5
             assert (await lock.remaining() or 0) > 29
         assert (await lock.remaining() or 0) > 29
+
+
+async def test_reentry_counts_from_before_it_was_asked_for(
+    clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    lock = clients(link.url).get_lock("k")
+    async with lock:
+        link.delay(0.6, direction="down")
+        inner = await lock.acquire()
+        assert inner.remaining <= 30 - 0.6
+        link.pass_through()
+        await inner.release()
+
+
+async def test_grants_that_always_come_too_late_are_a_loss(
+    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link = await proxy()
+    client = clients(link.url)
+    await client.ping()
+    link.delay(0.2, direction="down")
+    with pytest.raises(LeaseLostError):
+        await client.get_lock("k").acquire(lease_time=0.1)
+    link.pass_through()
+    await client.ping()
+    assert not await redis.exists("k")
+    assert client._context.lines.waiting == 0
 
 
 async def test_inner_lease_time_ends_the_inner_block_only(client: Redisson) -> None:

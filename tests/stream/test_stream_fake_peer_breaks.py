@@ -44,6 +44,18 @@ class TestCuts:
         assert [await first.future, await second.future] == [b"GET 1", b"GET 2"]
         assert peer.links[1].commands == [(b"GET", b"1"), (b"GET", b"2")]
 
+    async def test_what_comes_before_the_cut_is_noticed_queues_behind_too(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        peer.plan.append(SILENCE)
+        first = talk.call("SET", "k", "1")
+        await peer.until(lambda: len(peer.commands) == 1)
+        talk.stream.abort("the test says so")
+        # An undo in the same turn, as when a task is cancelled just then.
+        undo = talk.call("DEL", "k")
+        assert [await first.future, await undo.future] == [b"SET k 1", b"DEL k"]
+        assert peer.links[1].commands == [(b"SET", b"k", b"1"), (b"DEL", b"k")]
+
     async def test_an_abandoned_call_is_not_sent_again_unless_it_must(
         self, talk: Talk, peer: FakePeer
     ) -> None:

@@ -209,6 +209,9 @@ class TestOperators:
                         await ask(redis, "CLIENT KILL", "ID", row["id"])
                 while waiter.statistics().connections < 2:
                     await asyncio.sleep(0)
+                await waiter.ping()
+                # It listens again, or it would wait for the safety poll.
+                assert await redis.pubsub_channels()
         await waiting.result().release()
 
     async def test_replies_in_tiny_pieces(

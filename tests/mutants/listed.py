@@ -1,0 +1,267 @@
+"""The sabotages: each is one change, of one place, that breaks one promise.
+
+`tests` only saves time: the claim is that the suite catches the mutant, and these are the parts
+of the suite that are run to see it. Tests that look at the text of the sources (`tests/house`,
+the manifest, the rules for Lua files) are never among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
+_LUA_FENCED = "tests/lua/test_fenced_lock_scripts.py"
+_LUA_LOCK = "tests/lua/test_lock_scripts.py"
+_BREAKS = "tests/stream/test_stream_fake_peer_breaks.py"
+_CANCELLATION = "tests/contract/test_cancellation.py"
+_ACQUIRE_RELEASE = "tests/contract/test_acquire_release.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One sabotage.
+
+    Attributes:
+        name: What is done.
+        promise: What does not hold any more.
+        file: Where it is done.
+        old: The text that is replaced; it occurs once in the file.
+        new: What it is replaced by.
+        tests: What is run: files, or single tests of long files.
+    """
+
+    name: str
+    promise: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def applied(self, text: str) -> str:
+        """Return the text of the file with the mutant in it.
+
+        Raises:
+            ValueError: It is not plain where the mutant belongs.
+        """
+        if (times := text.count(self.old)) != 1:
+            raise ValueError(f"{self.name}: {self.old!r} occurs {times} times in {self.file}")
+        return text.replace(self.old, self.new)
+
+
+MUTANTS = (
+    # Lua: acquiring.
+    Mutant(
+        "no owner check in acquire",
+        "one owner at a time",
+        "lua/lock/acquire.lua",
+        "redis.call('EXISTS', lock, tombstone) == 0",
+        "redis.call('EXISTS', tombstone) == 0",
+        (_LUA_ACQUIRE,),
+    ),
+    Mutant(
+        "tombstone ignored",
+        "an acquire that arrives after its undo grants nothing",
+        "lua/lock/acquire.lua",
+        "redis.call('EXISTS', lock, tombstone) == 0",
+        "redis.call('EXISTS', lock) == 0",
+        (_LUA_ACQUIRE,),
+    ),
+    Mutant(
+        "re-entry adds one",
+        "a repeated re-entry counts once",
+        "lua/lock/acquire.lua",
+        "holds - whole(held, 1))",
+        "1)",
+        (_LUA_ACQUIRE,),
+    ),
+    Mutant(
+        "a bad lease is found after the first write",
+        "what is refused has changed nothing",
+        "lua/lock/acquire.lua",
+        "if not (holds and lease_ms) then",
+        "if not holds then",
+        (_LUA_ACQUIRE,),
+    ),
+    Mutant(
+        "tokens are a plain counter",
+        "tokens grow although the counter was lost",
+        "lua/fenced_lock/acquire.lua",
+        "math.max(last + 1, time[1] * 1000000 + time[2])",
+        "last + 1",
+        (_LUA_FENCED,),
+    ),
+    # Lua: releasing, renewing, forcing.
+    Mutant(
+        "no owner check in release",
+        "nobody frees the lock of another owner",
+        "lua/lock/release.lua",
+        "if held and holds == 0 then",
+        "if holds == 0 then",
+        (_LUA_LOCK,),
+    ),
+    Mutant(
+        "no message at release",
+        "a waiter elsewhere is woken by the release",
+        "lua/lock/release.lua",
+        "1 + redis.call('PUBLISH', channel, '0')",
+        "1",
+        (_ACQUIRE_RELEASE,),
+    ),
+    Mutant(
+        "release not allowed on a full server",
+        "what is held can be given back when Redis is out of memory",
+        "lua/lock/release.lua",
+        "#!lua flags=allow-oom",
+        "#!lua",
+        ("tests/lua/test_out_of_memory.py",),
+    ),
+    Mutant(
+        "no owner check in renew",
+        "nobody renews the lock of another owner",
+        "lua/lock/renew.lua",
+        "if ours == 1 then",
+        "if redis.call('EXISTS', lock) == 1 then",
+        (_LUA_LOCK,),
+    ),
+    Mutant(
+        "receipt ignored",
+        "a repeated force_release spares the next holder",
+        "lua/lock/force_release.lua",
+        "if seen then",
+        "if false then",
+        (_LUA_LOCK,),
+    ),
+    # Python: waiting and wake-ups.
+    Mutant(
+        "undo left out",
+        "a cancelled acquire holds nothing",
+        "redisson_py/_primitives/attempt.py",
+        "self._lock._undo(self.owner, self._lease_time)",
+        "pass",
+        (_CANCELLATION,),
+    ),
+    Mutant(
+        "armed after asking",
+        "a release between question and sleep is heard",
+        "redisson_py/_waiting.py",
+        "waiter.arm()\n        outcome = await attempt.run(deadline)\n",
+        "outcome = await attempt.run(deadline)\n        waiter.arm()\n",
+        ("tests/unit/test_waiting_schedules.py",),
+    ),
+    Mutant(
+        "end of the holder's lease not waited for",
+        "a waiter gets in when a crashed holder's lease ends",
+        "redisson_py/_waiting.py",
+        "poll = min(poll, max(retry_in, _FLOOR))",
+        "poll = max(poll, retry_in)",
+        (_ACQUIRE_RELEASE,),
+    ),
+    Mutant(
+        "wake-up not passed on",
+        "a woken waiter that is cancelled wakes the next",
+        "redisson_py/_wakeups/table.py",
+        "        if seat.woken:",
+        "        if False:",
+        ("tests/unit/test_wakeup_schedules.py",),
+    ),
+    Mutant(
+        "not subscribed again",
+        "waiters hear of releases after a reconnection",
+        "redisson_py/_wakeups/bus.py",
+        "for channel in self.table.channels:",
+        "for channel in self.table.channels[:0]:",
+        ("tests/stream/test_stream_servers.py",),
+    ),
+    # Python: the line of one client.
+    Mutant(
+        "turn never ends",
+        "a contended lock goes to other processes too",
+        "redisson_py/_handoff.py",
+        "or present - hold.granted_at >= turn",
+        "or False",
+        ("tests/system/test_processes.py",),
+    ),
+    # Python: leases.
+    Mutant(
+        "a grant that is over is used",
+        "whoever gets a lease can rely on it",
+        "redisson_py/_primitives/exclusive.py",
+        'if present < hold.ends_at and hold.state == "held":',
+        "if True:",
+        (_ACQUIRE_RELEASE,),
+    ),
+    Mutant(
+        "`ends_at` counted from the reply",
+        "a holder's view ends before the server's",
+        "redisson_py/_primitives/exclusive.py",
+        "            ends_at = lease_end(attempt.asked_at, lease)",
+        "            ends_at = lease_end(now(), lease)",
+        (_ACQUIRE_RELEASE,),
+    ),
+    Mutant(
+        '"not the owner" ignored',
+        "a loss is told at the next renewal",
+        "redisson_py/_lease/watchdog.py",
+        "            if renewed:",
+        "            if True:",
+        ("tests/unit/test_watchdog.py",),
+    ),
+    Mutant(
+        "body not cancelled",
+        "a loss ends the block",
+        "redisson_py/_lease/lease.py",
+        'if self._strike is not None and self._on_lost == "cancel":',
+        'if self._strike is not None and self._on_lost == "":',
+        ("tests/contract/test_blocks.py",),
+    ),
+    Mutant(
+        "cancellation from outside swallowed",
+        "a cancelled task that loses its lease at once is still cancelled",
+        "redisson_py/_loop.py",
+        "ours = self._task.uncancel() <= self._cancelling",
+        "ours = self._task.uncancel() >= 0",
+        ("tests/unit/test_strike.py",),
+    ),
+    # Python: the stream.
+    Mutant(
+        "sent again behind what came later",
+        "an undo does not overtake its acquire",
+        "redisson_py/_stream/stream.py",
+        "self._backlog.extendleft(reversed(unanswered))",
+        "self._backlog.extend(unanswered)",
+        (_BREAKS,),
+    ),
+    Mutant(
+        "abandoned releases not sent again",
+        "a cancelled release is carried out",
+        "redisson_py/_stream/call.py",
+        "return self.must or not self.future.done()",
+        "return not self.future.done()",
+        (_BREAKS,),
+    ),
+    Mutant(
+        "repeated calls not known as such",
+        "a hold whose acquire may come again leaves a tombstone",
+        "redisson_py/_stream/stream.py",
+        "call.doubtful = True",
+        "call.doubtful = False",
+        (_BREAKS,),
+    ),
+    Mutant(
+        "silence not noticed",
+        "a dead connection is given up",
+        "redisson_py/_stream/health.py",
+        "if self._silent >= _TICKS:",
+        "if self._silent < 0:",
+        (_BREAKS,),
+    ),
+    # Python: owners.
+    Mutant(
+        "one owner for all acquisitions of a client",
+        "what arrives late touches no newer hold",
+        "redisson_py/_owner.py",
+        "next(self._numbers)",
+        "1",
+        ("tests/primitives/test_lock.py",),
+    ),
+)
