@@ -286,10 +286,11 @@ class Redisson:
         if self._forks != _forks:
             raise ClientClosedError("the client was made before a fork; make one in the child")
         loop = running_loop()
-        if self._loop is None:
-            self._loop = loop
-        elif self._loop is not loop:
+        if self._loop is loop:
+            return
+        if self._loop is not None:
             raise ClientClosedError("the client belongs to another event loop; make one for each")
+        self._loop = loop
 
     def _begin(self) -> None:
         """Before the first command: start the background task."""

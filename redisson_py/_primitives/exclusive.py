@@ -310,10 +310,11 @@ class ExclusiveLock(HashLock):
         doubtful: bool,
         longest: float = PATIENCE,
     ) -> Call:
+        name = owner.encode()
         args = RELEASE.bind(
             lock=self._key,
-            tombstone=self._tombstones + owner.encode(),
-            owner=owner,
+            tombstone=self._tombstones + name,
+            owner=name,
             holds=holds,
             lease_ms=milliseconds(lease_time),
             channel=self.channel,

@@ -43,7 +43,9 @@ class Extension:
         self._asked_at = now()
         self._ends_at = lease_end(self._asked_at, self._lease_time)
         self._needed = self._needed_by_all()
-        args = SET_LEASE.bind(lock=lock.key, owner=hold.owner, lease_ms=milliseconds(self._needed))
+        args = SET_LEASE.bind(
+            lock=lock.key, owner=hold.owner.encode(), lease_ms=milliseconds(self._needed)
+        )
         self._call = self._context.executor.start(SET_LEASE, lock.key, args, must=True)
         hold.setting = self._call
         watchdog.limit(self._lease, min(self._lease._ends_at, self._ends_at))

@@ -48,11 +48,12 @@ class FencedLock(ExclusiveLock):
         self._more_keys = (self._token_key,)
 
     def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
+        name = owner.encode()
         args = ACQUIRE.bind(
             lock=self._key,
-            tombstone=self._tombstones + owner.encode(),
+            tombstone=self._tombstones + name,
             token=self._token_key,
-            owner=owner,
+            owner=name,
             holds=holds,
             lease_ms=lease_ms,
             tokens=_TOKENS,

@@ -39,10 +39,11 @@ class RLock(ExclusiveLock):
     """
 
     def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
+        name = owner.encode()
         args = ACQUIRE.bind(
             lock=self._key,
-            tombstone=self._tombstones + owner.encode(),
-            owner=owner,
+            tombstone=self._tombstones + name,
+            owner=name,
             holds=holds,
             lease_ms=lease_ms,
         )

@@ -29,7 +29,7 @@ class Executor:
         self,
         script: Script,
         key: bytes,
-        args: tuple[Arg, ...],
+        args: bytes,
         deadline: float | None = None,
         must: bool = False,
     ) -> Call:

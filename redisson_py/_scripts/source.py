@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+
+from redisson_py._scripts.packing import Pack, head, packer
 
 Arg = bytes | str | int
 
@@ -31,8 +32,10 @@ class Script:
         sha: The name under which Redis 7 and newer know it.
         plain_text: The text without its `#!lua` line, which Redis 6.2 cannot read.
         plain_sha: The name under which Redis 6.2 knows it.
+        ints: Those of the arguments that are numbers; the others are bytes.
+        head: What comes before the arguments of a call, and `plain_head` for Redis 6.2.
         bind: Takes the keys and arguments by the names in the header, all of them, and
-            returns `numkeys key... arg...` for one call.
+            returns them packed for one call. A script for batches has none.
     """
 
     name: str
@@ -44,7 +47,10 @@ class Script:
     sha: str = field(init=False)
     plain_text: str = field(init=False)
     plain_sha: str = field(init=False)
-    bind: Callable[..., tuple[Arg, ...]] = field(init=False, compare=False)
+    ints: frozenset[str] = frozenset()
+    head: bytes = field(init=False)
+    plain_head: bytes = field(init=False)
+    bind: Pack = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         first, _, rest = self.text.partition("\n")
@@ -53,10 +59,20 @@ class Script:
         object.__setattr__(self, "sha", _sha(self.text))
         object.__setattr__(self, "plain_text", plain_text)
         object.__setattr__(self, "plain_sha", _sha(plain_text))
-        object.__setattr__(self, "bind", _binder(self.name, len(self.keys), self.keys + self.args))
+        count = 1 + len(self.keys + self.args)
+        object.__setattr__(self, "head", head(self.sha, count))
+        object.__setattr__(self, "plain_head", head(self.plain_sha, count))
+        if not self.is_batch:
+            bind = packer(self.name, self.keys, self.args, self.ints)
+            object.__setattr__(self, "bind", bind)
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether the last key and the last argument stand for any number of them."""
+        return bool(self.keys and self.args) and self.keys[-1][-3:] == self.args[-1][-3:] == "..."
 
     def bind_batch(
         self, keys: list[bytes], values: dict[str, Arg], rest: list[str]
@@ -66,7 +82,7 @@ class Script:
         Raises:
             TypeError: The script takes no batch, or the names are not those of the header.
         """
-        if not (self.keys[-1].endswith("...") and self.args[-1].endswith("...")):
+        if not self.is_batch:
             raise TypeError(f"{self.name} takes no batch")
         if len(keys) != len(rest):
             raise TypeError(f"{self.name} takes an argument for each of its {len(keys)} keys")
@@ -141,46 +157,29 @@ def parse(text: str) -> Script:
         raise ValueError("every script must be safe to repeat, and say why: 'retry safe: ...'")
     keys = _declared(fields["keys"], {"hash", "string", "list", "zset", "set"})
     args = _declared(fields["args"], {"int", "str"})
-    if len({*keys, *args}) != len(keys + args):
-        raise ValueError(f"the names in a script header must differ: {keys + args}")
+    if len({*keys, *args}) != len(keys) + len(args):
+        raise ValueError(f"the names in a script header must differ: {*keys, *args}")
     return Script(
         name=fields["script"],
         version=int(fields["version"]),
-        keys=keys,
-        args=args,
+        keys=tuple(keys),
+        args=tuple(args),
         retry=fields["retry"],
         text=text,
+        ints=frozenset(name for name, kind in args.items() if kind == "int"),
     )
 
 
-def _declared(words: str, kinds: set[str]) -> tuple[str, ...]:
-    names: list[str] = []
+def _declared(words: str, kinds: set[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
     for word in words.split():
         name, _, kind = word.partition(":")
         if not _is_name(name.removesuffix("...")) or kind not in kinds:
             raise ValueError(f"{word!r} is not name:kind with one of {', '.join(sorted(kinds))}")
-        names.append(name)
-    return tuple(names)
-
-
-def _binder(script: str, keys: int, names: tuple[str, ...]) -> Callable[..., tuple[Arg, ...]]:
-    """Return a function that takes these names by keyword and returns them in this order.
-
-    Made from the header's text, as `dataclass` makes its `__init__`: to sort the values out
-    of a dictionary at every call took a fifth of the time of an acquire.
-    """
-    if any(name.endswith("...") for name in names):
-        return _takes_a_batch
-    spelled = ", ".join(names)
-    # Only identifiers get here: `_declared` has refused everything else.
-    text = f"lambda {'*, ' if names else ''}{spelled}: ({keys}, {spelled})"
-    bind: Callable[..., tuple[Arg, ...]] = eval(text)
-    bind.__qualname__ = script
-    return bind
-
-
-def _takes_a_batch(**values: Arg) -> tuple[Arg, ...]:
-    raise TypeError(f"this script takes a batch, not {tuple(values)}")
+        if name in names:
+            raise ValueError(f"the names in a script header must differ: {name!r}")
+        names[name] = kind
+    return names
 
 
 def _is_name(text: str) -> bool:

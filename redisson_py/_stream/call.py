@@ -27,6 +27,10 @@ class ScriptText(Protocol):
     def plain_text(self) -> str: ...
     @property
     def plain_sha(self) -> str: ...
+    @property
+    def head(self) -> bytes: ...
+    @property
+    def plain_head(self) -> bytes: ...
 
 
 class ReplyError(BackendError):
@@ -41,6 +45,7 @@ class Call:
     """One command and its answer.
 
     Attributes:
+        args: The command's words; of a script what follows its name, packed already or not.
         future: Gets the reply. Cancelled or failed, it no longer waits; the command stays in
             its place in the stream all the same.
         must: The command has to arrive even if nobody waits any more (a release, an undo).
@@ -63,7 +68,7 @@ class Call:
 
     def __init__(
         self,
-        args: tuple[Arg, ...],
+        args: tuple[Arg, ...] | bytes,
         deadline: float,
         script: ScriptText | None = None,
         must: bool = False,
@@ -93,10 +98,13 @@ class Call:
 
     def pack(self, modern: bool) -> bytes:
         """Return the bytes of this command for a server that does, or does not, know `#!lua`."""
-        script = self.script
+        script, args = self.script, self.args
+        if isinstance(args, bytes):
+            assert script is not None
+            return (script.head if modern else script.plain_head) + args
         if script is None:
-            return _pack(self.args)
-        return _pack(("EVALSHA", script.sha if modern else script.plain_sha, *self.args))
+            return _pack(args)
+        return _pack(("EVALSHA", script.sha if modern else script.plain_sha, *args))
 
     def succeed(self, reply: object) -> None:
         """Hand over the answer, if anybody still waits for it."""

@@ -47,7 +47,9 @@ class Scripts:
     async def run(self, name: str, **values: Arg) -> Any:
         """Run a script; `values` are named as in its header."""
         script = load(name)
-        return await self._evalsha(script, script.bind(**values))
+        assert {*values} == {*script.keys, *script.args}
+        args = [values[name] for name in script.keys + script.args]
+        return await self._evalsha(script, (len(script.keys), *args))
 
     async def run_batch(self, name: str, keys: list[bytes], rest: list[str], **values: Arg) -> Any:
         """Run a script that takes any number of keys."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
+import hiredis
 import pytest
 
 from redisson_py._scripts import source
@@ -38,6 +40,12 @@ def changed(old: str, new: str) -> str:
     return HEADER.replace(old, new) + BODY
 
 
+def pack(*words: bytes | str | int) -> bytes:
+    # The stubs of hiredis give this function one argument too few and no result.
+    pack_command: Callable[..., bytes] = hiredis.pack_command
+    return pack_command(words)
+
+
 def test_a_header_is_read() -> None:
     script = parse(HEADER + BODY)
     assert script == Script(
@@ -47,6 +55,7 @@ def test_a_header_is_read() -> None:
         args=("owner", "leaves"),
         retry="safe: an open door stays open",
         text=HEADER + BODY,
+        ints=frozenset({"leaves"}),
     )
     assert str(script) == "door.open v3"
 
@@ -103,8 +112,10 @@ def test_a_malformed_header_is_refused(text: str) -> None:
 
 def test_arguments_are_bound_by_name_in_the_order_of_the_header() -> None:
     script = parse(HEADER + BODY)
-    values: dict[str, source.Arg] = {"leaves": 2, "hinge": b"h", "owner": "me", "door": b"d"}
-    assert script.bind(**values) == (2, b"d", b"h", "me", 2)
+    owner = b"\xff\r\n"
+    packed = script.head + script.bind(leaves=20, hinge=b"%h", owner=owner, door=b"")
+    assert packed == pack("EVALSHA", script.sha, 2, b"", b"%h", owner, 20)
+    assert script.plain_head == script.head, "the text has no #! line"
 
 
 @pytest.mark.parametrize(
