@@ -1,8 +1,8 @@
 """One ordered RESP3 stream to one Redis node: scripts, their replies, and the pushes.
 
-Commands leave in the order they were called, those of one turn of the event loop in one
-write. Replies answer them first in, first out; a push that confirms a subscription takes
-its command's place in that line, because RESP3 sends no other reply to it.
+Commands leave in the order they were called, those of one turn of the event loop together.
+Replies answer them first in, first out; a push that confirms a subscription takes its
+command's place in that line, because RESP3 sends no other reply to it.
 
 When the connection breaks, what was not answered is sent again, in order, on the next one,
 until each caller's own deadline: every script is safe to repeat. What a caller abandoned

