@@ -8,8 +8,8 @@ trip in the part of the remote cache miss.
 
 Passing would starve other processes, so it ends with the turn: a while after Redis granted
 the hold it is released for real. The process that releases is awake and would win again, so
-if others were listening its next asker first lets one more message come (their release), or a
-short moment pass.
+its next asker gives way: it lets as many messages come as others were listening (the release
+of each), or a short moment pass, after its own release and after each of theirs.
 
 Invariants: while somebody waits in line, somebody asks, or a local hold or a release under way
 keeps the line waiting. A place leaves the line exactly once.

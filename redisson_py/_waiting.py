@@ -53,16 +53,19 @@ class Busy:
 
 @dataclass(slots=True)
 class Turn:
-    """Another process's turn: let it have a message's time before asking.
+    """Other processes' turn: those who waited when we released go first.
 
     Attributes:
-        messages: More than this many must have come on the channel.
-        until: Loop time after which to ask anyway.
-        taken: Whether somebody used it: a message came, or we found it busy afterwards.
+        messages: We ask at once when more than this many have come on the channel.
+        until: Before that, not before this loop time;
+        patience: and later not before so many seconds after each wake-up.
+        taken: Whether somebody used it when we last gave way: the messages came, or it was
+            busy afterwards.
     """
 
     messages: int
     until: float
+    patience: float
     taken: bool = False
 
 
@@ -156,6 +159,10 @@ async def _keep_asking(
         await waiter.wait(_sleep(outcome.retry_in, deadline))
         if _passed(deadline):
             return outcome
+        if attempt.turn is not None:
+            # Whoever hears of a release first, by the order of subscriptions, would else get it.
+            turn = attempt.turn
+            turn.taken = await waiter.wait_for_messages(turn.messages, turn.patience)
 
 
 def _passed(deadline: float | None) -> bool:

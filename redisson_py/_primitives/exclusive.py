@@ -278,7 +278,7 @@ class ExclusiveLock(HashLock):
         line.releasing = False
         told_others = (reply or 1) - 1 - (1 if echo else 0)
         if told_others > 0 and (present := running_loop().time()) >= line.no_turn_until:
-            line.turn = Turn(echo, present + COURTESY)
+            line.turn = Turn(echo + told_others - 1, present + COURTESY, COURTESY)
         if line.places:
             line.advance()
 

@@ -36,7 +36,7 @@ async def test_lines_nobody_needs_are_forgotten_and_the_others_kept() -> None:
     kept = {key: lines.open(key) for key in (b"held", b"stood in", b"released", b"turn")}
     kept[b"held"].hold = make_hold(ends_at=1e9)
     kept[b"released"].releasing = True
-    kept[b"turn"].turn = Turn(3, asyncio.get_running_loop().time() + 60)
+    kept[b"turn"].turn = Turn(3, asyncio.get_running_loop().time() + 60, 60)
     waiters = await stand(kept[b"stood in"], 2)
     for number in range(10_000):
         lines.open(b"%d" % number)
@@ -65,11 +65,11 @@ async def test_the_turn_of_others_is_respected_once_and_not_for_long(
     monkeypatch.setattr(_handoff, "running_loop", lambda: clock)
     line = Line()
     assert take_turn(line) is None
-    turn = line.turn = Turn(3, clock.present + COURTESY)
+    turn = line.turn = Turn(3, clock.present + COURTESY, COURTESY)
     assert line.needed(clock.present), "the next one must find the turn"
     assert take_turn(line) is turn
     assert take_turn(line) is None
-    line.turn = Turn(3, clock.present + COURTESY)
+    line.turn = Turn(3, clock.present + COURTESY, COURTESY)
     clock.sleep(COURTESY)
     assert take_turn(line) is None
     assert not line.needed(clock.present)

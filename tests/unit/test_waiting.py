@@ -209,7 +209,7 @@ async def test_every_question_knows_the_deadline(bus: FakeBus) -> None:
 
 @pytest.mark.parametrize(("reply", "result"), [(YES, "yes"), (BUSY, None)])
 async def test_once_asks_once(bus: FakeBus, reply: Outcome, result: str | None) -> None:
-    attempt = FakeAttempt(reply, turn=Turn(5, bus.clock.present + 1))
+    attempt = FakeAttempt(reply, turn=Turn(5, bus.clock.present + 1, 0.003))
     assert await acquire(attempt, bus, None, once=True) == result
     assert len(attempt.asked) == 1
     assert bus.log == []
@@ -223,7 +223,7 @@ async def test_once_in_a_queue_leaves_it(bus: FakeBus) -> None:
 
 
 async def test_a_turn_of_others_is_waited_for_before_the_first_question(bus: FakeBus) -> None:
-    attempt = FakeAttempt(YES, turn=Turn(7, bus.clock.present + 0.003))
+    attempt = FakeAttempt(YES, turn=Turn(7, bus.clock.present + 0.003, 0.003))
     attempt.on_ask = lambda: bus.log.append("ask")
     assert await acquire(attempt, bus, None) == "yes"
     assert bus.log == ["listen", "turn beyond 7 for 0.003", "arm", "ask", "leave"]
@@ -231,15 +231,23 @@ async def test_a_turn_of_others_is_waited_for_before_the_first_question(bus: Fak
 
 @pytest.mark.parametrize(
     ("messages", "replies", "taken"),
-    [(8, [YES], True), (7, [BUSY, YES], True), (7, [YES], False)],
+    [(8, [YES], True), (8, [BUSY, YES], True), (7, [YES], False), (7, [BUSY, YES], False)],
 )
-async def test_a_turn_is_taken_if_a_message_comes_or_it_is_busy_then(
+async def test_a_turn_is_taken_if_its_messages_came_before_we_were_granted(
     bus: FakeBus, messages: int, replies: list[Outcome], taken: bool
 ) -> None:
     bus.messages = messages
-    turn = Turn(7, bus.clock.present + 0.003)
+    turn = Turn(7, bus.clock.present + 0.003, 0.003)
     assert await acquire(FakeAttempt(*replies, turn=turn), bus, None) == "yes"
     assert turn.taken == taken
+
+
+async def test_way_is_given_again_after_each_wake_up(bus: FakeBus) -> None:
+    attempt = FakeAttempt(BUSY, YES, turn=Turn(7, bus.clock.present + 0.003, 0.005))
+    attempt.on_ask = lambda: bus.log.append("ask")
+    await acquire(attempt, bus, None)
+    first, again = "turn beyond 7 for 0.003", "turn beyond 7 for 0.005"
+    assert bus.log == ["listen", first, "arm", "ask", again, "arm", "ask", "leave"]
 
 
 CancelledHow = Callable[[FakeAttempt, FakeBus], "asyncio.Task[object]"]
@@ -328,7 +336,7 @@ async def test_cancelled_in_the_turn_of_others_has_asked_nothing(
     bus: FakeBus, cancelled: CancelledHow
 ) -> None:
     bus.sleeps_for_ever = True
-    attempt = FakeAttempt(turn=Turn(0, bus.clock.present + 1))
+    attempt = FakeAttempt(turn=Turn(0, bus.clock.present + 1, 0.003))
     await expect_cancelled(cancelled(attempt, bus))
     assert attempt.asked == []
     assert bus.log[-1] == "leave"

@@ -98,7 +98,11 @@ class Client(Link):
 
     def join(self, clock: Clock | None) -> None:
         """A task comes; with a clock, it lets another process have its turn before it asks."""
-        turn = None if clock is None else Turn(self.bus.echo(CHANNEL), clock.time() + COURTESY)
+        turn = (
+            None
+            if clock is None
+            else Turn(self.bus.echo(CHANNEL), clock.time() + COURTESY, COURTESY)
+        )
         self.askers.append(Task(self, turn))
 
     def has_woken(self, asker: Task) -> bool:
