@@ -126,13 +126,16 @@ class Watchdog:
         late = moment - self._armed_for
         if late > self.lease_time / 3:
             log.warning("the event loop was blocked, or the machine asleep, for %.3f s", late)
-        self._end_what_is_over(moment)
-        self._renew_what_is_due(moment)
-        if self.holds:
-            self._while_holding(moment)
-        following = self._schedule.next_event()
-        if following is not None and not self._schedule.idle():
-            self._arm(following)
+        try:
+            self._end_what_is_over(moment)
+            self._renew_what_is_due(moment)
+            if self.holds:
+                self._while_holding(moment)
+        finally:
+            # Whatever went wrong (the event loop logs it), what is held must not go unwatched.
+            following = self._schedule.next_event()
+            if following is not None and not self._schedule.idle():
+                self._arm(following)
 
     def _end_what_is_over(self, moment: float) -> None:
         holds, leases = self._schedule.take_ended(moment)

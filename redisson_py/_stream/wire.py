@@ -130,6 +130,9 @@ class Wire(asyncio.Protocol):
                     self._pushed(reply)
                 elif type(reply) is ReplyError:
                     self._on_refused(in_flight.popleft(), reply)
+                elif in_flight[0].channel is not None:
+                    # Only a push confirms a subscription: this is the answer to another call.
+                    raise hiredis.ProtocolError("a subscription was not confirmed")
                 else:
                     future = in_flight.popleft().future
                     if not future.done():

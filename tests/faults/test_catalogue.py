@@ -1,0 +1,356 @@
+"""Rows of the fault catalogue that no other test covers (see `tests/FAULTS.md`), one test each.
+
+Here those of requests, of the server and of the network; the others in `test_catalogue_clients`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquireTimeoutError,
+    BackendError,
+    ConnectionLostError,
+    LeaseLostError,
+    ScriptError,
+    _waiting,
+)
+from redisson_py._options import PATIENCE
+from redisson_py._scripts import source
+from redisson_py._stream.again import pause_before
+from redisson_py.testing import EmbeddedServer, FaultProxy
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import (
+    ProxyFactory,
+    ServerFactory,
+)
+from tests.soak.weather import Stragglers
+from tests.stream.tls import Certificates, make_certificates
+from tests.support import until, until_async, until_listening
+
+OUT_OF_TIME = (AcquireTimeoutError, ConnectionLostError)
+
+
+@pytest_asyncio.fixture
+async def link(proxy: ProxyFactory) -> FaultProxy:
+    """A proxy before the session's server."""
+    return await proxy()
+
+
+@pytest_asyncio.fixture
+async def admin(own_server: EmbeddedServer) -> AsyncIterator[Redis]:
+    """A plain client of the test's own server."""
+    async with Redis.from_url(own_server.url) as redis:
+        yield redis
+
+
+async def do(redis: Redis, *command: str | int) -> Any:
+    """Send a command that redis-py has no typed method for."""
+    untyped: Any = redis
+    return await untyped.execute_command(*command)
+
+
+# Requests.
+
+
+async def test_question_that_never_arrived_is_asked_again_within_its_time(  # A9
+    clients: ClientFactory, link: FaultProxy, redis: Redis
+) -> None:
+    client = clients(link.url)
+    await client.ping()
+    link.black_hole("up")
+    arrived = link.up.bytes_in
+    asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
+    with pytest.raises(OUT_OF_TIME):
+        await client.get_lock("late").acquire(timeout=0.1)
+    await link.wait_until(lambda link: link.up.bytes_in > arrived)
+    assert await redis.exists("k", "late") == 0
+    link.pass_through()
+    link.cut()
+    async with await asking as lease:
+        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
+    assert not await redis.exists("late")
+
+
+async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(  # A11
+    clients: ClientFactory, link: FaultProxy, redis: Redis, server_url: str
+) -> None:
+    client = clients(link.url)
+    await client.ping()
+    sent: list[bytes] = []
+
+    def note(command: bytes) -> bool:
+        sent.extend([command] if b"EVALSHA" in command else [])
+        return False
+
+    link.swallow_reply(note)
+    asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
+    await link.wait_until(lambda link: bool(sent))
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    await client.ping()
+    (tombstone,) = await redis.keys("*tombstone*")
+    assert await redis.pttl(tombstone) / 1000 > PATIENCE + client._context.options.reply_timeout
+    await redis.delete(tombstone)  # as if its time were over
+    async with Stragglers(server_url) as late:
+        await late.deliver(sent[:1])
+    assert 0 < await redis.pttl("k") <= 60_000
+    await redis.delete("k")
+
+
+def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:  # A13, E6
+    pauses = [pause_before(attempt) for attempt in range(1000)]
+    assert all(0 < pause <= 1 for pause in pauses)
+    assert len(set(pauses)) > 900
+    assert max(pause_before(0) for _ in range(1000)) <= 0.02
+    assert max(pauses[10:]) > 2 * min(pauses[10:])
+
+
+def test_scripts_touch_no_key_but_those_declared() -> None:  # D5
+    for script in source.load_all():
+        keys = {name.removesuffix("...") for name in script.keys}
+        # In a batch each key is called by its name in the loop.
+        keys |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", script.plain_text))
+        calls = re.findall(r"redis\.p?call\('([A-Z]+)'(?:, ([\w, ]+))?", script.plain_text)
+        assert calls
+        for command, rest in calls:
+            if command not in ("PUBLISH", "TIME"):
+                words = rest.split(", ")
+                touched = words if command in ("EXISTS", "DEL") else words[:1]
+                assert keys.issuperset(touched), (script.name, command, touched)
+
+
+# The server.
+
+
+async def test_killed_server_that_syncs_its_log_keeps_the_lease(  # B2
+    clients: ClientFactory, server_factory: ServerFactory
+) -> None:
+    server = await server_factory(appendonly=True, config={"appendfsync": "always"})
+    lock = clients(server.url).get_lock("k")
+    async with lock.hold(lease_time=40):
+        before = await lock.remaining()
+        await server.kill()
+        await server.start()
+        after = await lock.remaining()
+        assert before is not None
+        assert after is not None
+        assert 0 < after <= before <= 40
+        assert await lock.hold_count() == 1
+    assert not await lock.locked()
+
+
+async def test_writes_that_are_paused_are_waited_for(  # B8
+    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+) -> None:
+    client = clients(own_server.url)
+    await client.ping()
+    await do(admin, "CLIENT", "PAUSE", 60_000, "WRITE")
+    asking = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
+    with pytest.raises(OUT_OF_TIME):
+        await clients(own_server.url).get_lock("late").acquire(timeout=0.2)
+    assert await admin.exists("k", "late") == 0
+    assert not asking.done()
+    await do(admin, "CLIENT", "UNPAUSE")
+    await (await asking).release()
+    assert client.statistics().connections == 1
+    await until_async(lambda: gone(admin, "late"))
+
+
+async def gone(redis: Redis, name: str) -> bool:
+    return not await redis.exists(name)
+
+
+async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(  # B9
+    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+) -> None:
+    client = clients(own_server.url, lease_time=0.8)
+    # Where the snapshot should go there is a folder: saving fails as on a full disk.
+    await admin.config_set("save", "3600 1")
+    (own_server.directory / "dump.rdb" / "full").mkdir(parents=True)
+    lease = await client.get_lock("k").acquire()
+    await admin.bgsave()
+    await until_async(lambda: cannot_save(admin))
+    with pytest.raises(ScriptError, match="MISCONF"):
+        await client.get_lock("other").acquire()
+    with pytest.raises(LeaseLostError):
+        async with lease:
+            try:
+                await asyncio.sleep(30)
+            finally:
+                assert await admin.hget("k", lease.owner), "the server let others in first"
+    assert not await admin.exists("other")
+    # Saves no more, and may write again.
+    await admin.config_set("save", "")
+    async with client.get_lock("k").hold(timeout=10):
+        pass
+
+
+async def cannot_save(redis: Redis) -> bool:
+    return bool((await redis.info("persistence"))["rdb_last_bgsave_status"] == "err")
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
+async def test_evicted_lock_is_a_loss(  # B11
+    policy: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+) -> None:
+    client = clients(own_server.url, lease_time=0.3)
+    await admin.config_set("maxmemory-policy", policy)
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k"):
+            await admin.config_set("maxmemory", 1)
+            await until_async(lambda: gone(admin, "k"))
+            await admin.config_set("maxmemory", 0)
+            await asyncio.sleep(30)
+    assert client.statistics().losses == 1
+
+
+async def test_release_in_another_database_wakes_and_grants_nothing(  # B15
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    holder, waiter, elsewhere = (clients(own_server.url + path) for path in ("", "", "/1"))
+    async with holder.get_lock("k") as lease:
+        waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
+        await until_listening(waiter)
+        async with elsewhere.get_lock("k"):
+            assert not lease.lost
+        # Channels know no databases.
+        await until(lambda: waiter.statistics().wake_ups == 1)
+        await until_listening(waiter)
+        assert not waiting.done()
+        assert await holder.get_lock("k").owned()
+    await (await waiting).release()
+
+
+@pytest.mark.parametrize("command", ["RENAME k other", "MOVE k 1", "SWAPDB 0 1", "PEXPIRE k 1"])
+async def test_what_third_parties_do_to_the_key_is_a_loss(  # B16
+    command: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+) -> None:
+    client = clients(own_server.url, lease_time=0.3)
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k"):
+            await do(admin, *command.split())
+            await asyncio.sleep(30)
+    assert client.statistics().losses == 1
+
+
+async def test_server_without_its_replicas_is_waited_for(  # B17
+    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+) -> None:
+    if int((await admin.info("server"))["redis_version"].partition(".")[0]) < 7:
+        pytest.skip("scripts of Redis 6.2 write all the same")
+    client = clients(own_server.url)
+    lease = await client.get_lock("k").acquire(lease_time=60)
+    await admin.config_set("min-replicas-to-write", 1)
+    with pytest.raises(OUT_OF_TIME):
+        await client.get_lock("late").acquire(timeout=0.2)
+    asking = asyncio.create_task(client.get_lock("other").acquire(timeout=30))
+    releasing = asyncio.create_task(lease.release())
+    await asyncio.wait({asking, releasing}, timeout=0.2)
+    assert not asking.done()
+    assert not releasing.done()
+    assert client.statistics().commands_sent < 60
+    await admin.config_set("min-replicas-to-write", 0)
+    await releasing
+    await (await asking).release()
+    await until_async(lambda: gone(admin, "late"))
+    assert not await admin.exists("k")
+    assert client.statistics().connections == 1
+
+
+# The network.
+
+
+async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
+    clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_waiting, "SAFETY_POLL", 60)  # which would find it too, later
+    holder, waiter = clients(), clients(link.url, lease_time=1.2)
+    async with holder.get_lock("k"):
+        waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
+        await until_listening(waiter)
+        link.black_hole()
+    # The message is lost, and nobody says that the connection is dead.
+    await until(lambda: not waiter._stream.ready)
+    link.pass_through()
+    link.cut()
+    await (await waiting).release()
+    assert waiter.statistics().connections == 2
+
+
+async def test_name_of_the_server_is_looked_up_at_every_connection(  # E7
+    clients: ClientFactory, proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links = [await proxy(), await proxy()]
+    answers: list[FaultProxy | None] = [links[0], None, links[1]]
+    connect = asyncio.open_connection
+
+    async def looked_up(host: str, port: int, **more: Any) -> Any:
+        if host != "redis.example":
+            return await connect(host, port, **more)
+        found = answers.pop(0)
+        if found is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return await connect(found.host, found.port, **more)
+
+    monkeypatch.setattr(asyncio, "open_connection", looked_up)
+    client = clients(links[0].url.replace(f"{links[0].host}:{links[0].port}", "redis.example:6379"))
+    async with client.get_lock("k") as lease:
+        links[0].cut()
+        assert await client.get_lock("k").owned()
+        assert not lease.lost
+    assert [link.accepted for link in links] == [1, 1]
+
+
+def make_expired(made: Certificates) -> None:
+    """Sign the server's certificate again, for no time at all."""
+    sign = "openssl x509 -req -in server.csr -days 0 -extfile ext -CA ca.pem -CAkey ca.key"
+    command = [*sign.split(), "-set_serial", "2", "-out", str(made.certificate)]
+    subprocess.run(command, cwd=made.key.parent, check=True, capture_output=True, timeout=30)
+
+
+async def test_certificate_that_has_expired_is_an_error_at_once(  # E8
+    clients: ClientFactory, tmp_path: Path
+) -> None:
+    made = make_certificates(tmp_path / "old", "IP:127.0.0.1")
+    make_expired(made)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.certificate, made.key)
+    async with await asyncio.start_server(
+        lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context
+    ) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = clients(f"rediss://127.0.0.1:{port}?ssl_ca_certs={made.authority}")
+        for _ in range(2):
+            with pytest.raises(BackendError, match=r"TLS .*expired") as caught:
+                await client.ping()
+            assert not isinstance(caught.value, ConnectionLostError)
+    assert client.statistics().connections == 0
+
+
+async def test_idle_connection_that_the_server_closes_costs_no_lease(  # E9
+    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+) -> None:
+    client, waiter = clients(own_server.url), clients(own_server.url)
+    async with client.get_lock("k") as lease:
+        waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
+        await until_listening(waiter)
+        await admin.config_set("timeout", 1)
+        await until(lambda: not client._stream.ready)
+        assert await client.get_lock("k").owned()
+        assert not lease.lost
+    await (await waiting).release()
+    # Who listens is spared.
+    assert waiter.statistics().connections == 1

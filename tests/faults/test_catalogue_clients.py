@@ -1,0 +1,246 @@
+"""As `test_catalogue`: this process, its clocks and blocks, messages, and credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import Callable
+
+import pytest
+from redis.asyncio import Redis
+from redis.credentials import CredentialProvider
+
+from redisson_py import BackendError, ConnectionLostError, LeaseLostError, Redisson, _waiting
+from redisson_py._keys import lock_channel
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
+from tests.stream.conftest import Talk
+from tests.stream.fake_peer import SILENCE, FakePeer
+from tests.support import until, until_async, until_listening
+
+
+async def renewed(client: Redisson, times: int) -> None:
+    """Return when that many batches more were renewed."""
+    before = client.statistics().renewals
+    await until(lambda: client.statistics().renewals >= before + times)
+
+
+# Holder, process, time.
+
+
+@pytest.mark.parametrize("step", [-86_400, 86_400], ids=["back", "forward"])
+async def test_step_of_the_wall_clock_changes_nothing(  # G7
+    step: float, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = clients(lease_time=0.6)
+    async with client.get_lock("k") as watched, client.get_lock("l").hold(lease_time=60) as fixed:
+        wall, wall_ns = time.time, time.time_ns
+        monkeypatch.setattr(time, "time", lambda: wall() + step)
+        monkeypatch.setattr(time, "time_ns", lambda: wall_ns() + int(step * 1e9))
+        await renewed(client, 2)
+        assert not watched.lost
+        assert 0 < watched.remaining <= 0.6
+        assert 50 < fixed.remaining <= 60
+        assert await client.get_lock("l").try_acquire(timeout=0) is not None
+        await client.get_lock("l").release()
+    assert client.statistics().losses == 0
+
+
+async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(  # G10
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = clients(lease_time=0.6)
+    errors: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("whatever goes wrong in a renewal")
+
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k") as lease:
+            monkeypatch.setattr(client._executor, "start_batch", fail)
+            try:
+                await asyncio.sleep(2)
+            finally:
+                assert await redis.hget("k", lease.owner), "the server let others in first"
+    assert all(isinstance(error, ZeroDivisionError) for error in errors)
+    assert errors
+
+
+async def test_interrupted_process_gives_its_lock_back(  # G16
+    clients: ClientFactory, server_url: str
+) -> None:
+    command = ["-m", "tests.system.holder", server_url, "60"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        assert process.stdout is not None
+        assert (await process.stdout.readline()).startswith(b"held")
+        client = clients()
+        waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
+        await until_listening(client)
+        process.send_signal(signal.SIGINT)
+        # Long before the lease, and the safety poll, are over.
+        async with asyncio.timeout(4):
+            await (await waiting).release()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+def test_without_an_event_loop_of_asyncio_it_is_refused() -> None:  # G17
+    client = Redisson.from_url("redis://127.0.0.1:1")
+    calls: list[Callable[[], object]] = [client.ping, client.get_lock("k").acquire]
+    for call in calls:
+        # As another library's loop would begin it.
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            call().send(None)  # type: ignore[attr-defined]
+    assert client._root is None
+
+
+# Blocks and leases.
+
+
+async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(  # H8
+    clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    client = clients(link.url, lease_time=0.6)
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with client.get_lock("k"):
+            link.refuse()
+            link.cut()
+            raise ZeroDivisionError
+    (note,) = caught.value.__notes__
+    assert note.startswith(ConnectionLostError.__name__)
+
+
+async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactory) -> None:  # L9
+    client = clients(lease_time=0.6)
+    lock = client.get_lock("k")
+    async with lock as outer:
+        async with lock:
+            await renewed(client, 2)
+        await renewed(client, 2)
+        assert not outer.lost
+        assert await lock.hold_count() == 1
+
+
+async def test_lease_time_is_of_one_acquisition_only(client: Redisson) -> None:  # L16
+    lock = client.get_lock("k")
+    for seconds in (5, 50):
+        async with lock.hold(lease_time=seconds):
+            assert 0 < (await lock.remaining() or 0) <= seconds
+        async with lock as lease:
+            assert 29 < (await lock.remaining() or 0) <= 30
+            assert lease._hold.watched
+
+
+# Messages.
+
+
+async def test_forged_messages_wake_and_grant_nothing(  # F4
+    clients: ClientFactory, redis: Redis
+) -> None:
+    holder, waiter = clients(), clients()
+    garbage = [b"", b"0", b"1", b"-1", b"7", b"0x0", b"\xff\x00", b"9" * 9_999, b"x" * 100_000]
+    async with holder.get_lock("k"):
+        waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
+        await until_listening(waiter)
+        commands = waiter.statistics().commands_sent
+        for payload in garbage:
+            await redis.publish(lock_channel(b"k").decode(), payload)
+        await waiter.ping()
+        await until_listening(waiter)
+        assert not waiting.done()
+        assert waiter.statistics().commands_sent - commands <= len(garbage) + 1
+    await (await waiting).release()
+    assert waiter.statistics().connections == 1
+
+
+async def test_listener_that_the_server_cuts_off_for_being_slow_listens_again(  # F5
+    clients: ClientFactory, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_waiting, "SAFETY_POLL", 60)
+    holder, waiter = clients(own_server.url), clients(own_server.url)
+    channel = lock_channel(b"k").decode()
+    async with Redis.from_url(own_server.url) as admin, holder.get_lock("k"):
+        waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
+        await until_listening(waiter)
+        await admin.config_set("client-output-buffer-limit", "pubsub 100kb 100kb 0")
+        # In one go, and small: a large message Valkey refers to instead of copying it.
+        flood = "for i = 1, 2000 do redis.call('PUBLISH', KEYS[1], string.rep('x', 1000)) end"
+        await admin.eval(flood, 1, channel)
+        await until(lambda: waiter.statistics().connections == 2)
+        await until_async(lambda: listened_to(admin, channel))
+        await until_listening(waiter)
+    await (await waiting).release()
+
+
+async def listened_to(redis: Redis, channel: str) -> bool:
+    return bool(await redis.pubsub_numsub(channel) == [(channel.encode(), 1)])
+
+
+async def test_confirmation_that_never_comes_gives_nobody_the_answer_of_another() -> None:  # F16
+    async with FakePeer() as peer, Talk(peer.url, reply_timeout=0.5) as talk:
+        await talk.ask("PING")
+        peer.plan.append(SILENCE)
+        talk.stream.subscribe(b"ch")
+        calls = [talk.call("GET", str(number)) for number in range(3)]
+        answers = [await call.future for call in calls]
+        assert answers == [b"GET 0", b"GET 1", b"GET 2"]
+        assert len(peer.links) == 2
+
+
+# Credentials.
+
+
+async def test_user_who_is_switched_off_is_told_at_once_and_let_in_again_later(  # J2
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    async with Redis.from_url(own_server.url) as admin:
+        await set_user(admin, "off", f">{PASSWORD}", *documented_rules())
+        client = clients(url_of_user(own_server.url, "app"))
+        for _ in range(2):
+            with pytest.raises(BackendError, match="refused the credentials") as caught:
+                await client.get_lock("k").acquire()
+            assert not isinstance(caught.value, ConnectionLostError)
+        assert client.statistics().connections == 0
+        await set_user(admin, "on")
+        async with client.get_lock("k"):
+            pass
+
+
+async def test_new_password_is_asked_of_the_provider_and_the_holder_keeps_its_lease(  # J6
+    own_server: EmbeddedServer,
+) -> None:
+    class Vault(CredentialProvider):
+        password = "old"
+
+        def get_credentials(self) -> tuple[str, str]:
+            return "app", self.password
+
+    vault = Vault()
+    async with Redis.from_url(own_server.url) as admin:
+        await set_user(admin, "on", ">old", *documented_rules())
+        theirs = Redis.from_url(own_server.url, credential_provider=vault)
+        async with Redisson(theirs, lease_time=1.2) as client, client.get_lock("k") as lease:
+            await set_user(admin, "resetpass", ">new")
+            vault.password = "new"
+            await admin.client_kill_filter(user="app")
+            await renewed(client, 1)
+            assert not lease.lost
+            assert client.statistics().connections == 2
+        await theirs.aclose()
+
+
+async def set_user(admin: Redis, *rules: str) -> None:
+    """Change what the user `app` may do."""
+    await admin.execute_command("ACL", "SETUSER", "app", *rules)  # type: ignore[no-untyped-call]  # redis-py's
