@@ -93,9 +93,10 @@ soak: $(VENV)/.checks ## a million lost replies; ARGS="--lost 100000"
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-# An environment of its own: what rivals need must not disturb development.
+# An environment of its own, on the newest Python here: what rivals need must not disturb
+# development.
 $(VENV)-bench/.bench: pyproject.toml
-	$(PYTHON) -m venv $(VENV)-bench
+	$(or $(NEWEST),$(PYTHON)) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/pip install -q --upgrade 'pip>=25.1'
 	$(VENV)-bench/bin/pip install -q -e '.[embedded,uvloop]'
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
