@@ -21,9 +21,10 @@ def packer(script: str, keys: tuple[str, ...], args: tuple[str, ...], ints: froz
     """
     names = keys + args
     form = _number(len(keys)) + b"".join(b"%b" if n in ints else b"$%d\r\n%b\r\n" for n in names)
-    values = "".join(f"number({n}), " if n in ints else f"len({n}), {n}, " for n in names)
-    text = f"lambda {'*, ' if names else ''}{', '.join(names)}: form % ({values})"
-    pack: Pack = eval(text, {"form": form, "number": _number, "len": len})
+    # The header's names do not begin with an underscore, so they hide none of these.
+    values = "".join(f"_number({n}), " if n in ints else f"_len({n}), {n}, " for n in names)
+    text = f"lambda {'*, ' if names else ''}{', '.join(names)}: _form % ({values})"
+    pack: Pack = eval(text, {"_form": form, "_number": _number, "_len": len})
     pack.__qualname__ = script
     return pack
 

@@ -183,7 +183,7 @@ def _declared(words: str, kinds: set[str]) -> dict[str, str]:
 
 
 def _is_name(text: str) -> bool:
-    return text.isidentifier() and not keyword.iskeyword(text)
+    return text.isidentifier() and not keyword.iskeyword(text) and not text.startswith("_")
 
 
 def _sha(text: str) -> str:

@@ -88,6 +88,8 @@ def test_every_field_is_needed(field: str) -> None:
         changed("version  3", "version  three"),
         changed("version  3", "version  1.5"),
         changed("version  3", "version  -1"),
+        changed("owner:str", "lambda:str"),
+        changed("owner:str", "_number:str"),
         changed("safe: an open door stays open", "safe"),
         changed("safe: an open door stays open", "unsafe: it slams"),
         changed("safe: an open door stays open", ""),
