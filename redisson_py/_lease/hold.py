@@ -119,7 +119,7 @@ class Hold:
         self.count = 1
         self.doubtful = False
         self.leases: list[Lease] = []
-        self.weak_leases: list[weakref.ref[Lease]] = []
+        self.weak_leases: tuple[weakref.ref[Lease], ...] = ()
         self.setting: object = None
         self.next_token: int | None = None
         self.tokens_end = 0
@@ -157,7 +157,8 @@ class Hold:
         if lease in self.leases:
             self.leases.remove(lease)
         if self.weak_leases:
-            self.weak_leases = [ref for ref in self.weak_leases if ref() not in (lease, None)]
+            kept = [ref for ref in self.weak_leases if ref() not in (lease, None)]
+            self.weak_leases = tuple(kept)
 
     def is_abandoned(self) -> bool:
         """Whether nobody can release it any more: its task ended and its leases are garbage."""
@@ -165,6 +166,6 @@ class Hold:
         if task is not None and not task.done():
             return False
         # From here on only the user's references keep a lease alive.
-        self.weak_leases += [weakref.ref(lease) for lease in self.leases]
+        self.weak_leases += tuple(weakref.ref(lease) for lease in self.leases)
         self.leases.clear()
         return not self.all_leases()

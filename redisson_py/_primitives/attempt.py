@@ -95,7 +95,8 @@ class HoldAttempt:
             self._answered()
             raise ScriptError(call.name, str(error)) from error
         finally:
-            self.doubtful = self.doubtful or call.doubtful
+            if call.doubtful:
+                self.doubtful = True
         self._answered()
         if self._given_up is not None:
             # The answer came, but the undo was on its way before anybody looked at it.

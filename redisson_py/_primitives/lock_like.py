@@ -118,10 +118,10 @@ class LockLike(ABC):
         trace: TracebackType | None,
     ) -> None:
         entered = self._context.owners.of_current_task().entered
-        for index in range(len(entered) - 1, -1, -1):
-            lease = entered[index]
+        # Nearly always the last: blocks are left in the order they were entered, backwards.
+        for lease in reversed(entered):
             if lease._hold.resource.key == self._key:
-                del entered[index]
+                entered.remove(lease)
                 await lease._leave(error)
                 return
 

@@ -19,6 +19,7 @@ from redisson_py.errors import ConnectionLostError
 _ENOUGH = 32
 
 _NOTHING = object()
+_Push = hiredis.PushNotification
 
 
 @dataclass(slots=True)
@@ -121,20 +122,21 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer the calls in their order; pass messages on."""
         self._traffic.received += 1
-        reader = self._reader
-        in_flight = self.in_flight
+        next_reply, oldest = self._reader.gets, self.in_flight.popleft
         try:
-            reader.feed(data)
-            while (reply := reader.gets()) is not _NOTHING:
-                if type(reply) is hiredis.PushNotification:
+            self._reader.feed(data)
+            while (reply := next_reply()) is not _NOTHING:
+                kind = type(reply)
+                if kind is _Push:
                     self._pushed(reply)
-                elif type(reply) is ReplyError:
-                    self._on_refused(in_flight.popleft(), reply)
-                elif in_flight[0].channel is not None:
-                    # Only a push confirms a subscription: this is the answer to another call.
-                    raise hiredis.ProtocolError("a subscription was not confirmed")
+                elif kind is ReplyError:
+                    self._on_refused(oldest(), reply)
                 else:
-                    future = in_flight.popleft().future
+                    call = oldest()
+                    if call.channel is not None:
+                        # Only a push confirms a subscription: this answers another call.
+                        raise hiredis.ProtocolError("a subscription was not confirmed")
+                    future = call.future
                     if not future.done():
                         future.set_result(reply)
         except (hiredis.ProtocolError, IndexError):
