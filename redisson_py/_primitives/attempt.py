@@ -10,7 +10,7 @@ from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py._waiting import Busy, Granted, Turn
 from redisson_py._wakeups.table import Wakes, lock_wakes
-from redisson_py.errors import BackendError, ClientClosedError, ScriptError
+from redisson_py.errors import BackendError, ClientClosedError
 
 if TYPE_CHECKING:
     from redisson_py._primitives.exclusive import ExclusiveLock
@@ -93,7 +93,7 @@ class HoldAttempt:
             reply = await call.future
         except ReplyError as error:
             self._answered()
-            raise ScriptError(call.name, str(error)) from error
+            raise call.refusal(error) from error
         finally:
             if call.doubtful:
                 self.doubtful = True

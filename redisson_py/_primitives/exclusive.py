@@ -28,7 +28,7 @@ from redisson_py._scripts.source import Script
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py._waiting import Granted, Turn
-from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError, ScriptError
+from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
 
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
@@ -152,6 +152,7 @@ class ExclusiveLock(HashLock):
         except BaseException:
             if not attempt.undone:
                 hold.count -= 1
+            hold.doubtful = hold.doubtful or attempt.undone
             raise
         hold.doubtful = hold.doubtful or attempt.doubtful
         if granted is None or hold.state != "held":
@@ -215,7 +216,14 @@ class ExclusiveLock(HashLock):
             raise lease._loss()
 
     async def _release_part(self, hold: Hold, lease: Lease) -> None:
-        reply = await self._context.executor.answer(self._fall(hold))
+        call = self._fall(hold)
+        try:
+            reply = await self._context.executor.answer(call)
+        except BaseException:
+            # From here on nobody knows whether it arrives late, or twice.
+            hold.doubtful = True
+            raise
+        hold.doubtful = hold.doubtful or call.doubtful
         if reply is None:
             self._context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
             raise lease._loss()
@@ -227,7 +235,7 @@ class ExclusiveLock(HashLock):
         try:
             reply = await call.future
         except ReplyError as error:
-            raise ScriptError(call.name, str(error)) from error
+            raise call.refusal(error) from error
         finally:
             self._released(line, reply, echo)
         if reply is None and not (call.doubtful and was_held):

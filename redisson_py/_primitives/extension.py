@@ -11,7 +11,6 @@ from redisson_py._primitives.context import Context
 from redisson_py._scripts import source
 from redisson_py._stream.call import ReplyError
 from redisson_py._time import milliseconds, now
-from redisson_py.errors import ScriptError
 
 if TYPE_CHECKING:
     from redisson_py._primitives.exclusive import ExclusiveLock
@@ -64,13 +63,14 @@ class Extension:
 
     def _answered(self, done: Future[int]) -> None:
         error, hold = done.exception(), self._lease._hold
+        hold.doubtful = hold.doubtful or self._call.doubtful
         # Not if a later call has set another lease, or it was released, meanwhile.
         counts = hold.setting is self._call and self._lease._state == "held"
         if error is not None:
             if counts:
                 self._fall_back()
             if isinstance(error, ReplyError):
-                error = ScriptError(self._call.name, str(error))
+                error = self._call.refusal(error)
             fail(self.answer, error)
             return
         if not done.result():

@@ -10,7 +10,6 @@ from redisson_py._options import PATIENCE
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.router import Router
-from redisson_py.errors import ScriptError
 
 
 class Executor:
@@ -81,4 +80,4 @@ class Executor:
         try:
             return await call.future
         except ReplyError as error:
-            raise ScriptError(call.name, str(error)) from error
+            raise call.refusal(error) from error

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import hiredis
 
 from redisson_py._loop import Future
-from redisson_py.errors import BackendError, ConnectionLostError
+from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
 
 Arg = bytes | str | int
 
@@ -90,6 +90,10 @@ class Call:
     def name(self) -> str:
         """What is called, for error messages: a script and its version, or a command."""
         return str(self.script or self.args[0])
+
+    def refusal(self, error: ReplyError) -> ScriptError:
+        """Return what the caller is told of an error reply."""
+        return ScriptError(self.name, str(error))
 
     @property
     def wanted(self) -> bool:

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson, ScriptError
 from tests.contract.conftest import LockLike, MakeLock
 from tests.fixtures.client import ClientFactory
+from tests.support import until_waiting
 
 
 async def cancelled_at_once(work: object) -> None:
@@ -89,3 +90,20 @@ async def test_a_loss_while_a_re_entry_is_on_its_way_leaves_nothing(
     assert await redis.exists("k") == 0
     with pytest.raises(LeaseLostError):
         await lease.release()
+
+
+async def test_a_hold_whose_partial_release_was_cancelled_is_not_passed(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    """A late duplicate of it may still travel under this owner."""
+    client = clients(turn=60)
+    lock = client.get_lock("k")
+    outer, inner = await lock.acquire(), await lock.acquire()
+    await cancelled_at_once(inner.release())
+    waiting = asyncio.create_task(lock.acquire())
+    await until_waiting(client, 1)
+    await outer.release()
+    lease = await waiting
+    assert lease.owner != outer.owner
+    await lease.release()
+    assert await redis.exists("k") == 0
