@@ -222,7 +222,7 @@ class Redisson:
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
         return ClientStatistics(
-            waiters=self._context.lines.waiting,
+            waiters=self._context.lines.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.all_leases()) for hold in self._watchdog.holds),
             renewals=self._watchdog.renewals,
             losses=self._watchdog.losses,

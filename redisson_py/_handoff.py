@@ -93,6 +93,11 @@ class Line:
     def _free(self) -> bool:
         return not (self.asking or self.releasing) and (self.hold is None or not self.hold.held)
 
+    @property
+    def waiting(self) -> int:
+        """How many tasks stand in line, one that asks Redis included."""
+        return len(self.places) + self.asking
+
     def go_first(self) -> bool:
         """Ask Redis at once, if nobody is before us; return whether. Then `asked` must follow."""
         hold = self.hold
@@ -225,7 +230,7 @@ class Lines:
     @property
     def waiting(self) -> int:
         """How many tasks stand in line, those who ask Redis included."""
-        return sum(len(line.places) + line.asking for line in self._lines.values())
+        return sum(line.waiting for line in self._lines.values())
 
     def close(self, error: BaseException) -> None:
         """Send everybody away."""

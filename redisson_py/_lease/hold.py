@@ -55,6 +55,16 @@ class Resource(Protocol):
         ...
 
     @property
+    def _hold_key(self) -> bytes:
+        """By what a task finds its hold; differs from the key where a key has several sides."""
+        ...
+
+    @property
+    def _lease_key(self) -> bytes:
+        """The key that keeps the lease in Redis."""
+        ...
+
+    @property
     def _renewal(self) -> Script:
         """The script that renews a batch of holds of this kind."""
         ...
@@ -74,6 +84,7 @@ class Hold:
     """One owner's hold on one resource.
 
     Attributes:
+        mark: What Redis calls this hold: its owner, if nothing else is given.
         count: The hold count Redis has, or is about to have.
         watched: The watchdog renews it. Otherwise it ends by itself.
         granted_at: When Redis granted it, for turns; passing does not change it.
@@ -90,6 +101,7 @@ class Hold:
         "ends_at",
         "granted_at",
         "leases",
+        "mark",
         "next_token",
         "owner",
         "resource",
@@ -108,9 +120,11 @@ class Hold:
         ends_at: float,
         watched: bool,
         task: TaskRef,
+        mark: str | bytes | None = None,
     ) -> None:
         self.resource = resource
         self.owner = owner
+        self.mark = mark or owner
         self.ends_at = ends_at
         self.watched = watched
         self.granted_at = now()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self, final
+from typing import Self
 
 from redisson_py._keys import Name
 from redisson_py._lease.hold import Hold, State
@@ -13,7 +14,6 @@ from redisson_py._time import Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError, RedissonError
 
 
-@final
 class Lease:
     """A time-limited right, from one acquisition to its release or its loss.
 
@@ -40,6 +40,7 @@ class Lease:
         "_hold",
         "_limit",
         "_lost_future",
+        "_on_loss",
         "_on_lost",
         "_state",
         "_strike",
@@ -63,12 +64,14 @@ class Lease:
         self._ended_at: float | None = None
         self._lost_future: Future[None] | None = None
         self._strike: Strike | None = None
+        #: Told of the loss, at once: a lease that is made of leases.
+        self._on_loss: Callable[[], object] | None = None
         self.token = token
         """The fencing token of a fenced lock, else None."""
 
     def __repr__(self) -> str:
         state = f"{self.remaining:.3f} s left" if self._state == "held" else self._state
-        return f"<Lease of {self._hold.resource.kind} {self.name!r}: {state}>"
+        return f"<{type(self).__name__} of {self._hold.resource.kind} {self.name!r}: {state}>"
 
     def __bool__(self) -> bool:
         return True
@@ -209,6 +212,8 @@ class Lease:
         wake(self._lost_future)
         if self._strike is not None and self._on_lost == "cancel":
             self._strike(f"{self._hold.resource.kind} {self.name!r} was lost")
+        if self._on_loss is not None:
+            self._on_loss()
         return True
 
     def _end(self, error: BaseException | None = None) -> None:
@@ -224,6 +229,8 @@ class Lease:
         self._state = "lost"
         self._ended_at = now()
         wake(self._lost_future)
+        if self._on_loss is not None:
+            self._on_loss()
 
     def _set_limit(self, limit: float | None) -> None:
         """Set when it ends by itself."""

@@ -155,7 +155,7 @@ class Watchdog:
             if hold.is_abandoned():
                 self._abandon(hold)
             else:
-                group = self._executor.router.group(hold.resource.key)
+                group = self._executor.router.group(hold.resource._lease_key)
                 groups[hold.resource._renewal, group].append(hold)
         for (script, _), holds in groups.items():
             for start in range(0, len(holds), BATCH):
@@ -166,8 +166,8 @@ class Watchdog:
         try:
             call = self._executor.start_batch(
                 script,
-                [hold.resource.key for hold in holds],
-                [hold.owner for hold in holds],
+                [hold.resource._lease_key for hold in holds],
+                [hold.mark for hold in holds],
                 self.lease_time / 6,
                 lease_ms=milliseconds(self.lease_time),
             )

@@ -9,11 +9,11 @@ from redisson_py._primitives.context import Context
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py._waiting import Busy, Granted, Turn
-from redisson_py._wakeups.table import Wakes, lock_wakes
+from redisson_py._wakeups.table import Wakes
 from redisson_py.errors import BackendError, ClientClosedError
 
 if TYPE_CHECKING:
-    from redisson_py._primitives.exclusive import ExclusiveLock
+    from redisson_py._primitives.hold_lock import HoldLock
 
 
 class HoldAttempt:
@@ -52,7 +52,7 @@ class HoldAttempt:
     def __init__(
         self,
         context: Context,
-        lock: ExclusiveLock,
+        lock: HoldLock,
         owner: str,
         holds: int,
         lease_time: float,
@@ -78,17 +78,24 @@ class HoldAttempt:
 
     @property
     def wakes(self) -> Wakes:
-        """A release wakes one waiter."""
-        return lock_wakes
+        """How many waiters a message is for."""
+        return self._lock._wakes
 
     async def run(self, deadline: float | None) -> Granted[int] | Busy:
         """Ask once."""
-        lock = self._lock
+        self.ask(deadline)
+        return await self.answer()
+
+    def ask(self, deadline: float | None) -> None:
+        """Send the question; `answer` must follow, or `undo`."""
         self.asked_at = now()
-        self._call = call = lock._send_acquire(
-            self.owner, self._holds, milliseconds(self._lease_time), deadline
-        )
+        self._call = self._send(deadline)
         self._context.asking[self] = None
+
+    async def answer(self) -> Granted[int] | Busy:
+        """Return what Redis says to the last question."""
+        call = self._call
+        assert call is not None
         try:
             reply = await call.future
         except ReplyError as error:
@@ -101,11 +108,19 @@ class HoldAttempt:
         if self._given_up is not None:
             # The answer came, but the undo was on its way before anybody looked at it.
             raise self._given_up
-        answer = lock._read(reply)
+        answer = self._lock._read(reply)
         if isinstance(answer, Granted):
             return answer
         if answer == -3:
-            raise BackendError(f"{lock!r}: this request was given up already")
+            raise BackendError(f"{self._lock!r}: this request was given up already")
+        return self._busy(answer)
+
+    def _send(self, deadline: float | None) -> Call:
+        lease_ms = milliseconds(self._lease_time)
+        return self._lock._send_acquire(self.owner, self._holds, lease_ms, deadline)
+
+    def _busy(self, answer: int) -> Busy:
+        """Return what to make of milliseconds left, or of a code below zero."""
         return Busy(retry_in=answer / 1000 if answer >= 0 else None)
 
     def undo(self) -> None:
@@ -121,10 +136,13 @@ class HoldAttempt:
             if self.fall_back is not None:
                 self.fall_back()
             else:
-                self._lock._undo(self.owner, self._lease_time)
+                self._undo_all()
         except ClientClosedError:
             # The closing client has undone it already, or the lease will.
             return
+
+    def _undo_all(self) -> None:
+        self._lock._undo(self.owner, self._lease_time)
 
     def give_up(self, error: BaseException) -> None:
         """The client closes: undo, and have the caller learn why."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -40,3 +42,16 @@ class Context:
     describe: Callable[[float], None]
     """Keeps the client's description in Redis fresh, for `inspect`."""
     asking: dict[Question, None] = field(default_factory=dict)
+    waiters: Counter[bytes] = field(default_factory=lambda: Counter[bytes]())
+    """How many tasks wait for something without standing in a line, by `_line_key`."""
+
+    @contextmanager
+    def waiting(self, line_key: bytes) -> Generator[None]:
+        """Count the current task as a waiter."""
+        self.waiters[line_key] += 1
+        try:
+            yield
+        finally:
+            self.waiters[line_key] -= 1
+            if not self.waiters[line_key]:
+                del self.waiters[line_key]

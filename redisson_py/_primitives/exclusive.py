@@ -1,247 +1,70 @@
-"""Locks that one owner has at a time: asking, holding, passing, releasing.
+"""Locks that one owner has at a time: the line of tasks here, passing, turns.
 
-RLock and FencedLock differ in what they ask Redis and in what a grant brings; all else is
-here.
+RLock, FencedLock and the write side of a read-write lock differ in what they ask Redis and in
+what a grant brings; all else is here and in `hold_lock.py`.
 """
 
 from __future__ import annotations
 
-import math
-from abc import abstractmethod
-from contextlib import suppress
-from typing import Any
-
-from redisson_py import _keys, _waiting
 from redisson_py._handoff import COURTESY, DISCOURTESY, Line, Place, take_turn
-from redisson_py._keys import Name
-from redisson_py._lease.hold import Hold, lease_end, lease_for
+from redisson_py._lease.hold import Hold
 from redisson_py._lease.lease import Lease
 from redisson_py._loop import running_loop
-from redisson_py._options import PATIENCE, TOMBSTONE
 from redisson_py._owner import TaskRef
 from redisson_py._primitives.attempt import HoldAttempt
-from redisson_py._primitives.context import Context, Mine
-from redisson_py._primitives.extension import Extension
-from redisson_py._primitives.hash_lock import HashLock
-from redisson_py._scripts import source
-from redisson_py._scripts.source import Script
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._time import milliseconds, now
-from redisson_py._waiting import Granted, Turn
-from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
-
-RELEASE = source.load("lock.release")
-RENEW = source.load("lock.renew")
-
-#: Grants in a row that were over before they could be used, after which it is no use to go on.
-_STALE_GRANTS = 3
+from redisson_py._primitives.context import Mine
+from redisson_py._primitives.hold_lock import HoldLock
+from redisson_py._stream.call import Call
+from redisson_py._waiting import Turn
+from redisson_py.errors import ClientClosedError
 
 
-class ExclusiveLock(HashLock):
-    """A lock kept as Redisson keeps it: a hash with the owner's field, its expiry the lease."""
+class ExclusiveLock(HoldLock):
+    """A lock that one owner has at a time, passed from task to task in this process."""
 
-    _renewal: Script = RENEW
     _tokens = 0
     """How many fencing tokens a grant brings."""
 
-    def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
-        super().__init__(context, name)
-        self._reentrant = reentrant
-        # A hold can only be passed to who wants the same: fenced to fenced.
-        self._line_key = self.kind.encode() + b":" + self._key
-        self._tombstones = _keys.tombstone(self._key, "")
-
-    @abstractmethod
-    def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
-        """Ask Redis for a hold count."""
-
-    @staticmethod
-    @abstractmethod
-    def _read(reply: Any) -> Granted[int] | int:
-        """Return the grant, with its first fencing token; or milliseconds left, or a code."""
-
-    # Acquiring.
-
-    async def _acquire(
-        self, mine: Mine, deadline: float | None, *, once: bool, lease_time: float | None
-    ) -> Lease | None:
-        context = self._context
-        context.check()
-        held = mine.holds.get(self._key)
-        if held is not None and held.state == "held" and held.all_leases():
-            if not self._reentrant:
-                raise RuntimeError(f"{self.kind} {self._name!r} is held by this task already")
-            return await self._reenter(held, None if once else deadline, lease_time)
-        stream = context.executor.router.stream_for(self._key)
-        if stream.full:
-            await stream.room()
-        line = context.lines.open(self._line_key)
-        stale_grants = 0
-        while True:
-            passed: Hold | bool = once or line.go_first()
-            if passed is False:
-                passed = await line.stand(Place(mine.task, lease_time is None), deadline)
-            if passed is True:
-                hold = await self._ask(line, mine.task, deadline, once, lease_time)
-            else:
-                hold = passed or None
-            if hold is None:
-                return None
-            present = now()
-            if present < hold.ends_at and hold.state == "held":
-                return self._take(hold, mine, lease_time, present)
-            # Granted, but over before it could be used.
-            self._give_back(hold)
-            stale_grants += 1
-            if stale_grants == _STALE_GRANTS:
-                raise hold_loss(self, hold)
-
-    async def _ask(
-        self,
-        line: Line,
-        task: TaskRef,
-        deadline: float | None,
-        once: bool,
-        lease_time: float | None,
+    async def _new_hold(
+        self, mine: Mine, deadline: float | None, once: bool, lease_time: float | None
     ) -> Hold | None:
-        """Ask Redis, for the line unless just `once`."""
-        context = self._context
-        lease = context.options.lease_time if lease_time is None else lease_time
+        line = self._context.lines.open(self._line_key)
+        if not (once or line.go_first()):
+            passed = await line.stand(Place(mine.task, lease_time is None), deadline)
+            if passed is not True:
+                return passed or None
+        turn = None if once or line.turn is None else take_turn(line)
         try:
-            turn = None if once or line.turn is None else take_turn(line)
-            attempt = HoldAttempt(context, self, context.owners.new_owner(), 1, lease, turn)
-            granted = await _waiting.acquire(
-                attempt, context.bus, None if once else deadline, once=once
-            )
-            if granted is None:
-                return None
-            ends_at = lease_end(attempt.asked_at, lease)
-            hold = line.hold = Hold(self, attempt.owner, ends_at, lease_time is None, task)
-            if turn is not None and not turn.taken:
+            hold = await self._ask(mine, deadline, once, lease_time, turn)
+            if hold is not None and turn is not None and not turn.taken:
                 line.no_turn_until = running_loop().time() + DISCOURTESY
+            return hold
         finally:
             if not once:
                 line.asked()
-        hold.doubtful = attempt.doubtful
+
+    def _granted(
+        self, attempt: HoldAttempt, task: TaskRef, lease_time: float | None, granted: int
+    ) -> Hold:
+        hold = super()._granted(attempt, task, lease_time, granted)
+        self._context.lines.open(self._line_key).hold = hold
         if self._tokens:
             hold.next_token = granted
             hold.tokens_end = granted + self._tokens - 1
-        context.watchdog.add(hold)
         return hold
 
-    def _take(self, hold: Hold, mine: Mine, lease_time: float | None, present: float) -> Lease:
-        """Make a hold that Redis granted, or a task passed, the current task's."""
-        hold.task = mine.task
-        hold.count = 1
-        mine.holds[self._key] = hold
-        self._context.describe(present)
-        token = hold.next_token
-        if token is not None:
-            hold.next_token = token + 1
-        limit = None if lease_time is None else hold.ends_at
-        return self._new_lease(hold, token, limit, present)
-
-    async def _reenter(self, hold: Hold, deadline: float | None, lease_time: float | None) -> Lease:
-        context = self._context
-        lease = context.options.lease_time if lease_time is None else lease_time
-        hold.count += 1
-        attempt = HoldAttempt(context, self, hold.owner, hold.count, lease, None)
-        attempt.fall_back = lambda: self._fall_back(hold)
-        try:
-            granted = await _waiting.acquire(attempt, context.bus, deadline, once=True)
-        except BaseException:
-            if not attempt.undone:
-                hold.count -= 1
-            hold.doubtful = hold.doubtful or attempt.undone
-            raise
-        hold.doubtful = hold.doubtful or attempt.doubtful
-        if granted is None or hold.state != "held":
-            if granted is not None and hold.state == "lost":
-                # Lost while the answer was on its way: nobody is left who would release it.
-                self._undo(hold.owner, lease)
-            context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
-            context.owners.forget(hold.task, self._key, hold)
-            raise hold_loss(self, hold)
-        ends_at = lease_end(attempt.asked_at, lease)
-        context.watchdog.set_end(hold, max(hold.ends_at, ends_at))
-        if lease_time is None:
-            context.watchdog.set_watched(hold, True)
-        token = hold.all_leases()[-1].token if hold.all_leases() else None
-        return self._new_lease(hold, token, None if lease_time is None else ends_at, now())
-
-    def _new_lease(
-        self, hold: Hold, token: int | None, limit: float | None, present: float
-    ) -> Lease:
-        lease = Lease(hold, limit, token, self._context.options.on_lost, present)
-        hold.leases.append(lease)
-        if limit is not None:
-            self._context.watchdog.limit(lease, limit)
-        return lease
-
-    # Releasing.
-
-    async def release(self) -> None:
-        """Give back one hold of the current task: the newest. A cancelled release is carried out.
-
-        Raises:
-            NotHeldError: The current task has no hold.
-            LeaseLostError: It had one and lost it; said once.
-            ConnectionLostError: Redis did not answer; the lock is free after one lease at most.
-        """
-        self._context.check()
-        hold = self._context.owners.of_current_task().holds.get(self._key)
-        if hold is None or not hold.all_leases():
-            raise NotHeldError(f"{self.kind} {self._name!r} is not held by the current task")
-        await self._release_lease(hold.all_leases()[-1])
-
-    async def _release_lease(self, lease: Lease) -> None:
-        """Give back one acquisition; see `Lease.release`."""
-        context, hold, was_lost = self._context, lease._hold, lease._state == "lost"
-        if hold.state == "held":
-            context.check()
-        lease._end()
-        hold.drop(lease)
-        hold.count -= 1
-        if hold.count <= 0 or hold.state != "held":
-            context.owners.forget(hold.task, self._key, hold)
-        if hold.state != "held":
-            raise lease._loss()
-        if hold.count > 0:
-            await self._release_part(hold, lease)
-        else:
-            line = context.lines.open(self._line_key)
-            if not (line.places and self._pass_on(line, hold)):
-                await self._release_all(line, hold, lease)
-        if was_lost:
-            raise lease._loss()
-
-    async def _release_part(self, hold: Hold, lease: Lease) -> None:
-        call = self._fall(hold)
-        try:
-            reply = await self._context.executor.answer(call)
-        except BaseException:
-            # From here on nobody knows whether it arrives late, or twice.
-            hold.doubtful = True
-            raise
-        hold.doubtful = hold.doubtful or call.doubtful
-        if reply is None:
-            self._context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
-            raise lease._loss()
-
-    async def _release_all(self, line: Line, hold: Hold, lease: Lease) -> None:
+    async def _release_last(self, hold: Hold, lease: Lease) -> None:
+        line = self._context.lines.open(self._line_key)
+        if line.places and self._pass_on(line, hold):
+            return
         was_held = hold.held
-        call, echo = self._let_go(hold, line)
+        call, echo = self._leave(hold, line)
         reply = None
         try:
-            reply = await call.future
-        except ReplyError as error:
-            raise call.refusal(error) from error
+            reply = await self._answer(call)
         finally:
-            self._released(line, reply, echo)
-        if reply is None and not (call.doubtful and was_held):
-            lease._lose_late()
-            self._context.watchdog.losses += 1
-            raise lease._loss()
+            self._left(line, reply, echo)
+        self._settle(call, hold, lease, reply, was_held)
 
     def _pass_on(self, line: Line, hold: Hold) -> bool:
         """Hand the hold to the next task in line here, if that may be; return whether."""
@@ -256,32 +79,28 @@ class ExclusiveLock(HashLock):
         if self._pass_on(line, hold):
             return
         try:
-            call, echo = self._let_go(hold, line)
+            call, echo = self._leave(hold, line)
         except ClientClosedError:
             return
         call.future.add_done_callback(
-            lambda done: self._released(
+            lambda done: self._left(
                 line, None if done.cancelled() or done.exception() else done.result(), echo
             )
         )
 
-    def _let_go(self, hold: Hold, line: Line) -> tuple[Call, int]:
+    def _leave(self, hold: Hold, line: Line) -> tuple[Call, int]:
         """Send the final release; return it and the count of messages that includes our own."""
-        lease_time = self._context.options.lease_time
-        self._context.watchdog.remove(hold)
-        hold.state = "released"
-        hold.count = 0
         echo = self._context.bus.echo(self.channel)
         if line.hold is hold:
             line.hold = None
         line.releasing = True
         try:
-            return self._send_release(hold.owner, 0, lease_time, hold.doubtful), echo
+            return self._let_go(hold), echo
         except BaseException:
             line.releasing = False
             raise
 
-    def _released(self, line: Line, reply: int | None, echo: int) -> None:
+    def _left(self, line: Line, reply: int | None, echo: int) -> None:
         """The final release was answered, or nobody waits for its answer."""
         line.releasing = False
         told_others = (reply or 1) - 1 - (1 if echo else 0)
@@ -290,82 +109,11 @@ class ExclusiveLock(HashLock):
         if line.places:
             line.advance()
 
-    def _fall_back(self, hold: Hold) -> None:
-        """Undo a re-entry."""
-        hold.count -= 1
-        if hold.count > 0:
-            self._fall(hold)
-        else:
-            self._give_back(hold)
-
-    def _fall(self, hold: Hold) -> Call:
-        """Have Redis' hold count fall to ours, and its lease to what the rest needs."""
-        context = self._context
-        seconds = context.options.lease_time
-        limits = [lease._limit for lease in hold.all_leases()]
-        if limits and None not in limits:
-            context.watchdog.set_watched(hold, False)
-            seconds = lease_for(max(limit for limit in limits if limit is not None), now())
-        context.watchdog.set_end(hold, min(hold.ends_at, lease_end(now(), seconds)))
-        hold.setting = None
-        return self._send_release(hold.owner, hold.count, seconds, hold.doubtful)
-
-    def _send_release(
-        self,
-        owner: str,
-        holds: int,
-        lease_time: float,
-        doubtful: bool,
-        longest: float = PATIENCE,
-    ) -> Call:
-        name = owner.encode()
-        args = RELEASE.bind(
-            lock=self._key,
-            tombstone=self._tombstones + name,
-            owner=name,
-            holds=holds,
-            lease_ms=milliseconds(lease_time),
-            channel=self.channel,
-            tombstone_ms=milliseconds(TOMBSTONE) if doubtful and holds <= 0 else 0,
-        )
-        deadline = running_loop().time() + min(max(1.0, lease_time), longest)
-        return self._context.executor.start(RELEASE, self._key, args, deadline, must=True)
-
-    def _undo(self, owner: str, lease_time: float) -> None:
-        """Give back what an abandoned question may have got; refuse it if it comes late."""
-        # Tried for as long as there can be anything to give back.
-        self._send_release(owner, 0, lease_time, doubtful=True, longest=math.inf)
-
-    # While it is held.
-
-    async def _set_lease(self, lease: Lease, lease_time: float) -> None:
-        """Set when a lease ends; see `Lease.extend`."""
-        self._context.check()
-        extension = Extension(self._context, self, lease, lease_time)
-        extension.send()
-        await extension.answer
-        if lease._hold.state != "held":
-            raise lease._loss()
-
     def _hold_ended(self, hold: Hold) -> None:
         """A hold was lost: whoever waits here must ask Redis."""
-        if hold.doubtful:
-            # A late duplicate of its acquire must be refused, and what it brought given back.
-            with suppress(ClientClosedError):
-                self._undo(hold.owner, self._context.options.lease_time)
+        super()._hold_ended(hold)
         line = self._context.lines.find(self._line_key)
         if line is not None:
             if line.hold is hold:
                 line.hold = None
             line.advance()
-
-
-def hold_loss(lock: ExclusiveLock, hold: Hold) -> LeaseLostError:
-    """Return the error that tells of the loss of a hold."""
-    held_for = now() - hold.granted_at
-    return LeaseLostError(
-        f"{lock.kind} {lock.name!r} was lost after {held_for:.3f} s",
-        lock.name,
-        hold.owner,
-        held_for,
-    )

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from redisson_py._lease.hold import lease_end, lease_for
+from redisson_py._lease.hold import Hold, lease_end, lease_for
 from redisson_py._lease.lease import Lease
 from redisson_py._loop import Future, fail, new_future, wake
 from redisson_py._primitives.context import Context
-from redisson_py._scripts import source
-from redisson_py._stream.call import ReplyError
-from redisson_py._time import milliseconds, now
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import now
 
-if TYPE_CHECKING:
-    from redisson_py._primitives.exclusive import ExclusiveLock
 
-SET_LEASE = source.load("lock.set_lease")
+class Extendable(Protocol):
+    """What an extension needs of the thing whose lease it sets."""
+
+    def _send_lease(self, hold: Hold, lease_time: float) -> Call:
+        """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
+        ...
+
+    def _undo(self, owner: str, lease_time: float) -> None:
+        """Give back what nobody here knows of any more."""
+        ...
 
 
 class Extension:
@@ -26,10 +32,10 @@ class Extension:
     """
 
     def __init__(
-        self, context: Context, lock: ExclusiveLock, lease: Lease, lease_time: float
+        self, context: Context, resource: Extendable, lease: Lease, lease_time: float
     ) -> None:
         self._context = context
-        self._lock = lock
+        self._resource = resource
         self._lease = lease
         self._lease_time = lease_time
         self._old_limit = lease._limit
@@ -38,14 +44,11 @@ class Extension:
 
     def send(self) -> None:
         """Ask Redis to set the lease; `answer` is done when it has."""
-        watchdog, lock, hold = self._context.watchdog, self._lock, self._lease._hold
+        watchdog, hold = self._context.watchdog, self._lease._hold
         self._asked_at = now()
         self._ends_at = lease_end(self._asked_at, self._lease_time)
         self._needed = self._needed_by_all()
-        args = SET_LEASE.bind(
-            lock=lock.key, owner=hold.owner.encode(), lease_ms=milliseconds(self._needed)
-        )
-        self._call = self._context.executor.start(SET_LEASE, lock.key, args, must=True)
+        self._call = self._resource._send_lease(hold, self._needed)
         hold.setting = self._call
         watchdog.limit(self._lease, min(self._lease._ends_at, self._ends_at))
         self._call.future.add_done_callback(self._answered)
@@ -77,7 +80,7 @@ class Extension:
             self._context.watchdog.lose(hold, "Redis says somebody else holds it, or nobody")
         elif hold.state == "lost":
             # Lost while the answer was on its way: nobody is left who would release it.
-            self._lock._undo(hold.owner, self._needed)
+            self._resource._undo(hold.owner, self._needed)
         elif counts:
             self._context.watchdog.set_end(hold, lease_end(self._asked_at, self._needed))
             self._context.watchdog.limit(self._lease, self._ends_at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from typing import ClassVar
 
 from redisson_py import _keys
 from redisson_py._keys import Name
@@ -11,6 +12,7 @@ from redisson_py._primitives.context import Context
 from redisson_py._primitives.lock_like import LockLike
 from redisson_py._primitives.looking import LockSnapshot, look_at_lock
 from redisson_py._scripts import source
+from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
 
 FORCE_RELEASE = source.load("lock.force_release")
@@ -18,6 +20,8 @@ FORCE_RELEASE = source.load("lock.force_release")
 
 class HashLock(LockLike):
     """A lock whose key is a hash with a field for each owner and the lease as expiry."""
+
+    _forcing: ClassVar[Script] = FORCE_RELEASE
 
     def __init__(self, context: Context, name: Name) -> None:
         super().__init__(context, name)
@@ -36,10 +40,10 @@ class HashLock(LockLike):
     async def hold_count(self) -> int:
         """Return how many holds the current task has, as Redis sees it."""
         self._context.check()
-        hold = self._context.owners.of_current_task().holds.get(self._key)
+        hold = self._context.owners.of_current_task().holds.get(self._hold_key)
         if hold is None:
             return 0
-        count = await self._context.executor.ask(self._key, "HGET", self._key, hold.owner)
+        count = await self._context.executor.ask(self._key, "HGET", self._key, hold.mark)
         return int(count or 0)
 
     async def remaining(self) -> float | None:
@@ -62,22 +66,24 @@ class HashLock(LockLike):
         context = self._context
         context.check()
         receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
-        args = FORCE_RELEASE.bind(
+        args = self._forcing.bind(
             lock=self._key,
             receipt=_keys.suffixed(self._key, receipt),
             channel=self.channel,
             receipt_ms=milliseconds(TOMBSTONE),
         )
-        call = context.executor.start(FORCE_RELEASE, self._key, args)
+        call = context.executor.start(self._forcing, self._key, args)
         freed = await context.executor.answer(call)
-        for hold in [hold for hold in context.watchdog.holds if hold.resource.key == self._key]:
+        for hold in [
+            hold for hold in context.watchdog.holds if hold.resource._hold_key == self._hold_key
+        ]:
             # A repetition answers for the first run: what was granted since then is in force.
-            if freed and not (call.doubtful and await self._holds(hold.owner)):
+            if freed and not (call.doubtful and await self._holds(hold.mark)):
                 context.watchdog.lose(hold, "it was released by force")
         return bool(freed)
 
-    async def _holds(self, owner: str) -> bool:
-        return bool(await self._context.executor.ask(self._key, "HEXISTS", self._key, owner))
+    async def _holds(self, mark: str | bytes) -> bool:
+        return bool(await self._context.executor.ask(self._key, "HEXISTS", self._key, mark))
 
     async def inspect(self) -> LockSnapshot:
         """Return who holds it, as a snapshot for people. Nothing should be decided from it."""

@@ -10,6 +10,7 @@ from redisson_py._keys import Name
 from redisson_py._lease.lease import Lease
 from redisson_py._loop import Strike, running_loop
 from redisson_py._primitives.context import Context, Mine
+from redisson_py._primitives.looking import PrimitiveStatistics, local_statistics
 from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 
@@ -26,6 +27,9 @@ class LockLike(ABC):
         self._context = context
         self._name = name
         self._key = context.options.names.key(name)
+        self._hold_key = self._key
+        # A hold can only be passed to who wants the same: fenced to fenced.
+        self._line_key = self.kind.encode() + b":" + self._key
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
@@ -39,6 +43,15 @@ class LockLike(ABC):
     def key(self) -> bytes:
         """The key in Redis."""
         return self._key
+
+    @property
+    def _lease_key(self) -> bytes:
+        """The key that keeps the lease in Redis."""
+        return self._key
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name. No I/O; nothing is decided from them."""
+        return local_statistics(self._context, self._line_key, self._hold_key)
 
     async def acquire(
         self, *, timeout: Duration | None = None, lease_time: Duration | None = None
@@ -120,7 +133,7 @@ class LockLike(ABC):
         entered = self._context.owners.of_current_task().entered
         # Nearly always the last: blocks are left in the order they were entered, backwards.
         for lease in reversed(entered):
-            if lease._hold.resource.key == self._key:
+            if lease._hold.resource._hold_key == self._hold_key:
                 entered.remove(lease)
                 await lease._leave(error)
                 return

@@ -52,6 +52,29 @@ class LockSnapshot:
     keys: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class PrimitiveStatistics:
+    """What this client does with one name now. For people; nothing is decided from it.
+
+    Attributes:
+        waiters: Tasks of this client that wait for it.
+        held_leases: Its leases that tasks of this client hold.
+    """
+
+    waiters: int
+    held_leases: int
+
+
+def local_statistics(context: Context, line_key: bytes, hold_key: bytes) -> PrimitiveStatistics:
+    """Return the local counters of one primitive."""
+    line = context.lines.find(line_key)
+    holds = [hold for hold in context.watchdog.holds if hold.resource._hold_key == hold_key]
+    return PrimitiveStatistics(
+        waiters=context.waiters[line_key] + (line.waiting if line is not None else 0),
+        held_leases=sum(len(hold.all_leases()) for hold in holds),
+    )
+
+
 async def look_at_lock(context: Context, key: bytes, *more_keys: bytes) -> LockSnapshot:
     """Return a snapshot of the lock at `key`."""
     left, *fields = await context.executor.run(INSPECT, key, lock=key)

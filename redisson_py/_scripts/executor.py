@@ -49,7 +49,12 @@ class Executor:
         return stream.send(Call(args, deadline, script, must))
 
     def start_batch(
-        self, script: Script, keys: list[bytes], rest: list[str], seconds: float, **values: Arg
+        self,
+        script: Script,
+        keys: list[bytes],
+        rest: list[str | bytes],
+        seconds: float,
+        **values: Arg,
     ) -> Call:
         """Put one call over many keys of one group in their stream."""
         deadline = running_loop().time() + seconds

@@ -75,7 +75,7 @@ class Script:
         return bool(self.keys and self.args) and self.keys[-1][-3:] == self.args[-1][-3:] == "..."
 
     def bind_batch(
-        self, keys: list[bytes], values: dict[str, Arg], rest: list[str]
+        self, keys: list[bytes], values: dict[str, Arg], rest: list[str | bytes]
     ) -> tuple[Arg, ...]:
         """Return the call of a script whose last key and last argument stand for many.
 

@@ -185,7 +185,7 @@ MUTANTS = (
     Mutant(
         "a grant that is over is used",
         "whoever gets a lease can rely on it",
-        "redisson_py/_primitives/exclusive.py",
+        "redisson_py/_primitives/hold_lock.py",
         'if present < hold.ends_at and hold.state == "held":',
         "if True:",
         (_ACQUIRE_RELEASE,),
@@ -193,9 +193,9 @@ MUTANTS = (
     Mutant(
         "`ends_at` counted from the reply",
         "a holder's view ends before the server's",
-        "redisson_py/_primitives/exclusive.py",
-        "            ends_at = lease_end(attempt.asked_at, lease)",
-        "            ends_at = lease_end(now(), lease)",
+        "redisson_py/_primitives/hold_lock.py",
+        "ends_at = lease_end(attempt.asked_at, lease)\n        owner",
+        "ends_at = lease_end(now(), lease)\n        owner",
         (_ACQUIRE_RELEASE,),
     ),
     Mutant(

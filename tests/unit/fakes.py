@@ -96,7 +96,7 @@ class FakeResource:
 
     def __init__(self, name: str = "k", kind: str = "lock") -> None:
         self.name = name
-        self.key = name.encode()
+        self.key = self._hold_key = self._lease_key = name.encode()
         self.kind = kind
         self._renewal: Script = RENEW
         self.ended: list[Hold] = []
