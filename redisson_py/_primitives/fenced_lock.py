@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Self, final
 
 from redisson_py import _keys
 from redisson_py._keys import Name
@@ -46,6 +46,9 @@ class FencedLock(ExclusiveLock):
         super().__init__(context, name)
         self._token_key = _keys.fencing_token(self._key)
         self._more_keys = (self._token_key,)
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name)
 
     def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
         name = owner.encode()

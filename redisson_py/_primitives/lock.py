@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Self, final
 
+from redisson_py._keys import Name
 from redisson_py._primitives.exclusive import ExclusiveLock
 from redisson_py._scripts import source
 from redisson_py._stream.call import Call
@@ -37,6 +38,9 @@ class RLock(ExclusiveLock):
     message on release). Passing in one process: lock cohorting, Dice, Marathe, Shavit,
     PPoPP 2012.
     """
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name, reentrant=self._reentrant)
 
     def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
         name = owner.encode()

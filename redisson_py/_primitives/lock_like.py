@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import final
+from typing import Any, final
 
 from redisson_py._keys import Name
 from redisson_py._lease.lease import Lease
 from redisson_py._loop import Strike, running_loop
 from redisson_py._primitives.context import Context, Mine
+from redisson_py._primitives.decorating import Decorator, P, R, decorate
 from redisson_py._primitives.looking import PrimitiveStatistics, local_statistics
 from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 
 
-class LockLike(ABC):
+class LockLike(Decorator):
     """Base of everything that is acquired, held by a task, and released.
 
     Subclasses say what to ask Redis; checking arguments, timeouts and blocks are here.
@@ -106,6 +108,8 @@ class LockLike(ABC):
     ) -> Holding:
         """Return a block with the options of `acquire`: `async with lock.hold(timeout=1) as lease`.
 
+        Above an async function, `@lock.hold(timeout=1)` is `@lock` with these options.
+
         Raises:
             ValueError: A time is out of range.
             TypeError: A time is neither a number nor a timedelta.
@@ -188,6 +192,24 @@ class Holding:
         self._timeout = timeout
         self._lease_time = lease_time
         self._lease: Lease | None = None
+
+    def __call__(
+        self, func: Callable[P, Coroutine[Any, Any, R]]
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Return `func` with the lock held around every call, each time with these options.
+
+        The lock's name is made from the arguments of the call, as for `@lock`, which see.
+
+        Raises:
+            TypeError: `func` is no `async def`.
+            ValueError: A field names no parameter, or the name is no format string.
+        """
+        lock = self._lock
+        return decorate(
+            lock._names,
+            func,
+            lambda fill: Holding(lock._filled(fill), self._timeout, self._lease_time),
+        )
 
     async def __aenter__(self) -> Lease:
         if self._lease is not None:

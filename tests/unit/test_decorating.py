@@ -1,0 +1,289 @@
+"""Names made from the arguments of a call, and what a decorated function looks like."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import functools
+import inspect
+import sys
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+
+from redisson_py._keys import Name
+from redisson_py._primitives.decorating import Decorator, Fill, decorate
+
+
+class FakeLock(Decorator):
+    """Writes down what was entered and left, under all its names."""
+
+    def __init__(self, name: Name, notes: list[str] | None = None) -> None:
+        self._name = name
+        self.notes: list[str] = [] if notes is None else notes
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(name, self.notes)
+
+    async def __aenter__(self) -> object:
+        self.notes.append(f"enter {self._name!r}")
+        return self
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        self.notes.append(f"leave {self._name!r} {type(error).__name__}")
+
+
+class FakePair(FakeLock):
+    """Something with two names."""
+
+    def __init__(self, *members: FakeLock) -> None:
+        super().__init__("pair", members[0].notes)
+        self.members = members
+
+    @property
+    def _names(self) -> tuple[Name, ...]:
+        return tuple(member._name for member in self.members)
+
+    def _filled(self, fill: Fill) -> Self:
+        return type(self)(*[member._filled(fill) for member in self.members])
+
+    async def __aenter__(self) -> object:
+        for member in self.members:
+            await member.__aenter__()
+        return self
+
+
+async def name_for(template: Name, func: Callable[..., Any], *args: object, **kwargs: Any) -> str:
+    """Return the name under which a call is made."""
+    lock = FakeLock(template)
+    await lock(func)(*args, **kwargs)
+    return lock.notes[0].removeprefix("enter ")
+
+
+async def report(day: str, part: int = 1, *, fast: bool = False) -> str:
+    """Return the report of a day."""
+    return f"{day}/{part}/{fast}"
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("args", "kwargs"),
+        [(("monday",), {}), (("monday", 1), {}), ((), {"part": 1, "day": "monday"})],
+    )
+    async def test_it_does_not_matter_how_an_argument_is_given(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        assert await name_for("{day}:{part}:{fast}", report, *args, **kwargs) == "'monday:1:False'"
+
+    async def test_names_are_formatted_as_str_format_does(self) -> None:
+        async def work(user: object, when: object, table: object, width: object) -> None: ...
+
+        user = SimpleNamespace(id=7, role=SimpleNamespace(name="admin"))
+        table = {"a": [1, 2]}
+        args = (user, datetime.date(2026, 8, 21), table, 5)
+        template = "{user.id:03}:{user.role.name!r}:{when:%Y}:{table[a][1]}:{user.id:>{width}}"
+        expected = template.format(user=user, when=args[1], table=table, width=5)
+        assert expected == "007:'admin':2026:2:    7"
+        assert await name_for(template, work, *args) == repr(expected)
+
+    async def test_the_rest_of_the_arguments_can_be_reached_into(self) -> None:
+        async def work(*args: object, **options: object) -> None: ...
+
+        assert await name_for("{args[1]}:{options[x]}", work, "a", "b", x="c") == "'b:c'"
+
+    async def test_positional_only_parameters_have_names_too(self) -> None:
+        async def work(day: str, /) -> None: ...
+
+        assert await name_for("k:{day}", work, "monday") == "'k:monday'"
+
+    async def test_doubled_braces_are_braces(self) -> None:
+        assert await name_for("{{tag}}:{day}", report, "monday") == "'{tag}:monday'"
+        assert await name_for("{{tag}}", report, "monday") == "'{tag}'"
+
+    async def test_braces_in_arguments_are_no_fields(self) -> None:
+        assert await name_for("k:{day}", report, "{part}{{") == "'k:{part}{{'"
+
+    async def test_bytes_are_never_formatted(self) -> None:
+        assert await name_for(b"{day}{{", report, "monday") == "b'{day}{{'"
+
+    async def test_without_fields_it_is_the_thing_itself(self) -> None:
+        class Unique(FakeLock):
+            def _named(self, name: Name) -> Self:
+                raise AssertionError("another one was made")
+
+        for name in ("k", b"k"):
+            assert await Unique(name)(report)("monday") == "monday/1/False"
+
+    async def test_each_of_several_names_is_formatted(self) -> None:
+        notes: list[str] = []
+        pair = FakePair(FakeLock("a:{day}", notes), FakeLock("b", notes))
+        await pair(report)("monday")
+        assert notes[:2] == ["enter 'a:monday'", "enter 'b'"]
+
+    async def test_attributes_of_self_and_cls(self) -> None:
+        lock = FakeLock("{self.account}:{day}")
+
+        class Bank:
+            kind = "bank"
+            account = 7
+
+            @lock
+            async def close(self, day: str) -> int:
+                return self.account
+
+            @classmethod
+            @FakeLock("{cls.kind}", lock.notes)
+            async def open(cls) -> str:
+                return cls.kind
+
+            @staticmethod
+            @FakeLock("{day}", lock.notes)
+            async def rest(day: str) -> str:
+                return day
+
+        assert await Bank().close("monday") == 7
+        assert await Bank.open() == await Bank().open() == "bank"
+        assert await Bank.rest("sunday") == "sunday"
+        entered = [note for note in lock.notes if note.startswith("enter")]
+        assert entered == ["enter '7:monday'", "enter 'bank'", "enter 'bank'", "enter 'sunday'"]
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("template", "reason"),
+        [
+            ("{night}", "there is no parameter 'night'"),
+            ("{day}:{night.x}", "there is no parameter 'night'"),
+            ("{day:{night}}", "there is no parameter 'night'"),
+            ("{ day}", "there is no parameter ' day'"),
+            ("{}", "positional"),
+            ("{0}", "positional"),
+            ("{.x}", "positional"),
+            ("{day", "expected '}'"),
+            ("{day:{part}", "unmatched '{'"),
+            ("day}", "Single '}'"),
+            ("{day.}", "Empty attribute"),
+            ("{day[}", "expected '}'"),
+            ("{day[0}", "expected '}'"),
+            ("{day[0]x}", "Only '.' or '\\['"),
+            ("{day!x}", "conversion"),
+            ("{day!r:%Y}", "format specifier"),
+            ("{day:{part:{fast}}}", "recursion"),
+        ],
+    )
+    def test_a_name_that_cannot_be_made_is_refused_when_decorating(
+        self, template: str, reason: str
+    ) -> None:
+        with pytest.raises(ValueError, match=reason) as caught:
+            FakeLock(template)(report)
+        assert repr(template) in str(caught.value)
+        assert "report(day, part, fast)" in str(caught.value)
+
+    async def test_the_dry_run_takes_whatever_a_call_could(self) -> None:
+        for template in ("{day.a[b].c!s:>9}", "{day:%Y|odd}", "{day:{part}.{fast}}", "{day.__x__}"):
+            assert inspect.iscoroutinefunction(FakeLock(template)(report))
+
+    @pytest.mark.parametrize("template", ["k", "{day}"])
+    def test_what_is_no_coroutine_function_is_refused_with_advice(self, template: str) -> None:
+        def sync(day: str) -> None: ...
+
+        async def steps(day: str) -> AsyncIterator[str]:
+            yield day
+
+        async def logged(owner: object, /) -> None: ...
+
+        class Awaited:
+            async def __call__(self, day: str) -> None: ...
+
+        refused: list[tuple[Any, str]] = [
+            (sync, "sync is no coroutine function: make it `async def`"),
+            (lambda day: report(day), "make it `async def`"),
+            (Awaited(), "make it `async def`"),
+            (steps, "steps is no coroutine function: .* `async with` inside"),
+            (Awaited, "Awaited is no coroutine function: decorate its methods"),
+            (classmethod(logged), "@classmethod must stand above"),
+            (staticmethod(logged), "@staticmethod must stand above"),
+            ("monday", "'monday' is no coroutine function: write it as @lock"),
+            (None, "None is no coroutine function"),
+        ]
+        for func, advice in refused:
+            with pytest.raises(TypeError, match=advice):
+                FakeLock(template)(func)
+
+    async def test_a_call_with_wrong_arguments_enters_nothing(self) -> None:
+        lock = FakeLock("{day}")
+        work: Callable[..., Any] = lock(report)
+        for call in (work(), work("a", 1, True), work("a", night="b")):
+            with pytest.raises(TypeError, match=r"^report\(\) "):
+                await call
+        assert lock.notes == []
+
+    async def test_a_field_that_an_argument_does_not_have_names_the_template(self) -> None:
+        lock = FakeLock("k:{day.year}")
+        with pytest.raises(AttributeError, match="year") as caught:
+            await lock(report)("monday")
+        assert "'k:{day.year}'" in caught.value.__notes__[0]
+        assert "report()" in caught.value.__notes__[0]
+        assert lock.notes == []
+
+
+class TestManners:
+    def test_the_wrapper_looks_like_the_function(self) -> None:
+        wrapped = FakeLock("{day}")(report)
+        assert wrapped.__name__ == wrapped.__qualname__ == "report"
+        assert wrapped.__doc__ == report.__doc__
+        assert wrapped.__module__ == report.__module__
+        assert wrapped.__wrapped__ is report  # type: ignore[attr-defined]
+        assert inspect.signature(wrapped) == inspect.signature(report)
+        assert inspect.iscoroutinefunction(wrapped)
+
+    async def test_a_partial_function_is_one_too(self) -> None:
+        monday = functools.partial(report, "monday", fast=True)
+        assert await name_for("{part}:{fast}", monday, 3) == "'3:True'"
+        assert await FakeLock("k")(monday)() == "monday/1/True"
+
+    async def test_a_function_under_another_decorator_is_known_by_its_own_parameters(self) -> None:
+        @functools.wraps(report)
+        async def logged(*args: Any, **kwargs: Any) -> str:
+            return await report(*args, **kwargs)
+
+        assert await name_for("{day}:{part}", logged, part=2, day="monday") == "'monday:2'"
+
+    async def test_result_and_error_go_through_the_block(self) -> None:
+        lock = FakeLock("{day}")
+        assert await lock(report)("monday", fast=True) == "monday/1/True"
+
+        @lock
+        async def fail(day: str) -> None:
+            raise ZeroDivisionError(day)
+
+        with pytest.raises(ZeroDivisionError, match="friday"):
+            await fail("friday")
+        assert lock.notes == [
+            "enter 'monday'",
+            "leave 'monday' NoneType",
+            "enter 'friday'",
+            "leave 'friday' ZeroDivisionError",
+        ]
+
+    async def test_calls_at_once_have_blocks_of_their_own(self) -> None:
+        made: list[FakeLock] = []
+
+        def make_block(fill: Fill) -> FakeLock:
+            made.append(FakeLock(fill("{day}")))
+            return made[-1]
+
+        work = decorate(["{day}"], report, make_block)
+        assert made == []
+        await asyncio.gather(work("a"), work("b"), work("b"))
+        assert sorted(block.notes[0] for block in made) == ["enter 'a'", "enter 'b'", "enter 'b'"]
+
+    async def test_annotations_are_not_evaluated(self) -> None:
+        text = "async def work(day: Missing) -> Missing: return day"
+        # Since Python 3.14 they are evaluated late without this, too.
+        late = 0 if sys.version_info >= (3, 14) else annotations.compiler_flag
+        scope: dict[str, Any] = {}
+        exec(compile(text, "here", "exec", flags=late, dont_inherit=True), scope)
+        assert await name_for("{day}", scope["work"], "monday") == "'monday'"
