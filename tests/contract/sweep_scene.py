@@ -37,7 +37,8 @@ class Scene:
 
     def asleep(self) -> bool:
         """Whether whoever wants a lock waits for its release, and not for an answer."""
-        return not self.client._context.asking
+        asking = self.client._context.asking
+        return not any(getattr(question, "_call", None) for question in asking)
 
     async def taken_by_other_client(self) -> Release:
         """Have the other client hold the lock; return what releases it."""

@@ -36,10 +36,10 @@ async def by_cancel(lock: LockLike) -> None:
         await task
 
 
-KINDS = pytest.mark.parametrize("give_up", [by_timeout, by_scope, by_cancel])
+every_way = pytest.mark.parametrize("give_up", [by_timeout, by_scope, by_cancel])
 
 
-@KINDS
+@every_way
 async def test_waiter_for_another_client_leaves_nothing(
     make_lock: MakeLock, clients: ClientFactory, give_up: Waiting
 ) -> None:
@@ -51,7 +51,7 @@ async def test_waiter_for_another_client_leaves_nothing(
         pass
 
 
-@KINDS
+@every_way
 async def test_waiter_in_the_local_line_leaves_nothing(
     lock: LockLike, client: Redisson, give_up: Waiting
 ) -> None:

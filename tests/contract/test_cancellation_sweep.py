@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ClientClosedError, FencedLock, Lease, NotHeldError, Redisson, _waiting
+from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson, _waiting
 from redisson_py._primitives import exclusive
 from redisson_py._stream.stream import Stream
-from tests.contract.conftest import MakeLock
+from tests.contract.conftest import KINDS, MakeLock
 from tests.contract.sweep_scene import SOON, Scene, acquired_by_next, finish, once, refusal_allowed
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
@@ -25,13 +25,24 @@ from tests.support import until, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
-TRIALS: list[Trial] = []
+TRIALS: dict[Trial, list[str]] = {}
+"""With the names of the kinds each is run over."""
 
 
 def trial(function: Trial) -> Trial:
-    """Have the sweep run this."""
-    TRIALS.append(function)
+    """Have the sweep run this over every kind."""
+    TRIALS[function] = list(KINDS)
     return function
+
+
+def trial_of(*kinds: str) -> Callable[[Trial], Trial]:
+    """Have the sweep run this over some kinds."""
+
+    def decorated(function: Trial) -> Trial:
+        TRIALS[function] = list(kinds)
+        return function
+
+    return decorated
 
 
 # Acquiring.
@@ -97,12 +108,12 @@ async def acquire_after_another_client_and_before_another_task(scene: Scene, cut
     await follow()
 
 
-@trial
+@trial_of("lock", "non_reentrant_lock", "fenced_lock")
 async def acquire_beside_another_kind_of_lock(scene: Scene, cut: Probe) -> None:
     """Both sleep on one channel: a wake-up that the first does not use is for the second."""
     held = await scene.others_lock.acquire()
     client = scene.client
-    fenced = isinstance(scene.lock, FencedLock)
+    fenced = scene.lock.kind == "fenced lock"
     follow = once(
         lambda: acquired_by_next(client.get_lock("k") if fenced else client.get_fenced_lock("k"))
     )
@@ -373,7 +384,14 @@ def swept(make_lock: MakeLock) -> Swept:
     return _swept.setdefault(make_lock, Swept())
 
 
-@pytest.mark.parametrize("each", TRIALS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("each", "kind"),
+    [
+        pytest.param(each, KINDS[name], id=f"{each.__name__}-{name}")
+        for each, names in TRIALS.items()
+        for name in names
+    ],
+)
 async def test_sweep(
     each: Trial, make_lock: MakeLock, clients: ClientFactory, redis: Redis, swept: Swept
 ) -> None:

@@ -9,11 +9,12 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.contract.conftest import LockLike, MakeLock
+from tests.contract.conftest import LockLike, MakeLock, passing, single
 from tests.fixtures.client import ClientFactory
 from tests.support import Counted, until, until_listening, until_waiting
 
 
+@single
 async def test_uncontended_pair_is_two_scripts_and_two_writes(
     lock: LockLike, client: Redisson, redis: Redis
 ) -> None:
@@ -32,6 +33,7 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
     assert await redis.pubsub_channels() == []
 
 
+@single
 @pytest.mark.parametrize(("calls", "writes"), [(2, 1), (32, 1), (50, 2), (500, 3)])
 async def test_calls_of_one_turn_leave_together(
     make_lock: MakeLock, client: Redisson, calls: int, writes: int
@@ -48,6 +50,7 @@ async def test_calls_of_one_turn_leave_together(
     assert traffic.writes == before + 2 * writes
 
 
+@passing
 async def test_contended_hand_off_in_one_process_sends_nothing(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
@@ -77,6 +80,7 @@ async def test_contended_hand_off_in_one_process_sends_nothing(
     assert client._stream.traffic.commands <= before + 2
 
 
+@single
 async def test_without_turns_every_hand_off_goes_through_redis(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson, ScriptError
-from tests.contract.conftest import LockLike, MakeLock
+from tests.contract.conftest import LockLike, MakeLock, single
 from tests.fixtures.client import ClientFactory
 from tests.support import until_waiting
 
@@ -63,6 +63,7 @@ async def test_a_refused_extend_leaves_the_old_lease(
         assert not lease.lost, "the watchdog renews it as before"
 
 
+@single
 async def test_a_loss_while_the_answer_is_on_its_way_leaves_nothing(
     lock: LockLike, client: Redisson, redis: Redis
 ) -> None:
