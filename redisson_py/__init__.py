@@ -18,11 +18,12 @@ How a lock is acquired, step by step:
 """
 
 from redisson_py import errors
-from redisson_py._client import ClientStatistics, Redisson
+from redisson_py._client import Redisson
 from redisson_py._lease.lease import Lease
 from redisson_py._primitives.fenced_lock import FencedLock
 from redisson_py._primitives.lock import RLock
 from redisson_py._primitives.looking import HolderSnapshot, LockSnapshot
+from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
 from redisson_py.errors import (
     AcquireTimeoutError,
     BackendError,
@@ -51,6 +52,7 @@ __all__ = [
     # looking
     "HolderSnapshot",
     "LockSnapshot",
+    "PrimitiveStatistics",
     # errors
     "errors",
     "AcquireTimeoutError",
@@ -76,5 +78,6 @@ for _public in (
     RLock,
     HolderSnapshot,
     LockSnapshot,
+    PrimitiveStatistics,
 ):
     _public.__module__ = __name__

@@ -6,15 +6,14 @@ import json
 import logging
 import os
 import socket
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Self, TypedDict, Unpack, final
+from typing import Self, Unpack, final
 
 from redis.asyncio import Redis
 
 from redisson_py import _keys
 from redisson_py._handoff import Lines
-from redisson_py._keys import Name, NameMapper
+from redisson_py._keys import Name
 from redisson_py._lease.hold import Hold
 from redisson_py._lease.lease import Lease
 from redisson_py._lease.watchdog import Watchdog
@@ -26,16 +25,17 @@ from redisson_py._loop import (
     stop_task,
     wait_for_all,
 )
-from redisson_py._options import OnLost, Options, ShardedPubSub, check_options
+from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._owner import Owners
 from redisson_py._primitives.context import Context
 from redisson_py._primitives.fenced_lock import FencedLock
 from redisson_py._primitives.lock import RLock
 from redisson_py._redis import Connector, connector_from_client, connector_from_url
 from redisson_py._scripts.executor import Executor
+from redisson_py._statistics import ClientStatistics
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
-from redisson_py._time import Duration, milliseconds
+from redisson_py._time import milliseconds
 from redisson_py._wakeups.bus import Bus
 from redisson_py._wakeups.table import Table
 from redisson_py.errors import ClientClosedError
@@ -51,43 +51,6 @@ def _count_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_count_fork)
-
-
-class RedissonOptions(TypedDict, total=False):
-    """The keyword arguments of `Redisson` and `Redisson.from_url`."""
-
-    lease_time: Duration
-    prefix: str
-    name_mapper: NameMapper | None
-    on_lost: OnLost
-    sharded_pubsub: ShardedPubSub
-    sync_replicas: Literal["auto"] | int
-    sync_timeout: Duration
-    turn: Duration
-    client_name: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ClientStatistics:
-    """What one client did so far, and does now. For people; nothing is decided from it.
-
-    Attributes:
-        waiters: Tasks that wait for something now.
-        held_leases: Leases held now.
-        renewals: Batches of leases renewed.
-        losses: Leases lost.
-        wake_ups: Waiters woken by messages and reconnections.
-        commands_sent: Commands written, scripts included.
-        connections: Connections opened.
-    """
-
-    waiters: int
-    held_leases: int
-    renewals: int
-    losses: int
-    wake_ups: int
-    commands_sent: int
-    connections: int
 
 
 @final

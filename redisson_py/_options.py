@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict
 
 from redisson_py._keys import NameMapper, Names
 from redisson_py._time import Duration, check_lease_time, check_timeout
@@ -21,6 +21,20 @@ MAX_IN_FLIGHT = 10_000
 #: How long the owner of an abandoned acquire stays refused. Longer than bytes survive in
 #: the buffers of a stopped server or a stalled network; a later duplicate ends with its lease.
 TOMBSTONE = 60.0
+
+
+class RedissonOptions(TypedDict, total=False):
+    """The keyword arguments of `Redisson` and `Redisson.from_url`."""
+
+    lease_time: Duration
+    prefix: str
+    name_mapper: NameMapper | None
+    on_lost: OnLost
+    sharded_pubsub: ShardedPubSub
+    sync_replicas: Literal["auto"] | int
+    sync_timeout: Duration
+    turn: Duration
+    client_name: str | None
 
 
 @dataclass(frozen=True, slots=True)

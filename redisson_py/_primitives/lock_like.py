@@ -12,7 +12,8 @@ from redisson_py._lease.lease import Lease
 from redisson_py._loop import Strike, running_loop
 from redisson_py._primitives.context import Context, Mine
 from redisson_py._primitives.decorating import Decorator, P, R, decorate
-from redisson_py._primitives.looking import PrimitiveStatistics, local_statistics
+from redisson_py._primitives.looking import local_statistics
+from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 

@@ -9,6 +9,7 @@ from redisson_py import _keys
 from redisson_py._lease.hold import Hold
 from redisson_py._primitives.context import Context
 from redisson_py._scripts import source
+from redisson_py._statistics import PrimitiveStatistics
 from redisson_py.errors import BackendError
 
 INSPECT = source.load("lock.inspect")
@@ -50,19 +51,6 @@ class LockSnapshot:
     holders: tuple[HolderSnapshot, ...]
     waiters: tuple[str, ...]
     keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PrimitiveStatistics:
-    """What this client does with one name now. For people; nothing is decided from it.
-
-    Attributes:
-        waiters: Tasks of this client that wait for it.
-        held_leases: Its leases that tasks of this client hold.
-    """
-
-    waiters: int
-    held_leases: int
 
 
 def local_statistics(context: Context, line_key: bytes, hold_key: bytes) -> PrimitiveStatistics:

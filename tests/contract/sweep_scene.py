@@ -11,7 +11,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
-from tests.contract.conftest import LockLike, MakeLock
+from tests.contract.conftest import KINDS, LockLike, MakeLock
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.sweep import Probe
 
@@ -113,3 +113,24 @@ async def acquired_by_next(lock: LockLike) -> None:
     """What somebody who comes later does."""
     lease = await lock.acquire(timeout=SOON)
     await lease.release()
+
+
+Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
+TRIALS: dict[Trial, list[str]] = {}
+"""With the names of the kinds each is run over."""
+
+
+def trial(function: Trial) -> Trial:
+    """Have the sweep run this over every kind."""
+    TRIALS[function] = list(KINDS)
+    return function
+
+
+def trial_of(*kinds: str) -> Callable[[Trial], Trial]:
+    """Have the sweep run this over some kinds."""
+
+    def decorated(function: Trial) -> Trial:
+        TRIALS[function] = list(kinds)
+        return function
+
+    return decorated

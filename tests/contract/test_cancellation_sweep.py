@@ -9,7 +9,6 @@ later, the client idle, and the lock to be had for both clients.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 
 import pytest
 from redis.asyncio import Redis
@@ -18,32 +17,22 @@ from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson, _waiti
 from redisson_py._primitives import exclusive
 from redisson_py._stream.stream import Stream
 from tests.contract.conftest import KINDS, MakeLock
-from tests.contract.sweep_scene import SOON, Scene, acquired_by_next, finish, once, refusal_allowed
+from tests.contract.sweep_scene import (
+    SOON,
+    TRIALS,
+    Scene,
+    Trial,
+    acquired_by_next,
+    finish,
+    once,
+    refusal_allowed,
+    trial,
+    trial_of,
+)
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support import until, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
-
-Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
-TRIALS: dict[Trial, list[str]] = {}
-"""With the names of the kinds each is run over."""
-
-
-def trial(function: Trial) -> Trial:
-    """Have the sweep run this over every kind."""
-    TRIALS[function] = list(KINDS)
-    return function
-
-
-def trial_of(*kinds: str) -> Callable[[Trial], Trial]:
-    """Have the sweep run this over some kinds."""
-
-    def decorated(function: Trial) -> Trial:
-        TRIALS[function] = list(kinds)
-        return function
-
-    return decorated
-
 
 # Acquiring.
 
