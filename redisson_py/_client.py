@@ -130,6 +130,7 @@ class Redisson:
             Lines(),
             self._check,
             self._describe,
+            connector.database,
         )
         self._loop: object = None
         self._root: Task | None = None

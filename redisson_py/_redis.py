@@ -79,6 +79,11 @@ class Connector:
             return str(self.settings["path"])
         return f"{self.settings.get('host', 'localhost')}:{self.settings.get('port', 6379)}"
 
+    @property
+    def database(self) -> str:
+        """The address and the number of the database."""
+        return f"{self.where}/{self.settings.get('db') or 0}"
+
     async def open(self) -> AbstractConnection:
         """Return a connection that has said HELLO 3, authenticated and chosen its database.
 

@@ -182,4 +182,11 @@ class Hold:
         # From here on only the user's references keep a lease alive.
         self.weak_leases += tuple(weakref.ref(lease) for lease in self.leases)
         self.leases.clear()
+        self._let_wholes_go()
         return not self.all_leases()
+
+    def _let_wholes_go(self) -> None:
+        """Have only the user's references keep the leases alive that ours are parts of."""
+        for lease in self.all_leases():
+            if lease._whole is not None and (whole := lease._whole()) is not None:
+                whole._hold.is_abandoned()

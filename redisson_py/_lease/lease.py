@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import weakref
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from redisson_py._keys import Name
 from redisson_py._lease.hold import Hold, State
@@ -12,6 +12,14 @@ from redisson_py._loop import Future, Strike, fail, new_future, wake
 from redisson_py._options import OnLost
 from redisson_py._time import Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError, RedissonError
+
+
+class Whole(Protocol):
+    """A lease that is made of leases; they know it weakly, so that it can be abandoned."""
+
+    _hold: Hold
+
+    def _part_lost(self) -> None: ...
 
 
 class Lease:
@@ -40,10 +48,10 @@ class Lease:
         "_hold",
         "_limit",
         "_lost_future",
-        "_on_loss",
         "_on_lost",
         "_state",
         "_strike",
+        "_whole",
         "token",
     )
 
@@ -64,8 +72,8 @@ class Lease:
         self._ended_at: float | None = None
         self._lost_future: Future[None] | None = None
         self._strike: Strike | None = None
-        #: Told of the loss, at once: a lease that is made of leases.
-        self._on_loss: Callable[[], object] | None = None
+        #: The lease that is made of this and others: told of the loss, at once.
+        self._whole: weakref.ref[Whole] | None = None
         self.token = token
         """The fencing token of a fenced lock, else None."""
 
@@ -212,8 +220,7 @@ class Lease:
         wake(self._lost_future)
         if self._strike is not None and self._on_lost == "cancel":
             self._strike(f"{self._hold.resource.kind} {self.name!r} was lost")
-        if self._on_loss is not None:
-            self._on_loss()
+        self._tell_whole()
         return True
 
     def _end(self, error: BaseException | None = None) -> None:
@@ -229,8 +236,11 @@ class Lease:
         self._state = "lost"
         self._ended_at = now()
         wake(self._lost_future)
-        if self._on_loss is not None:
-            self._on_loss()
+        self._tell_whole()
+
+    def _tell_whole(self) -> None:
+        if self._whole is not None and (whole := self._whole()) is not None:
+            whole._part_lost()
 
     def _set_limit(self, limit: float | None) -> None:
         """Set when it ends by itself."""
@@ -238,8 +248,8 @@ class Lease:
 
     @property
     def _entered(self) -> bool:
-        """Whether it is inside an `async with` block."""
-        return self._strike is not None
+        """Whether it is inside an `async with` block, or part of what may be."""
+        return self._strike is not None or self._whole is not None
 
     def _loss(self) -> LeaseLostError:
         """Return the error that tells of its loss."""

@@ -41,6 +41,8 @@ class Context:
     """Raises `ClientClosedError` if the client must not be used now or here."""
     describe: Callable[[float], None]
     """Keeps the client's description in Redis fresh, for `inspect`."""
+    database: str = ""
+    """The server's address and the number of the database: where equal keys are one key."""
     asking: dict[Question, None] = field(default_factory=dict)
     waiters: Counter[bytes] = field(default_factory=lambda: Counter[bytes]())
     """How many tasks wait for something without standing in a line, by `_line_key`."""

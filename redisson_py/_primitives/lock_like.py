@@ -12,7 +12,7 @@ from redisson_py._lease.lease import Lease
 from redisson_py._loop import Strike, running_loop
 from redisson_py._primitives.context import Context, Mine
 from redisson_py._primitives.decorating import Decorator, P, R, decorate
-from redisson_py._primitives.looking import local_statistics
+from redisson_py._primitives.looking import LockSnapshot, local_statistics
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
@@ -180,6 +180,10 @@ class LockLike(Decorator):
     @abstractmethod
     async def force_release(self) -> bool:
         """Free it whoever holds it; return whether it was held. For operators."""
+
+    @abstractmethod
+    async def inspect(self) -> LockSnapshot:
+        """Return who holds it, as a snapshot for people. Nothing should be decided from it."""
 
 
 @final

@@ -76,9 +76,11 @@ class Bus:
         self._router = router
 
     @contextmanager
-    def listen(self, channel: bytes, wakes: Wakes) -> Generator[Waiter]:
+    def listen(
+        self, channel: bytes, wakes: Wakes, waiter: Waiter | None = None
+    ) -> Generator[Waiter]:
         """Hold a seat on a channel; what is sent inside the block is ordered after SUBSCRIBE."""
-        waiter = Waiter()
+        waiter = waiter or Waiter()
         waiter.seat, subscribe = self.table.join(channel, wakes, waiter.rouse)
         if subscribe and self._router is not None:
             self._router.stream_for(channel).subscribe(channel)

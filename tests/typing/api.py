@@ -111,6 +111,39 @@ async def a_block_swallows_nothing(lock: RLock) -> int:
         return 1
 
 
+async def decorated(client: Redisson, lock: RLock | FencedLock) -> None:
+    @client.get_lock("report:{day}")
+    async def report(day: str, *, part: int = 1) -> bytes:
+        return day.encode() * part
+
+    @client.get_fenced_lock("report:{day}").hold(timeout=5, lease_time=timedelta(minutes=1))
+    async def bounded(day: str) -> list[int] | None: ...
+
+    class Account:
+        @client.get_lock("account:{self}")
+        async def close(self, day: str) -> int:
+            return 0
+
+        @classmethod
+        @client.get_lock("accounts")
+        async def close_all(cls) -> int:
+            return 0
+
+    assert_type(await report("monday", part=2), bytes)
+    assert_type(await bounded("monday"), list[int] | None)
+    assert_type(await Account().close("monday"), int)
+    assert_type(await Account.close_all(), int)
+    assert_type(await lock(report)("monday"), bytes)
+    await report(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await report("monday", whole=True)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await Account().close()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+    @client.get_lock("k")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportUntypedFunctionDecorator]
+    def sync() -> None: ...
+
+    await sync()
+
+
 def a_timeout(error: TimeoutError) -> None: ...
 
 
