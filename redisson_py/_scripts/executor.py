@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from redisson_py._loop import running_loop
@@ -52,7 +52,7 @@ class Executor:
         self,
         script: Script,
         keys: list[bytes],
-        rest: list[str | bytes],
+        rest: Sequence[str | bytes],
         seconds: float,
         **values: Arg,
     ) -> Call:

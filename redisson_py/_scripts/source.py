@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -75,7 +76,7 @@ class Script:
         return bool(self.keys and self.args) and self.keys[-1][-3:] == self.args[-1][-3:] == "..."
 
     def bind_batch(
-        self, keys: list[bytes], values: dict[str, Arg], rest: list[str | bytes]
+        self, keys: list[bytes], values: dict[str, Arg], rest: Sequence[str | bytes]
     ) -> tuple[Arg, ...]:
         """Return the call of a script whose last key and last argument stand for many.
 

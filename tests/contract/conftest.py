@@ -10,11 +10,11 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-
-LockLike = Any
-"""Any of the kinds below; their methods are those of api.md, "Lock-likes"."""
+from redisson_py._primitives.lock_like import LockLike
 
 MakeLock = Callable[..., LockLike]
+
+__all__ = ["KINDS", "Kind", "LockLike", "MakeLock", "passing", "single"]
 
 
 @dataclass(frozen=True)

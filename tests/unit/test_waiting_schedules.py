@@ -71,10 +71,12 @@ class NotingBus(Bus):
         self.sitting: dict[asyncio.Task[object] | None, Waiter] = {}
 
     @contextmanager
-    def listen(self, channel: bytes, wakes: Wakes) -> Generator[Waiter]:
-        with super().listen(channel, wakes) as waiter:
-            self.sitting[asyncio.current_task()] = waiter
-            yield waiter
+    def listen(
+        self, channel: bytes, wakes: Wakes, waiter: Waiter | None = None
+    ) -> Generator[Waiter]:
+        with super().listen(channel, wakes, waiter) as seated:
+            self.sitting[asyncio.current_task()] = seated
+            yield seated
 
 
 class Client(Link):
