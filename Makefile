@@ -41,8 +41,8 @@ $(VENV)/.checks: $(VENV)/.tests
 
 install: $(VENV)/.checks ## set up everything for development
 
-demo: $(VENV)/.runtime ## run the demo; ARGS="--workers 4 --seconds 12" changes it
-	$(BIN)/python -m examples.demo $(ARGS)
+demo: $(VENV)/.runtime ## run the demo; TOUR=1: every primitive in half a minute; ARGS="--help"
+	$(BIN)/python -m examples.$(if $(TOUR),tour,demo) $(ARGS)
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

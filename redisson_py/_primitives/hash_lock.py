@@ -66,12 +66,7 @@ class HashLock(LockLike):
         context = self._context
         context.check()
         receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
-        args = self._forcing.bind(
-            lock=self._key,
-            receipt=_keys.suffixed(self._key, receipt),
-            channel=self.channel,
-            receipt_ms=milliseconds(TOMBSTONE),
-        )
+        args = self._force_args(_keys.suffixed(self._key, receipt))
         call = context.executor.start(self._forcing, self._key, args)
         freed = await context.executor.answer(call)
         for hold in [
@@ -81,6 +76,15 @@ class HashLock(LockLike):
             if freed and not (call.doubtful and await self._holds(hold.mark)):
                 context.watchdog.lose(hold, "it was released by force")
         return bool(freed)
+
+    def _force_args(self, receipt: bytes) -> bytes:
+        """Return the arguments of the script that frees it."""
+        return self._forcing.bind(
+            lock=self._key,
+            receipt=receipt,
+            channel=self.channel,
+            receipt_ms=milliseconds(TOMBSTONE),
+        )
 
     async def _holds(self, mark: str | bytes) -> bool:
         return bool(await self._context.executor.ask(self._key, "HEXISTS", self._key, mark))
