@@ -10,12 +10,14 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmarks.harness import Table
 from benchmarks.rivals import OURS, OURS_UVLOOP, SIDES
 from benchmarks.rivals.side import CannotError
 from benchmarks.sizes import Size
+
+_Any = TypeVar("_Any")
 
 _ROOT = Path(__file__).parents[1]
 
@@ -109,6 +111,7 @@ class Bench:
         url: The server's address.
         kind: Which server, for scenarios that need one of their own.
         size: How much to measure.
+        chosen: The sides that may take part.
         workers: Of each side that can take part, one or more.
         absent: The sides that cannot, with the reason.
     """
@@ -116,6 +119,7 @@ class Bench:
     url: str
     kind: str | None
     size: Size
+    chosen: list[str]
     workers: dict[str, list[Worker]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
 
@@ -152,9 +156,15 @@ class Bench:
 
     def turns(self, sides: Iterable[str]) -> Iterator[str]:
         """Yield whose turn it is: all in every round, so that noise hits all alike."""
-        order = list(sides)
-        for done in range(self.size.rounds):
-            for side in order:
-                if SIDES[side].counts or done < self.size.other_rounds:
-                    yield side
-            order.reverse()
+        for done, side in alternately(sides, self.size.rounds):
+            if SIDES[side].counts or done < self.size.other_rounds:
+                yield side
+
+
+def alternately(some: Iterable[_Any], rounds: int) -> Iterator[tuple[int, _Any]]:
+    """Yield A B C, C B A, ..., with the number of the round."""
+    order = list(some)
+    for done in range(rounds):
+        for one in order:
+            yield done, one
+        order.reverse()

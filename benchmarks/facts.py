@@ -12,7 +12,7 @@ from typing import Any
 
 _PACKAGES = (
     *("redisson-py", "redis", "hiredis", "uvloop"),
-    *("python-redis-lock", "pottery", "aioredlock", "aioredis"),
+    *("python-redis-lock", "pottery", "aioredlock", "aioredis", "py-redis-semaphore"),
 )
 
 

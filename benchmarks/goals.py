@@ -1,10 +1,19 @@
-"""The ratios that issue 4 asks for, from the tables of one run."""
+"""The ratios that issues 4 and 5 ask for, from the tables of one run."""
 
 from __future__ import annotations
 
 from benchmarks.harness import Goal, Spread, Table, number
-from benchmarks.rivals import BARE, OURS, OURS_UVLOOP, REDIS_PY, REDIS_PY_64
-from benchmarks.scenarios import handoff, processes, uncontended
+from benchmarks.rivals import (
+    BARE,
+    OURS,
+    OURS_UVLOOP,
+    POTTERY,
+    POTTERY_THREADS,
+    REDIS_PY,
+    REDIS_PY_64,
+)
+from benchmarks.rivals.kinds import FAIR, LOCK, READ, SEMAPHORE, WRITE
+from benchmarks.scenarios import handoff, primitives, processes, red_locks, uncontended
 
 Tables = dict[str, Table]
 
@@ -21,13 +30,15 @@ def goals(tables: Tables) -> list[Goal]:
             _find(tables, handoff.NAME, handoff.row(OURS, 10), handoff.MULTIPLE),
             *("less", 0.3, 0.1, "RTT"),
         ),
-        Goal(
-            "hand-off across two processes",
-            _find(tables, processes.NAME, processes.row(OURS, 2, 1), handoff.MULTIPLE),
-            *("less", 4.0, 3.0, "RTT"),
-            _beside_the_limit(tables),
-        ),
+        _across(tables, "hand-off across two processes", LOCK, 3.0),
         _uvloop(tables),
+        _beside_the_lock(tables, WRITE, 0.8),
+        _beside_the_lock(tables, READ, 0.8),
+        _beside_the_lock(tables, SEMAPHORE, 0.8),
+        _beside_the_lock(tables, FAIR, 0.6),
+        _across(tables, "fair hand-off across two processes", FAIR, None),
+        _red(tables, 1, 3.0),
+        _red(tables, 64, 8.0),
     ]
 
 
@@ -51,21 +62,57 @@ def _find(tables: Tables, table: str, row: str, column: str) -> Spread | None:
     return tables[table].find(row, column) if table in tables else None
 
 
-def _beside_the_limit(tables: Tables) -> str:
-    """Return a hand-off across two processes in multiples of the least it can take here."""
-    ours, limit, rested = (
+def _across(tables: Tables, name: str, kind: str, aim: float | None) -> Goal:
+    """Return a hand-off across two processes, and multiples of the least it can take here."""
+    row = processes.row(OURS, 2, 1, kind)
+    found = _find(tables, processes.NAME, row, handoff.MULTIPLE)
+    ours, limit, warm, rested = (
         _find(tables, processes.NAME, row, handoff.MEDIAN)
         for row in (
-            processes.row(OURS, 2, 1),
+            row,
             processes.row(BARE, 2, 1),
+            handoff.warm_row(OURS),
             handoff.rested_row(OURS),
         )
     )
-    if ours is None or limit is None or rested is None:
-        return ""
-    return (
-        f"{ours.over(limit)} x {BARE}, {number(ours.median / rested.median)} x a PING after a rest"
-    )
+    detail = ""
+    if ours is not None and limit is not None and warm is not None and rested is not None:
+        detail = (
+            f"{ours.over(limit)} x {BARE}, {number(ours.median / rested.median)} x a PING after a"
+            f" rest; us: {number(ours.median)}, {BARE} {number(limit.median)}, PING"
+            f" {number(warm.median)}, after a rest {number(rested.median)}"
+        )
+    return Goal(name, found, "less", 4.0, aim, "RTT", detail)
+
+
+def _beside_the_lock(tables: Tables, kind: str, at_least: float) -> Goal:
+    """Return the pairs of a primitive beside the plain lock's, where they are worst."""
+    ratios: dict[str, Spread] = {}
+    if primitives.NAME in tables:
+        cells = tables[primitives.NAME].rows.get(kind, {})
+        ratios = {one: cell for one, cell in cells.items() if one.endswith(primitives.RATIO)}
+    worst = min(ratios, key=lambda column: ratios[column].median, default="")
+    columns = [
+        f"{column.removesuffix(primitives.RATIO)}: {cell}" for column, cell in ratios.items()
+    ]
+    name = f"{kind} against lock, worst column"
+    return Goal(name, ratios.get(worst), "more", at_least, None, "x", "; ".join(columns))
+
+
+def _red(tables: Tables, tasks: int, at_least: float) -> Goal:
+    """Return the pairs of red locks beside the faster of pottery's two."""
+    column = uncontended.column(tasks)
+    ours = _find(tables, red_locks.NAME, OURS, column)
+    theirs = {
+        side: cell
+        for side in (POTTERY, POTTERY_THREADS)
+        if (cell := _find(tables, red_locks.NAME, side, column)) is not None
+    }
+    ratios = {side: ours.over(cell) for side, cell in theirs.items()} if ours is not None else {}
+    closest = min(ratios, key=lambda side: ratios[side].median, default="")
+    detail = "; ".join(f"{ratio} x {side}" for side, ratio in ratios.items() if side != closest)
+    name = f"red lock on 5 servers, {column}, against {POTTERY}"
+    return Goal(name, ratios.get(closest), "more", at_least, None, "x", detail)
 
 
 def _uvloop(tables: Tables) -> Goal:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import fnmatch
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -20,13 +21,29 @@ from benchmarks.harness import Table, goal_lines
 from benchmarks.rivals import (
     BARE,
     BARE_UVLOOP,
+    NO_PLAIN_LOCK,
     OURS,
     OURS_UVLOOP,
+    PY_REDIS_SEMAPHORE,
+    PY_REDIS_SEMAPHORE_POLLING,
     PYTHON_REDIS_LOCK,
     REDIS_PY,
     SIDES,
 )
-from benchmarks.scenarios import handoff, loss, processes, renewals, uncontended, waiting
+from benchmarks.scenarios import (
+    contended,
+    fairness,
+    handoff,
+    loss,
+    primitives,
+    processes,
+    red_locks,
+    renewals,
+    semaphores,
+    uncontended,
+    waiting,
+    wakes,
+)
 from benchmarks.sizes import SIZES, Size
 from redisson_py.testing import running_server
 
@@ -37,6 +54,12 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "pairs": (uncontended.measure, uncontended.measure_two),
     "handoff": (handoff.measure,),
     "processes": (processes.measure,),
+    "primitives": (primitives.measure,),
+    "contended": (contended.measure,),
+    "wakes": (wakes.measure,),
+    "order": (fairness.measure,),
+    "semaphores": (semaphores.measure,),
+    "red": (red_locks.measure,),
     "waiting": (waiting.measure,),
     "renewals": (renewals.measure,),
     "loss": (loss.measure,),
@@ -45,16 +68,26 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
 
 def workers_needed(chosen: list[str], sides: list[str], size: Size) -> dict[str, int]:
     """Return how many processes of each side the chosen scenarios need."""
-    needed = dict.fromkeys(sides, 1)
-    several: dict[str, int] = {}
-    if "processes" in chosen:
-        most = max(processes for processes, _ in size.crews)
-        several = dict.fromkeys((BARE, BARE_UVLOOP, REDIS_PY, PYTHON_REDIS_LOCK), 2)
-        several |= dict.fromkeys((OURS, OURS_UVLOOP), most)
+    needed: dict[str, int] = {}
+
+    def need(count: int, *some: str) -> None:
+        needed.update({side: max(count, needed.get(side, 0)) for side in some if side in sides})
+
+    need(1, OURS, OURS_UVLOOP)
+    if {"pairs", "handoff", "waiting", "renewals"} & set(chosen):
+        need(1, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
     if "pairs" in chosen:
-        for side in (OURS, OURS_UVLOOP, REDIS_PY, BARE):
-            several[side] = max(2, several.get(side, 0))
-    return needed | {side: count for side, count in several.items() if side in needed}
+        need(2, OURS, OURS_UVLOOP, REDIS_PY, BARE)
+    if "processes" in chosen:
+        need(2, BARE, BARE_UVLOOP, REDIS_PY, PYTHON_REDIS_LOCK)
+        need(max(processes for processes, _ in size.crews), OURS, OURS_UVLOOP)
+    if {"contended", "semaphores"} & set(chosen):
+        need(2, OURS, OURS_UVLOOP)
+    if {"waiting", "semaphores"} & set(chosen):
+        need(2, PY_REDIS_SEMAPHORE, PY_REDIS_SEMAPHORE_POLLING)
+    if "order" in chosen:
+        need(size.fair_crew[0], OURS, OURS_UVLOOP, REDIS_PY)
+    return needed
 
 
 async def run(arguments: argparse.Namespace) -> None:
@@ -67,7 +100,7 @@ async def run(arguments: argparse.Namespace) -> None:
         server = await stack.enter_async_context(running_server(arguments.server))
         known = versions(server.binary, server.version)
         print(*(f"{name}: {value}" for name, value in {**facts, **known}.items()), sep="\n")
-        bench = Bench(server.url, arguments.server, size)
+        bench = Bench(server.url, arguments.server, size, arguments.sides)
         needed = workers_needed(arguments.only, arguments.sides, size)
         await stack.enter_async_context(bench.crew(needed))
         for name in arguments.only:
@@ -116,11 +149,15 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def _names(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a reader of lists of names, or of patterns of names, in the order of `known`."""
+    every = list(known)
+
     def names(text: str) -> list[str]:
-        chosen = text.split(",")
-        if unknown := set(chosen) - set(known):
-            raise argparse.ArgumentTypeError(f"no {unknown} among {'; '.join(known)}")
-        return chosen
+        patterns = text.split(",")
+        for pattern in patterns:
+            if not fnmatch.filter(every, pattern):
+                raise argparse.ArgumentTypeError(f"no {pattern!r} among {'; '.join(every)}")
+        return [one for one in every if any(fnmatch.fnmatch(one, some) for some in patterns)]
 
     return names
 

@@ -17,6 +17,11 @@ class Size:
         tasks: Uncontended: how many at once.
         contenders: Contended, in one process: how many at once.
         crews: Contended, across processes: how many, and tasks in each.
+        primitive_tasks: Every primitive, uncontended: how many at once.
+        crowd: Every primitive, contended: how many in each of two processes.
+        woken: How many waiters are let go.
+        fair_crew: Order and fairness: how many processes, and tasks in each.
+        red_tasks: Red locks: how many at once.
         compared_waiters: Waiters of one name, for every side.
         waiters: Waiters of ours, on one name and on a name each.
         window: Seconds for which waiting is watched; polls come every 5 to 7.5 s.
@@ -36,6 +41,11 @@ class Size:
     tasks: tuple[int, ...] = (1, 8, 64, 512)
     contenders: tuple[int, ...] = (2, 10, 100)
     crews: tuple[tuple[int, int], ...] = ((2, 1), (2, 10), (4, 1), (4, 10))
+    primitive_tasks: tuple[int, ...] = (1, 64)
+    crowd: int = 10
+    woken: int = 1_000
+    fair_crew: tuple[int, int] = (4, 25)
+    red_tasks: tuple[int, ...] = (1, 64)
     compared_waiters: int = 100
     waiters: tuple[int, ...] = (1_000, 10_000)
     window: float = 30.0
@@ -73,6 +83,11 @@ SIZES = {
         tasks=(1, 8),
         contenders=(10,),
         crews=((2, 1),),
+        primitive_tasks=(1, 8),
+        crowd=3,
+        woken=20,
+        fair_crew=(2, 3),
+        red_tasks=(1, 8),
         compared_waiters=2,
         waiters=(),
         window=0.05,

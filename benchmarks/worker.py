@@ -17,7 +17,17 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.rivals.side import CannotError, Side
-from benchmarks.scenarios import handoff, loss, renewals, uncontended, waiting
+from benchmarks.scenarios import (
+    contended,
+    handoff,
+    loss,
+    red_locks,
+    renewals,
+    uncontended,
+    visits,
+    waiting,
+    wakes,
+)
 
 JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "pairs": uncontended.pairs,
@@ -30,6 +40,10 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "renews": renewals.renews,
     "renew": renewals.renew,
     "lose": loss.lose,
+    "visits": visits.visits,
+    "generations": contended.generations,
+    "let_go": wakes.let_go,
+    "timed_pairs": red_locks.timed_pairs,
 }
 
 

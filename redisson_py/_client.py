@@ -27,9 +27,19 @@ from redisson_py._loop import (
 )
 from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._owner import Owners
+from redisson_py._primitives.barrier import CyclicBarrier
 from redisson_py._primitives.context import Context
+from redisson_py._primitives.fair_lock import FairLock
 from redisson_py._primitives.fenced_lock import FencedLock
+from redisson_py._primitives.hold_lock import HoldLock
+from redisson_py._primitives.latch import CountDownLatch
 from redisson_py._primitives.lock import RLock
+from redisson_py._primitives.lock_like import LockLike
+from redisson_py._primitives.multi_lock import MultiLock
+from redisson_py._primitives.read_write_lock import ReadWriteLock
+from redisson_py._primitives.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py._primitives.red_lock import RedLock
+from redisson_py._primitives.semaphore import Semaphore
 from redisson_py._redis import Connector, connector_from_client, connector_from_url
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics
@@ -182,6 +192,74 @@ class Redisson:
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         return FencedLock(self._context, name)
+
+    def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
+        """Return the lock `name` that is served first come, first served across processes.
+
+        Errors as for `get_lock`.
+        """
+        return FairLock(self._context, name, reentrant=reentrant)
+
+    def get_read_write_lock(self, name: Name) -> ReadWriteLock:
+        """Return the lock `name` that many read or one writes; errors as for `get_lock`."""
+        return ReadWriteLock(self._context, name)
+
+    def get_multi_lock(self, *locks: LockLike) -> MultiLock:
+        """Return one lock made of several, of this client or of others: all or nothing.
+
+        Raises:
+            TypeError: One of them is no lock.
+            ValueError: There is none, or one is there twice.
+        """
+        return MultiLock(*locks)
+
+    def get_red_lock(self, *locks: HoldLock) -> RedLock:
+        """Return a lock on several independent servers: held when most of them say so.
+
+        Args:
+            locks: The same lock on each server, each made by the client of that server.
+
+        Raises:
+            TypeError: One of them is no lock of a single server.
+            ValueError: There is none, or two are of one client.
+        """
+        return RedLock(*locks)
+
+    def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
+        """Return the semaphore `name`; `permits` creates it at first use if it is not there.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `permits` is no int.
+            ValueError: The name is empty or longer than 4 KiB, or `permits` is negative.
+        """
+        return Semaphore(self._context, name, permits)
+
+    def get_permit_expirable_semaphore(
+        self, name: Name, permits: int | None = None
+    ) -> PermitExpirableSemaphore:
+        """Return the semaphore `name` whose permits have ids and leases of their own.
+
+        Arguments and errors as for `get_semaphore`.
+        """
+        return PermitExpirableSemaphore(self._context, name, permits)
+
+    def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
+        """Return the latch `name`; `count` sets it at first use if it is not set.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `count` is no int.
+            ValueError: The name is empty or longer than 4 KiB, or `count` is not positive.
+        """
+        return CountDownLatch(self._context, name, count)
+
+    def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
+        """Return the barrier `name` of so many parties.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `parties` is no int.
+            ValueError: The name is empty or longer than 4 KiB, or `parties` is not positive.
+        """
+        return CyclicBarrier(self._context, name, parties)
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""

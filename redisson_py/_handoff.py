@@ -18,6 +18,7 @@ keeps the line waiting. A place leaves the line exactly once.
 from __future__ import annotations
 
 from collections import deque
+from typing import TypeVar
 
 from redisson_py._lease.hold import Hold
 from redisson_py._loop import (
@@ -67,17 +68,19 @@ class Line:
     Attributes:
         places: Those who wait, first come first.
         asking: The head has left the line to ask Redis, and is not back.
+        head: Its place, if it stood in line before.
         hold: The hold that a task of this client has on the lock, as far as is known.
         releasing: A release is under way; who asked now would overtake the others.
         turn: The turn of other processes that the next asker owes them.
         no_turn_until: Until when, in loop time, none is owed: the last one was not taken.
     """
 
-    __slots__ = ("asking", "hold", "no_turn_until", "places", "releasing", "turn")
+    __slots__ = ("asking", "head", "hold", "no_turn_until", "places", "releasing", "turn")
 
     def __init__(self) -> None:
         self.places: deque[Place] = deque()
         self.asking = False
+        self.head: Place | None = None
         self.hold: Hold | None = None
         self.releasing = False
         self.turn: Turn | None = None
@@ -144,6 +147,7 @@ class Line:
     def asked(self) -> None:
         """Redis has answered, or will not; the next one may ask, unless there is a hold."""
         self.asking = False
+        self.head = None
         if self.places:
             self.advance()
 
@@ -176,7 +180,9 @@ class Line:
         """Have the head ask Redis if nothing here keeps it waiting."""
         while self.places and self._free:
             # Who cannot be woken was cancelled, or its time is up: it has gone.
-            self.asking = wake(self.places.popleft().future, _ASK)
+            head = self.places.popleft()
+            self.asking = wake(head.future, _ASK)
+            self.head = head if self.asking else None
 
     def close(self, error: BaseException) -> None:
         """Send everybody away."""
@@ -201,6 +207,9 @@ class Line:
             self.places.remove(place)
 
 
+L = TypeVar("L", bound=Line)
+
+
 class Lines:
     """The lines of one client, by key."""
 
@@ -211,10 +220,20 @@ class Lines:
     def open(self, key: bytes) -> Line:
         """Return the line for a key."""
         line = self._lines.get(key)
+        return self._add(key, Line()) if line is None else line
+
+    def open_as(self, key: bytes, kind: type[L]) -> L:
+        """Return the line for a key that has lines of a kind of its own."""
+        line = self._lines.get(key)
         if line is None:
-            if len(self._lines) >= self._sweep_at:
-                self._sweep()
-            line = self._lines[key] = Line()
+            return self._add(key, kind())
+        assert isinstance(line, kind)
+        return line
+
+    def _add(self, key: bytes, line: L) -> L:
+        if len(self._lines) >= self._sweep_at:
+            self._sweep()
+        self._lines[key] = line
         return line
 
     def find(self, key: bytes) -> Line | None:

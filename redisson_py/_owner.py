@@ -8,6 +8,7 @@ child tasks copy.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import uuid
 import weakref
@@ -19,6 +20,15 @@ TaskRef = weakref.ref[Task]
 
 H = TypeVar("H")
 L = TypeVar("L")
+
+
+#: Bytes of a client id that tell the others: then an id of 16 bytes has room for a number.
+_TELLING = 10
+
+
+def client_id_of(start: bytes) -> str:
+    """Return the client id whose first ten bytes these are: a uuid, its last group a digest."""
+    return str(uuid.UUID(bytes=start + hashlib.sha256(start).digest()[: 16 - _TELLING]))
 
 
 class TaskHolds(Generic[H, L]):
@@ -42,7 +52,7 @@ class Owners(Generic[H, L]):
     """The owners of one client and the tasks behind them."""
 
     def __init__(self) -> None:
-        self.client_id = str(uuid.uuid4())
+        self.client_id = client_id_of(uuid.uuid4().bytes[:_TELLING])
         self._numbers = itertools.count(1)
         # A WeakKeyDictionary by hand: its lookup costs twice as much, at every acquire.
         self._tasks: dict[TaskRef, TaskHolds[H, L]] = {}
@@ -61,6 +71,10 @@ class Owners(Generic[H, L]):
             key = weakref.ref(task, lambda gone: tasks.pop(gone, None))
             found = tasks[key] = TaskHolds(key)
         return found
+
+    def known(self, task: TaskRef) -> TaskHolds[H, L] | None:
+        """Return what a task holds, if it ever held anything and is still there."""
+        return self._tasks.get(task)
 
     def forget(self, task: TaskRef, key: bytes, hold: H) -> None:
         """Take a hold from the task that had it, if it still has that one."""

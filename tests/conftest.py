@@ -7,5 +7,6 @@ pytest_plugins = [
     "tests.fixtures.loop",
     "tests.fixtures.client",
     "tests.fixtures.leaks",
+    "tests.fixtures.fleet",
     "tests.fixtures.measured",
 ]

@@ -29,6 +29,9 @@ BARE_UVLOOP = "bare stream, uvloop"
 PYTHON_REDIS_LOCK = "python-redis-lock"
 POTTERY = "pottery"
 AIOREDLOCK = "aioredlock"
+POTTERY_THREADS = "pottery, threads"
+PY_REDIS_SEMAPHORE = "py-redis-semaphore"
+PY_REDIS_SEMAPHORE_POLLING = "py-redis-semaphore, polling"
 
 SIDES = {
     OURS: Entry("ours:Ours", counts=True),
@@ -40,4 +43,10 @@ SIDES = {
     PYTHON_REDIS_LOCK: Entry("python_redis_lock:PythonRedisLock"),
     POTTERY: Entry("pottery:Pottery"),
     AIOREDLOCK: Entry("aioredlock:Aioredlock"),
+    POTTERY_THREADS: Entry("pottery:PotteryThreads"),
+    PY_REDIS_SEMAPHORE: Entry("py_redis_semaphore:PyRedisSemaphore"),
+    PY_REDIS_SEMAPHORE_POLLING: Entry("py_redis_semaphore:PyRedisSemaphorePolling"),
 }
+
+#: Sides that stand for something else than a lock on one server.
+NO_PLAIN_LOCK = (POTTERY_THREADS, PY_REDIS_SEMAPHORE, PY_REDIS_SEMAPHORE_POLLING)

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import hiredis
 
+from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import TaskSide
 from redisson_py import _keys
 from redisson_py._scripts import source
@@ -65,8 +66,9 @@ class BareStream(TaskSide, asyncio.Protocol):
         """Return what two processes can hand to each other, and nobody else can use."""
         return _Alternating(self, name)
 
-    async def pairs(self, name: str, end: float) -> int:
+    async def pairs(self, name: str, end: float, kind: str = LOCK) -> int:
         """As every side, spelled out: even one more coroutine a call would be felt."""
+        assert kind == LOCK
         call, acquire, release = self.call, self.acquire_sha, self.release_sha
         key = name.encode()
         channel = _keys.lock_channel(key)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from benchmarks.rivals import kinds
 from benchmarks.rivals.side import LONG_LEASE, TaskSide
 from redisson_py import Lease, Redisson, RLock
 
@@ -12,24 +16,43 @@ class Ours(TaskSide):
     renewed_after = 1 / 3
 
     async def open(self, url: str) -> None:
-        """Make a client and connect."""
+        """Make a client for each server and connect."""
         self._url = url
-        self.client = Redisson.from_url(url)
+        self.clients = [Redisson.from_url(one) for one in url.split(",")]
+        self.client = self.clients[0]
         self._renewing: Redisson | None = None
         self._leases: list[Lease] = []
-        await self.client.ping()
+        for client in self.clients:
+            await client.ping()
 
     async def close(self) -> None:
-        """Close the client."""
-        await self.client.aclose()
+        """Close the clients."""
+        for client in self.clients:
+            await client.aclose()
 
     def lock(self, name: str) -> RLock:
         """Return a reentrant lock."""
         return self.client.get_lock(name)
 
+    def made(self, kind: str, name: str) -> AbstractAsyncContextManager[Any]:
+        """Return any primitive; a red lock is of all servers, the others are of the first."""
+        if kind == kinds.RED:
+            return self.client.get_red_lock(*[client.get_lock(name) for client in self.clients])
+        return kinds.make(self.client, kind, name)
+
     async def hold(self, name: str) -> None:
         """Acquire without renewal."""
         self._leases.append(await self.client.get_lock(name).acquire(lease_time=LONG_LEASE))
+
+    async def take(self, kind: str, name: str) -> None:
+        """As `hold`, of another kind; permits are renewed, so this process must live."""
+        if kind == kinds.SEMAPHORE:
+            semaphore = self.client.get_semaphore(name, kinds.PERMITS)
+            self._leases.append(await semaphore.acquire(kinds.PERMITS))
+        else:
+            assert kind == kinds.FAIR
+            lock = self.client.get_fair_lock(name)
+            self._leases.append(await lock.acquire(lease_time=LONG_LEASE))
 
     async def hold_renewed(self, name: str, lease: float) -> None:
         """Acquire from a client whose watchdog has this lease."""

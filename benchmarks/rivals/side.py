@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from time import perf_counter
 from typing import Any, final
 
+from benchmarks.rivals.kinds import LOCK
+
 #: Seconds for which a lock is held in the comparisons; nobody reaches them.
 LEASE = 30
 
@@ -63,9 +65,13 @@ class TaskSide(Side):
     def lock(self, name: str) -> AbstractAsyncContextManager[Any]:
         """Return the lock `name` for one task, which enters it again and again."""
 
-    async def pairs(self, name: str, end: float) -> int:
+    def made(self, kind: str, name: str) -> AbstractAsyncContextManager[Any]:
+        """Return the `kind` of primitive that is asked for; rivals have one kind each."""
+        return self.lock(name)
+
+    async def pairs(self, name: str, end: float, kind: str = LOCK) -> int:
         """Acquire and release `name` until `end` (of `perf_counter`); return how often."""
-        lock = self.lock(name)
+        lock = self.made(kind, name)
         done = 0
         while perf_counter() < end:
             async with lock:

@@ -11,8 +11,9 @@ import asyncio
 import itertools
 import threading
 from collections import Counter
+from contextlib import AbstractAsyncContextManager
 from time import monotonic, monotonic_ns
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from benchmarks.crew import Bench
 from benchmarks.harness import Spread, Table, percentile
@@ -25,6 +26,7 @@ from benchmarks.rivals import (
     REDIS_PY,
     SIDES,
 )
+from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import Side, TaskSide, ThreadSide
 
 NAME = "hand-off in one process"
@@ -53,6 +55,11 @@ class HandOffs(TypedDict):
 def row(side: str, tasks: int) -> str:
     """Return the heading of the figures of so many tasks."""
     return f"{side}, {tasks} tasks"
+
+
+def warm_row(side: str) -> str:
+    """Return the heading of round trips one after the other."""
+    return f"{side}, one PING"
 
 
 def rested_row(side: str) -> str:
@@ -103,7 +110,7 @@ class HandOffTable:
             for column, multiple in ((MEDIAN, MULTIPLE), (P99, "p99 in RTT")):
                 cells[multiple] = Spread([one / round_trip for one in cells[column].rounds])
         for side, found in self._round_trips.items():
-            self.table.rows[f"{side}, one PING"] = {MEDIAN: found}
+            self.table.rows[warm_row(side)] = {MEDIAN: found}
         self.table.notes.append(
             "RTT: the median PING of ours, on the same loop; turns: those of whom had least,"
             " over those of whom had most."
@@ -162,7 +169,13 @@ def summary(found: list[Section], parties: int) -> HandOffs | None:
 
 
 async def sections(
-    side: Side, *, tasks: int, seconds: float, name: str, start_at: float = 0.0
+    side: Side,
+    *,
+    tasks: int,
+    seconds: float,
+    name: str,
+    start_at: float = 0.0,
+    kind: str = LOCK,
 ) -> list[Section]:
     """Have `tasks` tasks, or threads, go in and out of one lock; return their sections.
 
@@ -183,7 +196,8 @@ async def sections(
     else:
         assert isinstance(side, TaskSide)
         users = [
-            asyncio.create_task(_work(side, name, end, number, found)) for number in range(tasks)
+            asyncio.create_task(_work(side.made(kind, name), end, number, found))
+            for number in range(tasks)
         ]
         done, late = await asyncio.wait(users, timeout=seconds + _GRACE)
         for one in done:
@@ -214,8 +228,9 @@ async def round_trip(side: Side, *, count: int, rest: float = 0.0) -> float:
     return percentile(times[count:], 0.5) / 1000
 
 
-async def _work(side: TaskSide, name: str, end: int, party: int, found: list[Section]) -> None:
-    lock = side.lock(name)
+async def _work(
+    lock: AbstractAsyncContextManager[Any], end: int, party: int, found: list[Section]
+) -> None:
     while monotonic_ns() < end:
         async with lock:
             # Later ones happen only because others stop.

@@ -8,7 +8,16 @@ from time import perf_counter
 
 from benchmarks.crew import Bench
 from benchmarks.harness import Table
-from benchmarks.rivals import BARE, OURS, OURS_UVLOOP, REDIS_PY, SIDES, redis_benchmark
+from benchmarks.rivals import (
+    BARE,
+    NO_PLAIN_LOCK,
+    OURS,
+    OURS_UVLOOP,
+    REDIS_PY,
+    SIDES,
+    redis_benchmark,
+)
+from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import CannotError, Side, TaskSide, ThreadSide
 
 NAME = "pairs"
@@ -26,7 +35,7 @@ def column(tasks: int) -> str:
 async def measure(bench: Bench) -> Table:
     """One process a side."""
     table = Table(NAME, "Acquire+release pairs a second, one process, a name a task")
-    sides = bench.sides(table, *SIDES)
+    sides = bench.sides(table, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
     await _warm_up(bench, sides)
     for tasks in bench.size.tasks:
         for side in sides:
@@ -80,14 +89,16 @@ async def _together(bench: Bench, side: str, tasks: int, seconds: float) -> floa
 # In the workers.
 
 
-async def pairs(side: Side, *, tasks: int, seconds: float, prefix: str = "pairs") -> float:
+async def pairs(
+    side: Side, *, tasks: int, seconds: float, prefix: str = "pairs", kind: str = LOCK
+) -> float:
     """Return the pairs a second of `tasks` tasks, or threads, together."""
     names = [f"{prefix}:{number}" for number in range(tasks)]
     if isinstance(side, ThreadSide):
         return await asyncio.to_thread(_threads, side, names, seconds)
     assert isinstance(side, TaskSide)
     start = perf_counter()
-    done = await asyncio.gather(*[side.pairs(name, start + seconds) for name in names])
+    done = await asyncio.gather(*[side.pairs(name, start + seconds, kind) for name in names])
     return sum(done) / (perf_counter() - start)
 
 

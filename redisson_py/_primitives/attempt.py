@@ -1,9 +1,9 @@
-"""One question for a hold on an exclusive lock, and its undo."""
+"""One question for a hold, and its undo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from redisson_py._primitives.context import Context
 from redisson_py._stream.call import Call, ReplyError
@@ -12,8 +12,28 @@ from redisson_py._waiting import Busy, Granted, Turn
 from redisson_py._wakeups.table import Wakes
 from redisson_py.errors import BackendError, ClientClosedError
 
-if TYPE_CHECKING:
-    from redisson_py._primitives.hold_lock import HoldLock
+
+class Asked(Protocol):
+    """What can be asked for a hold: a lock, or the units of a semaphore."""
+
+    @property
+    def channel(self) -> bytes: ...
+    @property
+    def _wakes(self) -> Wakes:
+        """How many waiters a message is for."""
+        ...
+
+    def _send_acquire(self, owner: str, holds: int, lease_ms: int, deadline: float | None) -> Call:
+        """Ask Redis for a hold count."""
+        ...
+
+    def _read(self, reply: Any) -> Granted[int] | int:
+        """Return the grant; or milliseconds left, or a code below zero."""
+        ...
+
+    def _undo(self, owner: str, lease_time: float) -> None:
+        """Give back what an abandoned question may have got; refuse it if it comes late."""
+        ...
 
 
 class HoldAttempt:
@@ -52,7 +72,7 @@ class HoldAttempt:
     def __init__(
         self,
         context: Context,
-        lock: HoldLock,
+        lock: Asked,
         owner: str,
         holds: int,
         lease_time: float,

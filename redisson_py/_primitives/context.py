@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -47,13 +46,26 @@ class Context:
     waiters: Counter[bytes] = field(default_factory=lambda: Counter[bytes]())
     """How many tasks wait for something without standing in a line, by `_line_key`."""
 
-    @contextmanager
-    def waiting(self, line_key: bytes) -> Generator[None]:
-        """Count the current task as a waiter."""
-        self.waiters[line_key] += 1
-        try:
-            yield
-        finally:
-            self.waiters[line_key] -= 1
-            if not self.waiters[line_key]:
-                del self.waiters[line_key]
+    def waiting(self, line_key: bytes) -> Waiting:
+        """Return a block in which the current task is counted as a waiter."""
+        return Waiting(self.waiters, line_key)
+
+
+class Waiting:
+    """Counts one waiter more inside the block. No generator: every acquire comes by here."""
+
+    __slots__ = ("_line_key", "_waiters")
+
+    def __init__(self, waiters: Counter[bytes], line_key: bytes) -> None:
+        self._waiters = waiters
+        self._line_key = line_key
+
+    def __enter__(self) -> None:
+        self._waiters[self._line_key] = self._waiters.get(self._line_key, 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        left = self._waiters[self._line_key] - 1
+        if left:
+            self._waiters[self._line_key] = left
+        else:
+            self._waiters.pop(self._line_key)

@@ -30,7 +30,8 @@ class LockLike(Decorator):
         self._context = context
         self._name = name
         self._key = context.options.names.key(name)
-        self._hold_key = self._key
+        # With a word before it, so that no name looks like the side of another lock.
+        self._hold_key = b"lock:" + self._key
         # A hold can only be passed to who wants the same: fenced to fenced.
         self._line_key = self.kind.encode() + b":" + self._key
 

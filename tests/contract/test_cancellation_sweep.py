@@ -254,7 +254,7 @@ async def extend(scene: Scene, cut: Probe, seconds: float) -> None:
     left = await scene.lock.remaining()
     assert left is not None
     assert abs(left - lease.remaining) < 5
-    assert scene.client.statistics().held_leases == 1
+    assert scene.lock.statistics().held_leases == 1
     await lease.release()
 
 

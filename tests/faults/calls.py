@@ -7,20 +7,53 @@ from dataclasses import dataclass
 
 from redis.asyncio import Redis
 
-from redisson_py import FencedLock, Lease, Redisson, RLock
+from redisson_py import Lease, Redisson
+from redisson_py._primitives.hold_lock import HoldLock
 from tests.support import until
 
-Lock = RLock | FencedLock
-LOCKS: dict[str, Callable[[Redisson], Lock]] = {
-    "lock": lambda client: client.get_lock("k"),
-    "fenced_lock": lambda client: client.get_fenced_lock("k"),
+MakeLock = Callable[[Redisson], HoldLock]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of lock whose replies get lost.
+
+    Attributes:
+        make: Makes it for a client.
+        make_newer: Makes what excludes it, for whoever comes after; None if its own kind does.
+    """
+
+    make: MakeLock
+    make_newer: MakeLock | None = None
+
+    def newer(self, client: Redisson) -> HoldLock:
+        """Make the lock of whoever comes after it."""
+        return (self.make_newer or self.make)(client)
+
+
+def read_lock(client: Redisson) -> HoldLock:
+    """Return the side of the lock `k` that reads."""
+    return client.get_read_write_lock("k").read_lock()
+
+
+def write_lock(client: Redisson) -> HoldLock:
+    """Return the side of the lock `k` that writes."""
+    return client.get_read_write_lock("k").write_lock()
+
+
+KINDS = {
+    "lock": Kind(lambda client: client.get_lock("k")),
+    "fenced_lock": Kind(lambda client: client.get_fenced_lock("k")),
+    "fair_lock": Kind(lambda client: client.get_fair_lock("k")),
+    "write_lock": Kind(write_lock),
+    "read_lock": Kind(read_lock, make_newer=write_lock),
 }
 
 LEASE = 30.0
 EXTENDED = 20.0
 WAIT = 2.0
 #: Of the clients that lose replies: they notice after a sixth of it.
-SHORT_LEASE = 1.8
+SHORT_LEASE = 1.2
 
 
 @dataclass(frozen=True)
@@ -35,37 +68,37 @@ class Call:
         watched: Whether the holds are those of the watchdog, with its short lease.
     """
 
-    make: Callable[[Redisson, Lock, list[Lease]], Awaitable[None]]
+    make: Callable[[Redisson, HoldLock, list[Lease]], Awaitable[None]]
     before: int
     after: int
     lease: float = LEASE
     watched: bool = False
 
-    async def prepare(self, lock: Lock) -> list[Lease]:
+    async def prepare(self, lock: HoldLock) -> list[Lease]:
         """Get the holds it needs."""
         lease_time = None if self.watched else LEASE
         return [await lock.acquire(lease_time=lease_time) for _ in range(self.before)]
 
 
-async def _acquire(client: Redisson, lock: Lock, leases: list[Lease]) -> None:
+async def _acquire(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
     leases.append(await lock.acquire(timeout=WAIT, lease_time=LEASE))
 
 
-async def _release(client: Redisson, lock: Lock, leases: list[Lease]) -> None:
+async def _release(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
     await leases.pop().release()
 
 
-async def _renew(client: Redisson, lock: Lock, leases: list[Lease]) -> None:
+async def _renew(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
     renewals = client.statistics().renewals
     await until(lambda: client.statistics().renewals > renewals)
     leases[0].check()
 
 
-async def _extend(client: Redisson, lock: Lock, leases: list[Lease]) -> None:
+async def _extend(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
     await leases[0].extend(EXTENDED)
 
 
-async def _force_release(client: Redisson, lock: Lock, leases: list[Lease]) -> None:
+async def _force_release(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
     assert await lock.force_release()
 
 
@@ -83,4 +116,5 @@ CALLS = {
 async def holders(redis: Redis) -> dict[str, int]:
     """Return the hold count of each owner of the lock, as the server has it."""
     found: dict[bytes, bytes] = await redis.hgetall("k")  # type: ignore[assignment]  # not decoded
-    return {owner.decode(): int(count) for owner, count in found.items()}
+    found.pop(b"mode", None)
+    return {field.decode().removesuffix(":write"): int(count) for field, count in found.items()}

@@ -28,6 +28,7 @@ from redisson_py import (
 )
 from redisson_py._options import PATIENCE
 from redisson_py._scripts import source
+from redisson_py._scripts.source import Script
 from redisson_py._stream.again import pause_before
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
@@ -118,18 +119,45 @@ def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:  #
     assert max(pauses[10:]) > 2 * min(pauses[10:])
 
 
+FUNCTION = re.compile(r"^local function (\w+)\(([\w, ]+)\)\n(.*?)^end$", re.MULTILINE | re.DOTALL)
+#: The only keys that are built, and what from: those of a reader's leases.
+BUILT = re.compile(r"(\w+) = reader_key\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\(")
+
+
+def scopes(script: Script) -> list[tuple[str, set[str]]]:
+    """Return the text of a script, and of each function in it, with its names of keys."""
+    functions = FUNCTION.findall(script.plain_text)
+    bodies = {"": FUNCTION.sub("", script.plain_text)} | {name: body for name, _, body in functions}
+    keys = {"": {name.removesuffix("...") for name in script.keys}}
+    # In a batch each key is called by its name in the loop.
+    keys[""] |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", bodies[""]))
+    # Functions call each other, so one look at each is not enough.
+    for name, parameters, _ in functions * len(functions):
+        calls = [
+            (found.split(", "), keys.get(caller, set()) | {"nil"})
+            for caller, body in bodies.items()
+            for found in re.findall(rf"\b{name}\(([\w., ]*)", body)
+        ]
+        keys[name] = {
+            parameter
+            for place, parameter in enumerate(parameters.split(", "))
+            if all(known.issuperset(values[place : place + 1]) for values, known in calls)
+        }
+    return [(body, keys[name]) for name, body in bodies.items()]
+
+
 def test_scripts_touch_no_key_but_those_declared() -> None:  # D5
     for script in source.load_all():
-        keys = {name.removesuffix("...") for name in script.keys}
-        # In a batch each key is called by its name in the loop.
-        keys |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", script.plain_text))
-        calls = re.findall(r"redis\.p?call\('([A-Z]+)'(?:, ([\w, ]+))?", script.plain_text)
-        assert calls
-        for command, rest in calls:
-            if command not in ("PUBLISH", "TIME"):
-                words = rest.split(", ")
-                touched = words if command in ("EXISTS", "DEL") else words[:1]
-                assert keys.issuperset(touched), (script.name, command, touched)
+        for body, keys in scopes(script):
+            if script.name.startswith(("read_", "write_")):
+                assert keys.issuperset(re.findall(r"\breader_keys?\((\w+)", body))
+                keys |= {name for names in BUILT.findall(body) for name in names}
+            calls = re.findall(r"redis\.p?call\(\s*'([A-Z]+)'(?:, ([\w, ]+))?", body)
+            for command, rest in calls:
+                if command not in ("PUBLISH", "TIME"):
+                    words = rest.split(", ")
+                    touched = words if command in ("EXISTS", "DEL") else words[:1]
+                    assert keys.issuperset(touched), (script.name, command, touched)
 
 
 # The server.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,7 +10,7 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedServer, FaultProxy
-from tests.faults.calls import CALLS, LEASE, LOCKS, SHORT_LEASE, Call, Lock, holders
+from tests.faults.calls import CALLS, KINDS, LEASE, SHORT_LEASE, Call, Kind, holders
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.soak.weather import Stragglers
@@ -72,24 +71,24 @@ async def assert_unharmed(newer: Lease, redis: Redis) -> None:
     newer.check()
 
 
-@pytest.mark.parametrize("make_lock", LOCKS.values(), ids=LOCKS)
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_call_that_was_asked_twice_comes_once_more(
     call: Call,
-    make_lock: Callable[[Redisson], Lock],
+    kind: Kind,
     far: Redisson,
     link: FaultProxy,
     client: Redisson,
     redis: Redis,
     server_url: str,
 ) -> None:
-    lock = make_lock(far)
+    lock = kind.make(far)
     leases = await call.prepare(lock)
     sent = lose_and_keep(link)
     await call.make(far, lock, leases)
     assert link.triggered == len(sent) == 1
     await give_back(leases)
-    newer = await make_lock(client).acquire(lease_time=LEASE)
+    newer = await kind.newer(client).acquire(lease_time=LEASE)
     tokens = await redis.get("redisson_lock_token:{k}")
     async with Stragglers(server_url) as late:
         await late.deliver(sent)
@@ -115,11 +114,12 @@ async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_wa
     await give_back([lease])
 
 
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("call", OWNED.values(), ids=OWNED)
 async def test_the_network_delivers_what_a_client_sent_before_it_closed(
-    call: Call, far: Redisson, link: FaultProxy, client: Redisson, redis: Redis
+    call: Call, kind: Kind, far: Redisson, link: FaultProxy, client: Redisson, redis: Redis
 ) -> None:
-    lock = far.get_lock("k")
+    lock = kind.make(far)
     leases: list[Lease] = []
 
     async def ask() -> None:
@@ -131,8 +131,8 @@ async def test_the_network_delivers_what_a_client_sent_before_it_closed(
     await link.wait_until(lambda link: link.held > 0)
     await give_up(asking)
     await far.aclose()
-    await client.get_lock("k").force_release()
-    newer = await client.get_lock("k").acquire(lease_time=LEASE)
+    await kind.make(client).force_release()
+    newer = await kind.newer(client).acquire(lease_time=LEASE)
     link.release_held()
     await link.wait_until(lambda link: link.connections == 0)
     await assert_unharmed(newer, redis)

@@ -76,7 +76,11 @@ def test_options_are_keyword_only(name: str, method: str) -> None:
     if dataclasses.is_dataclass(CLASSES[name]) or not inspect.isroutine(function):
         return
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.default is not parameter.empty and parameter.name != "n":
+        if parameter.default is not parameter.empty and parameter.name not in {
+            "n",
+            "permits",
+            "count",
+        }:
             assert parameter.kind is parameter.KEYWORD_ONLY, parameter
 
 

@@ -9,8 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.crew import alternately
+from benchmarks.goals import goals
 from benchmarks.harness import Goal, Spread, Table, percentile
+from benchmarks.rivals import (
+    OURS,
+    OURS_UVLOOP,
+    POTTERY,
+    POTTERY_THREADS,
+    PY_REDIS_SEMAPHORE,
+    REDIS_PY,
+    REDIS_PY_64,
+)
+from benchmarks.run import parse, workers_needed
 from benchmarks.scenarios.handoff import summary
+from benchmarks.scenarios.visits import Visit, at_once, evenness, later_visits, places_lost, wait_ms
+from benchmarks.sizes import SIZES
 from tests.house import files
 
 
@@ -20,7 +34,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     report = tmp_path / "report.json"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.run", "--size", "tiny", "--loop", "asyncio"),
-        *("--sides", "redis-py,bare stream,pottery", "--json", str(report)),
+        *("--sides", "redis-py,bare stream,pottery,py-redis*", "--json", str(report)),
         cwd=files.ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -35,6 +49,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     assert set(tables) == {
         *("pairs", "pairs of 2 processes", "hand-off in one process"),
         *("hand-off across processes", "waiting", "renewals", "loss"),
+        *("primitives", "contended", "wake-ups", "order", "semaphores", "red lock"),
     }
     for side in ("redisson_py", "redis-py", "bare stream"):
         assert tables["pairs"]["rows"][side]["8 tasks"]["median"] > 0
@@ -43,12 +58,22 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     assert any(
         "redis-benchmark" in row for row in tables["pairs"]["rows"] | tables["pairs"]["absent"]
     )
+    for side in ("pottery", "py-redis-semaphore"):
+        where = tables["red lock" if side == "pottery" else "semaphores"]
+        assert side in where["rows"] | where["absent"]
     for name, table in tables.items():
-        assert any(row.startswith("redisson_py") for row in table["rows"]), name
+        # Where only ours takes part, rows are its primitives.
+        only_ours = name in ("primitives", "contended", "wake-ups")
+        assert any(row.startswith("lock" if only_ours else "redisson_py") for row in table["rows"])
         assert table["title"] in printed.decode()
-    assert len(said["goals"]) == 7
+    assert len(said["goals"]) == 14
     assert said["goals"]["1 task against redis-py"]["found"]["median"] > 0
-    assert said["goals"]["hand-off across two processes"]["verdict"] != "not measured"
+    for goal in (
+        *("hand-off across two processes", "fair hand-off across two processes"),
+        *(f"{kind} against lock, worst column" for kind in ("write lock", "read lock")),
+        *(f"{kind} against lock, worst column" for kind in ("semaphore", "fair lock")),
+    ):
+        assert said["goals"][goal]["verdict"] != "not measured", goal
 
 
 @pytest.mark.parametrize(
@@ -68,6 +93,89 @@ def test_only_gaps_between_parties_count_as_hand_offs() -> None:
     found = summary([(0, 0, 0), (9_000, 9_000, 0), (11_000, 11_000, 1), (15_000, 15_000, 0)], 2)
     assert found == {"median": 2.0, "p99": 4.0, "hand_offs": 2, "evenness": 1 / 3}
     assert summary([(0, 0, 0), (9, 9, 0)], 2) is None
+
+
+def test_visits_at_once_are_counted_and_who_leaves_is_first() -> None:
+    assert at_once([]) == 0
+    assert at_once([Visit(0, 1, 5, 0), Visit(0, 5, 9, 1)]) == 1
+    assert at_once([Visit(0, 1, 6, 0), Visit(0, 5, 9, 1), Visit(0, 2, 3, 2)]) == 2
+
+
+def test_evenness_is_one_for_all_alike_and_a_share_for_one_alone() -> None:
+    alike = [Visit(0, 0, 0, party) for party in (0, 1, 2, 0, 1, 2)]
+    assert evenness(alike, 3) == 1.0
+    assert evenness([Visit(0, 0, 0, 0)] * 5, 4) == 0.25
+    assert evenness([], 4) == 0.0
+
+
+def test_places_are_lost_to_those_who_asked_later_and_were_in_sooner() -> None:
+    # In at 10, 11, ...; asked in another order. The one that asked at 12 came after others left.
+    visits = [Visit(3, 10, 10, 0), Visit(1, 11, 11, 1), Visit(2, 12, 12, 2), Visit(12, 13, 13, 0)]
+    assert places_lost(visits) == [0, 1, 1, 0]
+    assert places_lost([Visit(1, 2, 2, 0), Visit(3, 4, 4, 0)]) == [0, 0]
+
+
+def test_first_visits_are_left_out() -> None:
+    visits = [Visit(0, 5, 5, "a"), Visit(0, 1, 1, "b"), Visit(0, 2, 2, "b"), Visit(0, 9, 9, "a")]
+    assert [visit.begin for visit in later_visits(visits)] == [2, 9]
+
+
+def test_a_wait_is_from_asking_to_being_in() -> None:
+    visits = [Visit(0, wait * 1_000_000, 0, 0) for wait in range(1, 101)]
+    assert (wait_ms(visits, 0.5), wait_ms(visits, 0.99)) == (50.0, 99.0)
+
+
+def test_scenarios_and_sides_are_chosen_by_name_or_pattern_in_their_own_order() -> None:
+    chosen = parse(["--only", "red,pai*", "--sides", "redis-py*"])
+    assert chosen.only == ["pairs", "red"]
+    assert chosen.sides == [OURS, OURS_UVLOOP, REDIS_PY, REDIS_PY_64]
+
+
+def test_a_pattern_without_a_match_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--only", "pairs,nothing*"])
+    assert "no 'nothing*' among pairs; handoff;" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        (["red"], {OURS: 1, OURS_UVLOOP: 1}),
+        (["order"], {OURS: 4, OURS_UVLOOP: 4, REDIS_PY: 4}),
+        (["semaphores"], {OURS: 2, OURS_UVLOOP: 2, PY_REDIS_SEMAPHORE: 2}),
+    ],
+)
+def test_only_those_processes_start_that_the_scenarios_need(
+    chosen: list[str], expected: dict[str, int]
+) -> None:
+    sides = [OURS, OURS_UVLOOP, REDIS_PY, PY_REDIS_SEMAPHORE]
+    assert workers_needed(chosen, sides, SIZES["full"]) == expected
+
+
+def test_who_takes_turns_is_reversed_every_round() -> None:
+    assert list(alternately("ab", 3)) == [
+        *((0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b"))
+    ]
+
+
+def test_the_ratio_to_pottery_is_to_the_faster_of_its_two() -> None:
+    table = Table("red lock", "title")
+    for side, rate in ((OURS, 90.0), (POTTERY, 10.0), (POTTERY_THREADS, 30.0)):
+        table.add(side, {"1 task": rate})
+    found = {goal.name: goal for goal in goals({table.name: table})}
+    goal = found["red lock on 5 servers, 1 task, against pottery"]
+    assert goal.found is not None
+    assert (goal.found.median, goal.verdict, goal.detail) == (3.0, "reached", "9.00 x pottery")
+
+
+def test_a_primitive_is_judged_by_its_worst_column() -> None:
+    table = Table("primitives", "title")
+    table.add("read lock", {"1 task": 9.0, "1 task, x lock": 0.9, "64 tasks, x lock": 0.7})
+    found = {goal.name: goal for goal in goals({table.name: table})}
+    goal = found["read lock against lock, worst column"]
+    assert goal.found is not None
+    assert (goal.found.median, goal.verdict) == (0.7, "MISSED")
+    assert goal.detail == "1 task: 0.90; 64 tasks: 0.70"
 
 
 def test_two_sections_at_once_are_refused() -> None:

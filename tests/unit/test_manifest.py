@@ -115,7 +115,7 @@ def test_a_new_script_is_taken(lua: Path) -> None:
 def test_a_script_that_is_gone_leaves_the_manifest(lua: Path) -> None:
     (lua / "lock" / "inspect.lua").unlink()
     assert write(lua) == 0
-    assert "lock.inspect" not in (lua / "manifest.txt").read_text()
+    assert "\nlock.inspect " not in (lua / "manifest.txt").read_text()
 
 
 def test_the_acl_rule_allows_what_is_needed_and_no_more(

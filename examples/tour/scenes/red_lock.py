@@ -1,0 +1,78 @@
+"""RedLock: a lock on three independent servers is to be had as long as two of them are there."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from examples.tour.actor import Report
+from examples.tour.me import Me
+from examples.tour.stage import LEASE_TIME, Stage
+from redisson_py import QuorumError, Redisson
+from redisson_py.testing import running_server
+
+
+async def service(me: Me, *, urls: dict[str, str]) -> None:
+    """Hold a lock on several servers, each time we are told to."""
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(
+                Redisson.from_url(url, client_name=name, prefix=me.prefix, lease_time=LEASE_TIME)
+            )
+            for name, url in urls.items()
+        ]
+        lock = clients[0].get_red_lock(*[client.get_lock("leader") for client in clients])
+        for turn in ("first", "second"):
+            await me.told(f"{turn} turn")
+            try:
+                async with lock.hold(timeout=1):
+                    me.tell("granted")
+                    await me.told(f"end {turn} turn")
+                me.tell("left")
+            except QuorumError as error:
+                me.tell("refused", answers=error.answers)
+
+
+async def scene(stage: Stage) -> None:
+    """Lose one of three servers, then another one."""
+    async with running_server() as first, running_server() as second, running_server() as third:
+        urls = {"server-1": first.url, "server-2": second.url, "server-3": third.url}
+        one, two = await stage.start(service, "service-1", "service-2", urls=urls)
+        one.tell("first turn")
+        await one.says("granted")
+        stage.say(f"{one} holds the lock on three servers; {two} asks for it, too")
+        two.tell("first turn")
+        granted = _granted(await two.says("refused"), urls)
+        stage.check("it is refused", granted == [], f"{len(granted)} of 3 servers granted it")
+        one.tell("end first turn")
+        await one.says("left")
+
+        await third.kill()
+        stage.say(f"kill -9 server-3; {two.name} asks again")
+        two.tell("second turn")
+        await two.says("granted")
+        stage.check("two of three are enough", len(two.all("refused")) == 1, "granted")
+        two.tell("end second turn")
+        await two.leaves()
+
+        await second.pause()
+        stage.say(f"server-2 is frozen (SIGSTOP), answers nothing; {one.name} asks")
+        one.tell("second turn")
+        granted = _granted(await one.says("refused"), urls)
+        stage.check(
+            "one of three is not",
+            granted == ["server-1"],
+            f"{len(granted)} of 3 servers granted it",
+        )
+        await one.leaves()
+
+
+def _granted(refused: Report, urls: dict[str, str]) -> list[str]:
+    """Show what each server said, by our names for them; return those that said yes."""
+    names = {url.removeprefix("redis://"): name for name, url in urls.items()}
+    answers = {
+        names.get(server.partition("/")[0], server): answer
+        for server, answer in refused["answers"].items()
+    }
+    for server, answer in sorted(answers.items()):
+        print(f"            {server}: {answer}", flush=True)
+    return [server for server, answer in answers.items() if answer.startswith("granted")]

@@ -1,0 +1,83 @@
+--! script   expirable_semaphore.acquire
+--! version  1
+--! keys     counter:string permits:zset tombstone:string
+--! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void
+--! retry    safe: states the ids it wants, so twice is the same as once
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.now
+--! include lib.announce
+--! include lib.reclaim
+--! include lib.permit_id
+
+-- One id for each unit, all of them or none. The caller makes the ids, so a repetition finds
+-- them there and takes no more. Finding only some, it came late: others were given back since.
+-- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
+-- ends is Redisson's 922337203685477.
+local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
+local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
+
+if not (units and lease_ms and start_units and reclaims and #ids == 16 * units) then
+  return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
+end
+
+local found = redis.call('GET', counter)
+local value = integer(found or '0')
+if not value then
+  return redis.error_reply('ERR the counter is not a number')
+end
+local known = redis.call('ZCARD', permits) > 0
+local there = 0
+if found and known then
+  for i = 1, units do
+    there = there + (redis.call('ZSCORE', permits, permit_id(ids, i)) and 1 or 0)
+  end
+end
+local present = now()
+local ends_at = string.format('%.0f', present + lease_ms)
+if there == units then
+  for i = 1, units do
+    redis.call('ZADD', permits, 'GT', ends_at, permit_id(ids, i))
+  end
+  return nil
+end
+if there > 0 or redis.call('EXISTS', tombstone) == 1 then
+  return -3
+end
+if known and not found then
+  redis.call('DEL', permits)
+end
+if not found and start_units < 0 then
+  return -1
+end
+
+if not found then
+  redis.call('SET', counter, string.format('%.0f', start_units))
+  value = start_units
+  announce(channel, value)
+elseif known then
+  local back = reclaim(counter, permits, nil, present, reclaims)
+  value = value + back
+  announce(channel, back > 0 and value or 0)
+end
+if value >= units then
+  for i = 1, units do
+    redis.call('ZADD', permits, ends_at, permit_id(ids, i))
+  end
+  redis.call('INCRBY', counter, -units)
+  local left = redis.call('PTTL', counter)
+  if left >= 0 then
+    redis.call('PEXPIRE', permits, math.max(left, 1))
+  elseif redis.call('PTTL', permits) >= 0 then
+    redis.call('PERSIST', permits)
+  end
+  return nil
+end
+local nearest = redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2]
+if not nearest or tonumber(nearest) == 922337203685477 then
+  return -1
+end
+return math.max(0, nearest - present)

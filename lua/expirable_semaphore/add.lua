@@ -1,0 +1,42 @@
+#!lua flags=allow-oom
+--! script   expirable_semaphore.add
+--! version  1
+--! keys     counter:string permits:zset receipt:string
+--! args     units:int channel:str calls:int receipt_ms:int
+--! returns  int = how many are available now
+--! retry    safe: leaves a receipt, so that a repetition gives the first answer
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.announce
+--! include lib.receipt
+
+-- Adds units, perhaps fewer than none. The message is how many these were, as Redisson's; but
+-- INCRBY, unlike its SET, keeps an expiry the key has.
+local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
+local units, channel = integer(ARGV[1]), ARGV[2]
+local calls, receipt_ms = whole(ARGV[3], 1), whole(ARGV[4], 1)
+
+if not (units and calls and receipt_ms) then
+  return redis.error_reply('ERR units, calls and receipt_ms must be whole numbers')
+end
+
+local answer = served(receipt, calls)
+if answer then
+  return tonumber(answer) or 0
+end
+local found = redis.call('GET', counter)
+local value = integer(found or '0')
+local sum = value and integer(string.format('%.0f', value + units))
+if not sum then
+  return redis.error_reply('ERR the counter is not a number, or would be too great to be exact')
+end
+local taken = redis.call('ZCARD', permits)
+
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, sum), 'PX', receipt_ms)
+if not found and taken > 0 then
+  redis.call('DEL', permits)
+end
+redis.call('INCRBY', counter, units)
+announce(channel, units)
+return sum

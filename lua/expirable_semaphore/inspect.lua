@@ -1,0 +1,31 @@
+--! script   expirable_semaphore.inspect
+--! version  1
+--! keys     counter:string permits:zset
+--! args     holders:int
+--! returns  array: how many are available ('' = no such semaphore), then id and ms left (-1 = for ever) in turn
+--! retry    safe: reads only
+
+--! include lib.whole
+--! include lib.now
+
+local counter, permits = KEYS[1], KEYS[2]
+local holders = whole(ARGV[1], 1)
+
+if not holders then
+  return redis.error_reply('ERR holders must be a positive integer')
+end
+
+local found = {redis.call('GET', counter) or ''}
+local present = now()
+local rows = redis.call(
+  'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', holders
+)
+for i = 1, holders do
+  local id, ends_at = rows[2 * i - 1], tonumber(rows[2 * i])
+  if not id then
+    break
+  end
+  found[2 * i] = id
+  found[2 * i + 1] = ends_at == 922337203685477 and -1 or math.max(0, ends_at - present)
+end
+return found

@@ -1,0 +1,35 @@
+#!lua flags=allow-oom
+--! script   expirable_semaphore.lease_left
+--! version  1
+--! keys     counter:string permits:zset
+--! args     id:str reclaims:int channel:str
+--! returns  int > 0 = milliseconds left | -1 = it never ends | -2 = this id is not there, or its lease is over
+--! retry    safe: what is given back is given back once
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.now
+--! include lib.announce
+--! include lib.reclaim
+
+local counter, permits = KEYS[1], KEYS[2]
+local id, reclaims, channel = ARGV[1], whole(ARGV[2], 1), ARGV[3]
+
+if not reclaims then
+  return redis.error_reply('ERR reclaims must be a positive integer')
+end
+
+local found = redis.call('GET', counter)
+local value = integer(found or '0')
+if not value then
+  return redis.error_reply('ERR the counter is not a number')
+end
+local present = now()
+local ends_at = tonumber(redis.call('ZSCORE', permits, id) or '0')
+
+local back = found and reclaim(counter, permits, nil, present, reclaims) or 0
+announce(channel, back > 0 and value + back or 0)
+if not found or ends_at <= present then
+  return -2
+end
+return ends_at == 922337203685477 and -1 or ends_at - present

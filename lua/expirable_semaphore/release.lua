@@ -1,0 +1,58 @@
+#!lua flags=allow-oom
+--! script   expirable_semaphore.release
+--! version  1
+--! keys     counter:string permits:zset tombstone:string receipt:string
+--! args     ids:str units:int channel:str tombstone_ms:int calls:int receipt_ms:int
+--! returns  nil = none of these is there | 0 = given back, but some lease was over | int > 0 = given back, one more than the clients told
+--! retry    safe: an id is given back once; with calls > 0 a receipt keeps the first answer
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.now
+--! include lib.announce
+--! include lib.permit_id
+--! include lib.receipt
+
+-- Gives back those of the ids that are there. Also the undo of an acquire: the tombstone, which
+-- stands for its whole list, then refuses one still on its way. Where the counter is gone, so is
+-- what was taken from it.
+local counter, permits, tombstone, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ids, units, channel = ARGV[1], whole(ARGV[2], 1), ARGV[3]
+local tombstone_ms = whole(ARGV[4], 0)
+local calls, receipt_ms = whole(ARGV[5], 0), whole(ARGV[6], 1)
+
+if not (units and tombstone_ms and calls and receipt_ms and #ids == 16 * units) then
+  return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
+end
+
+local answer = calls > 0 and served(receipt, calls)
+if answer then
+  return tonumber(answer)
+end
+local found = redis.call('GET', counter)
+if not integer(found or '0') then
+  return redis.error_reply('ERR the counter is not a number')
+end
+
+local present = now()
+local back, over = 0, 0
+for i = 1, units do
+  local ends_at = redis.call('ZSCORE', permits, permit_id(ids, i))
+  if ends_at then
+    back = back + redis.call('ZREM', permits, permit_id(ids, i))
+    over = over + (tonumber(ends_at) <= present and 1 or 0)
+  end
+end
+local reply = nil
+if found and back > 0 then
+  local told = announce(channel, redis.call('INCRBY', counter, back))
+  reply = over == 0 and 1 + told or 0
+end
+if tombstone_ms > 0 then
+  redis.call('SET', tombstone, '1', 'PX', tombstone_ms)
+end
+if calls > 0 then
+  local text = reply and string.format('%.0f', reply) or 'none'
+  redis.call('SET', receipt, string.format('%.0f %s', calls, text), 'PX', receipt_ms)
+end
+return reply

@@ -1,0 +1,55 @@
+#!lua flags=allow-oom
+--! script   expirable_semaphore.release_all
+--! version  1
+--! keys     counter:string permits:zset receipt:string
+--! args     ids:str units:int reclaims:int channel:str calls:int receipt_ms:int
+--! returns  int > 0 = so many given back | 0 = none: one of them is not there, or its lease is over
+--! retry    safe: leaves a receipt, so that a repetition gives the first answer
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.now
+--! include lib.announce
+--! include lib.reclaim
+--! include lib.permit_id
+--! include lib.receipt
+
+-- Gives back all of the ids or none. The message is how many these were, as Redisson's.
+local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
+local ids, units, reclaims = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+local channel, calls, receipt_ms = ARGV[4], whole(ARGV[5], 1), whole(ARGV[6], 1)
+
+if not (units and reclaims and calls and receipt_ms and #ids == 16 * units) then
+  return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
+end
+
+local answer = served(receipt, calls)
+if answer then
+  return tonumber(answer) or 0
+end
+local found = redis.call('GET', counter)
+if not integer(found or '0') then
+  return redis.error_reply('ERR the counter is not a number')
+end
+
+local present = now()
+local alive = found and units or 0
+for i = 1, units do
+  local ends_at = redis.call('ZSCORE', permits, permit_id(ids, i))
+  if not ends_at or tonumber(ends_at) <= present then
+    alive = 0
+  end
+end
+local back = 0
+if alive > 0 then
+  local value = tonumber(found)
+  local others = reclaim(counter, permits, nil, present, reclaims)
+  announce(channel, others > 0 and value + others or 0)
+  for i = 1, units do
+    back = back + redis.call('ZREM', permits, permit_id(ids, i))
+  end
+  redis.call('INCRBY', counter, back)
+  announce(channel, back)
+end
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, back), 'PX', receipt_ms)
+return back

@@ -1,0 +1,56 @@
+#!lua flags=allow-oom
+--! script   expirable_semaphore.set
+--! version  1
+--! keys     counter:string permits:zset receipt:string
+--! args     units:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
+--! returns  1 = changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
+--! retry    safe: leaves a receipt, so that a repetition gives the first answer
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.now
+--! include lib.announce
+--! include lib.reclaim
+--! include lib.receipt
+
+-- Makes a semaphore unless there is one; with `replaces` an existing one gets as many units, all
+-- told, taken ones included. What was taken from an earlier one of this name is void.
+local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
+local units, replaces, reclaims = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 1)
+local channel, calls, receipt_ms = ARGV[4], whole(ARGV[5], 1), whole(ARGV[6], 1)
+
+if not (units and replaces and reclaims and calls and receipt_ms) then
+  return redis.error_reply('ERR units, replaces and the rest must be whole numbers')
+end
+
+local answer = served(receipt, calls)
+if answer then
+  return tonumber(answer) or 0
+end
+local found = redis.call('GET', counter)
+local value = integer(found or '0')
+if not value then
+  return redis.error_reply('ERR the counter is not a number')
+end
+local taken = redis.call('ZCARD', permits)
+local change = units
+if found then
+  change = replaces > 0 and units - value - taken or 0
+end
+local changed = (not found or change ~= 0) and 1 or 0
+
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', receipt_ms)
+if not found then
+  if taken > 0 then
+    redis.call('DEL', permits)
+  end
+  redis.call('SET', counter, string.format('%.0f', units))
+elseif replaces > 0 then
+  local back = reclaim(counter, permits, nil, now(), reclaims)
+  announce(channel, back > 0 and value + back or 0)
+  redis.call('INCRBY', counter, change)
+end
+if changed == 1 then
+  announce(channel, units)
+end
+return changed

@@ -1,0 +1,163 @@
+--! script   fair_lock.acquire
+--! version  1
+--! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset
+--! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str
+--! returns  nil = granted | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -2 = lost | -3 = void
+--! retry    safe: states the hold count it wants, and an owner stands in the queue once
+
+--! include lib.whole
+--! include lib.now
+--! include lib.living_head
+
+-- Redisson's fair lock: the lock is lock.acquire's, and owners that wait stand in the list
+-- `queue`. In `timeouts` each has the moment after which Redisson takes it for dead when it is
+-- the head: that of its predecessor, or the end of the lease, and wait_ms on top. Who acquires
+-- takes its own wait_ms off everybody behind. These loops over the queue are Redisson's layout.
+--
+-- Redisson forgets that who waits longer than that may be alive, and who died is not missed
+-- sooner. So this toolkit's waiters are in `waiters` too: alive for alive_ms from the last
+-- time they asked, which they do three times in that time. Asking also moves their moment outward: 300 s, which is what one of
+-- Redisson's may take off, and then as long as until they ask again. For the same reason we
+-- take nothing off that brings one of ours below that. `waiters` expires when all its moments
+-- have passed; by then Redisson's rule tells the truth.
+--
+-- Who waits is told when the one before it can be found dead, if that is sooner than the end of
+-- the lease: should the lock be free by then, nobody else would look.
+--
+-- With places = 0 nothing but the answer is wanted: no place in the queue.
+local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+local wait_ms, alive_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
+local places, channel = whole(ARGV[6], 0), ARGV[7]
+
+if not (holds and lease_ms and wait_ms and alive_ms and places) then
+  return redis.error_reply('ERR holds, places and times must be whole numbers')
+end
+
+local function take()
+  redis.call('HINCRBY', lock, owner, 1)
+  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    -- Not permitted: without a lease it would be held for ever.
+    redis.call('DEL', lock)
+    return refused
+  end
+  return nil
+end
+
+if holds == 1 and redis.call('EXISTS', lock, tombstone, queue, timeouts, waiters) == 0 then
+  return take()
+end
+
+local held = redis.call('HGET', lock, owner)
+if held then
+  if not whole(held, 1) then
+    return redis.error_reply('ERR the hold count in this hash is not a number')
+  end
+  redis.call('HINCRBY', lock, owner, holds - whole(held, 1))
+  -- Never shorten what an outer hold of the same owner relies on.
+  if redis.call('PTTL', lock) < lease_ms then
+    redis.call('PEXPIRE', lock, lease_ms)
+  end
+  return nil
+end
+if holds > 1 then
+  return -2
+end
+-- Unlike a plain lock's, a late acquire is refused while the lock is busy too: it would queue.
+if redis.call('EXISTS', tombstone) == 1 then
+  return -3
+end
+
+local present = now()
+-- Read before the first write, so that a key of another type is an error that changes nothing.
+redis.call('LLEN', queue)
+local moment = redis.call('ZSCORE', timeouts, owner)
+local known = redis.call('ZSCORE', waiters, owner)
+
+local left = redis.call('PTTL', lock)
+local free = left == -2
+if free then
+  local head, dies, dead = living_head(queue, timeouts, waiters, present, owner)
+  if not head or head == owner then
+    local refused = take()
+    if refused then
+      return refused
+    end
+    if head then
+      redis.call('LPOP', queue)
+    end
+    redis.call('ZREM', timeouts, owner)
+    redis.call('ZREM', waiters, owner)
+    local next_one = redis.call('LINDEX', queue, 0)
+    if not next_one then
+      -- Whom Redisson took for dead and who then died may have left something here.
+      redis.call('DEL', waiters)
+      return nil
+    end
+    local ours = {}
+    local living = redis.call('ZRANGE', waiters, 0, -1)
+    for _, member in ipairs(living) do
+      ours[member] = 300000
+    end
+    -- Read at once and written at once: a hundred waiters would be three hundred commands.
+    local behind = redis.call('ZRANGE', timeouts, 0, -1, 'WITHSCORES')
+    local nearer = {}
+    for i, member in ipairs(behind) do
+      local score = i % 2 == 1 and math.min(tonumber(behind[i + 1]), 9007199254740991)
+      local least = present + lease_ms + (ours[member] or 0)
+      if score and score > least then
+        nearer[#nearer + 1] = string.format('%.0f', math.max(score - wait_ms, least))
+        nearer[#nearer + 1] = member
+      end
+      if #nearer == 2000 or i == #behind and #nearer > 0 then
+        redis.call('ZADD', timeouts, unpack(nearer))
+        nearer = {}
+      end
+    end
+    local dies = redis.call('ZSCORE', waiters, next_one)
+    if dies and 3 * lease_ms < tonumber(dies) - present then
+      -- The new head would ask too late, if nobody releases: have it ask how long this lease is.
+      local line = channel .. ':' .. next_one
+      redis.call('PUBLISH', line, '0')
+    end
+    return nil
+  end
+  if dead > 0 then
+    -- The message that the lock is free went to one of the dead.
+    local line = channel .. ':' .. head
+    redis.call('PUBLISH', line, '0')
+  end
+  left = math.max(1, dies - present)
+end
+
+if places > 0 then
+  local score = tonumber(moment or 0)
+  local place = (moment or known) and redis.call('LPOS', queue, owner)
+  if not place then
+    local last = redis.call('LINDEX', queue, -1)
+    local before = last and redis.call('ZSCORE', timeouts, last)
+    before = tonumber(before or present + math.max(0, redis.call('PTTL', lock)))
+    score = math.max(score, before + wait_ms)
+    place = redis.call('RPUSH', queue, owner) - 1
+  end
+  score = math.min(math.max(score, present + 300000 + alive_ms), 9007199254740991)
+  if score > tonumber(moment or 0) then
+    redis.call('ZADD', timeouts, string.format('%.0f', score), owner)
+  end
+  redis.call('ZADD', waiters, string.format('%.0f', present + alive_ms), owner)
+  local lasts_ms = score - present + alive_ms
+  if redis.call('PTTL', waiters) < lasts_ms then
+    redis.call('PEXPIRE', waiters, string.format('%.0f', lasts_ms))
+  end
+  local ahead = free and 0 or place
+  for nearer = 1, ahead do
+    local other = redis.call('LINDEX', queue, place - nearer)
+    local dies = redis.call('ZSCORE', waiters, other) or redis.call('ZSCORE', timeouts, other)
+    dies = math.min(tonumber(dies or present), 9007199254740991)
+    if dies > present then
+      return left < 0 and dies - present or math.min(left, dies - present)
+    end
+  end
+end
+return left

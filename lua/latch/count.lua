@@ -1,0 +1,36 @@
+#!lua flags=allow-oom
+--! script   latch.count
+--! version  1
+--! keys     latch:string start:string
+--! args     counts:int channel:str receipt_ms:int
+--! returns  int = what is left; 0 or less = open
+--! retry    safe: leaves a receipt, so that a repetition sets nothing
+
+--! include lib.whole
+--! include lib.integer
+
+-- Reads what is left. With `counts` an unset latch is set first, once for all calls with one
+-- `start`: a repetition would set it again when others have counted it down to nothing, and
+-- then nobody would count.
+local latch, start = KEYS[1], KEYS[2]
+local counts, channel, receipt_ms = whole(ARGV[1], 0), ARGV[2], whole(ARGV[3], 1)
+
+if not (counts and receipt_ms) then
+  return redis.error_reply('ERR counts and receipt_ms must be whole numbers')
+end
+local text = redis.call('GET', latch)
+local left = integer(text or '0')
+if not left then
+  return redis.error_reply('ERR the count of this latch is not a number')
+end
+if counts == 0 or redis.call('EXISTS', start) == 1 then
+  return left
+end
+
+redis.call('SET', start, '1', 'PX', receipt_ms)
+if text then
+  return left
+end
+redis.call('SET', latch, string.format('%.0f', counts))
+redis.call('PUBLISH', channel, '1')
+return counts

@@ -1,0 +1,53 @@
+#!lua flags=allow-oom
+--! script   latch.count_down
+--! version  1
+--! keys     latch:string receipt:string start:string
+--! args     steps:int counts:int channel:str calls:int receipt_ms:int
+--! returns  int = what is left; 0 = open
+--! retry    safe: leaves a receipt, so that a repetition gets the first answer and counts nothing
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.receipt
+
+-- Never below 0, where the key goes: no key is count 0. Who brings it there says so, and nobody
+-- else. With `counts` an unset latch is set first, once for all calls with one `start`. The
+-- order of writes lets a full server below Redis 7 take the call that opens the latch.
+local latch, receipt, start = KEYS[1], KEYS[2], KEYS[3]
+local steps, counts, channel = whole(ARGV[1], 1), whole(ARGV[2], 0), ARGV[3]
+local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
+
+if not (steps and counts and calls and receipt_ms) then
+  return redis.error_reply('ERR steps, counts, calls and receipt_ms must be whole numbers')
+end
+local text = redis.call('GET', latch)
+local before = integer(text or '0')
+if not before then
+  return redis.error_reply('ERR the count of this latch is not a number')
+end
+local seen = served(receipt, calls)
+if seen then
+  return tonumber(seen) or math.max(0, before)
+end
+local begins = counts > 0 and redis.call('EXISTS', start) == 0
+if begins and not text then
+  before = counts
+end
+
+local left = math.max(0, before - steps)
+if left == 0 then
+  redis.call('DEL', latch)
+end
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, left), 'PX', receipt_ms)
+if begins then
+  redis.call('SET', start, '1', 'PX', receipt_ms)
+end
+if left > 0 and text then
+  redis.call('DECRBY', latch, steps)
+elseif left > 0 then
+  redis.call('SET', latch, string.format('%.0f', left))
+  redis.call('PUBLISH', channel, '1')
+elseif before > 0 then
+  redis.call('PUBLISH', channel, '0')
+end
+return left

@@ -1,0 +1,32 @@
+#!lua flags=allow-oom
+--! script   latch.try_set_count
+--! version  1
+--! keys     latch:string receipt:string
+--! args     counts:int channel:str calls:int receipt_ms:int
+--! returns  1 = set | 0 = it was set already
+--! retry    safe: leaves a receipt, so that a repetition gets the first answer and sets nothing
+
+--! include lib.whole
+--! include lib.receipt
+
+-- No key is count 0: the latch is open. The message closes the gate of Redisson's waiters.
+local latch, receipt = KEYS[1], KEYS[2]
+local counts, channel = whole(ARGV[1], 1), ARGV[2]
+local calls, receipt_ms = whole(ARGV[3], 1), whole(ARGV[4], 1)
+
+if not (counts and calls and receipt_ms) then
+  return redis.error_reply('ERR counts, calls and receipt_ms must be positive integers')
+end
+local left = redis.call('GET', latch)
+local seen = served(receipt, calls)
+if seen then
+  return tonumber(seen) or 0
+end
+
+local reply = left and 0 or 1
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+if reply == 1 then
+  redis.call('SET', latch, string.format('%.0f', counts))
+  redis.call('PUBLISH', channel, '1')
+end
+return reply

@@ -1,0 +1,37 @@
+#!lua flags=allow-oom
+--! script   permit.renew
+--! version  1
+--! keys     permits...:zset
+--! args     lease_ms:int marks...:str
+--! returns  array: for each permit 1 = renewed | 0 = not there, or its lease is over
+--! retry    safe: only ever moves an end outward
+
+--! include lib.whole
+--! include lib.now
+
+-- What is over is never brought back to life: anybody may be giving it back already. pcall as in
+-- lock.renew. The ZREM removes nothing: below Redis 7 a full server takes ZADD only in a script
+-- that has written already.
+local lease_ms = whole(ARGV[1], 1)
+
+if not lease_ms then
+  return redis.error_reply('ERR lease_ms must be a positive integer')
+end
+
+local present = now()
+local renewed = {}
+for i, permits in ipairs(KEYS) do
+  local ends_at = redis.pcall('ZSCORE', permits, ARGV[i + 1])
+  if type(ends_at) == 'table' and not string.find(ends_at.err, 'WRONGTYPE', 1, true) then
+    return ends_at
+  end
+  renewed[i] = 0
+  if type(ends_at) == 'string' and tonumber(ends_at) > present then
+    renewed[i] = 1
+    if tonumber(ends_at) < present + lease_ms then
+      redis.call('ZREM', permits, '')
+      redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), ARGV[i + 1])
+    end
+  end
+end
+return renewed

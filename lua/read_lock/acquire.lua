@@ -1,0 +1,71 @@
+--! script   read_lock.acquire
+--! version  1
+--! keys     lock:hash tombstone:string
+--! args     owner:str holds:int lease_ms:int
+--! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
+--! retry    safe: states the hold count it wants, so twice is the same as once
+
+--! include lib.whole
+--! include lib.reader_key
+--! include lib.reader_keys
+--! include lib.reader_left
+
+-- Redisson's hash: a field "mode" and one field for each reader, its value the hold count.
+-- Each hold has a key of its own beside the hash, whose expiry is that hold's lease; the hash
+-- lives as long as the longest of them. Who writes may read as well, and so keep the lock
+-- for reading when it stops writing; all others are let in only by the mode "read". A reader
+-- whose keys are all gone counts as dead, whatever its field says: it begins anew, or, if it
+-- counts on an earlier hold (holds > 1), has lost that.
+-- For tombstones see lock.acquire.
+local lock, tombstone = KEYS[1], KEYS[2]
+local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+
+if not (holds and lease_ms) then
+  return redis.error_reply('ERR holds and lease_ms must be positive integers')
+end
+local mine = reader_key(lock, owner, holds)
+
+if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
+  redis.call('SET', mine, '1', 'PX', lease_ms)
+  redis.call('HSET', lock, 'mode', 'read', owner, 1)
+  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    -- Not permitted: without a lease it would be held for ever.
+    redis.call('DEL', lock, mine)
+    return refused
+  end
+  return nil
+end
+
+local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
+local count = whole(held or '0', 0)
+if not count then
+  return redis.error_reply('ERR the hold count in this hash is not a number')
+end
+if count > 0 and reader_left(lock, owner, count) == -2 then
+  count = 0
+end
+if holds > 1 and count == 0 then
+  return -2
+end
+if mode ~= 'read' and redis.call('HEXISTS', lock, owner .. ':write') == 0 then
+  return redis.call('EXISTS', lock) == 1 and redis.call('PTTL', lock) or -3
+end
+if count == 0 and redis.call('EXISTS', tombstone) == 1 then
+  return -3
+end
+
+-- Never shorten what a hold of this or of another reader relies on; but the key of a new hold
+-- may be there from before a forced release. The key first: what a full server refuses must
+-- come before whatever it lets pass.
+local left = redis.call('PTTL', lock)
+if count < holds or redis.call('PTTL', mine) < lease_ms then
+  redis.call('SET', mine, '1', 'PX', lease_ms)
+end
+if left < lease_ms then
+  redis.call('PEXPIRE', lock, lease_ms)
+end
+if count < holds then
+  redis.call('HSET', lock, owner, holds)
+end
+return nil

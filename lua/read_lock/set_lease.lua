@@ -1,0 +1,36 @@
+#!lua flags=allow-oom
+--! script   read_lock.set_lease
+--! version  1
+--! keys     lock:hash
+--! args     owner:str lease_ms:int
+--! returns  1 = set | 0 = not a reader
+--! retry    safe: sets a length counted from now, never adds to one
+
+--! include lib.whole
+--! include lib.reader_key
+--! include lib.reader_keys
+--! include lib.reader_left
+--! include lib.needed_by_readers
+
+-- This reader's leases become `lease_ms`, shorter or longer. The hash lives as long as the
+-- longest lease of all readers; a writer that also reads may need it longer still.
+local lock = KEYS[1]
+local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
+
+if not lease_ms then
+  return redis.error_reply('ERR lease_ms must be a positive integer')
+end
+local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
+local count = whole(held or '0', 1) or 0
+if reader_left(lock, owner, count) == -2 then
+  return 0
+end
+local reader_holds = reader_keys(lock, owner, 1, count)
+for _, key in ipairs(reader_holds) do
+  redis.call('PEXPIRE', key, lease_ms)
+end
+local needed = needed_by_readers(lock, math.huge)
+if mode == 'read' or redis.call('PTTL', lock) < needed then
+  redis.call('PEXPIRE', lock, needed)
+end
+return 1

@@ -1,0 +1,46 @@
+#!lua flags=allow-oom
+--! script   semaphore.add
+--! version  1
+--! keys     counter:string permits:zset counts:hash receipt:string
+--! args     units:int creates:int channel:str calls:int receipt_ms:int
+--! returns  int = how many are available now | nil = there is no such semaphore, and creates is 0
+--! retry    safe: leaves a receipt, so that a repetition gives the first answer
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.announce
+--! include lib.receipt
+
+-- Adds units, perhaps fewer than none, to those of a semaphore; with `creates` to none where
+-- there is no such semaphore. Unlike Redisson's SET, INCRBY keeps an expiry the key has.
+local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local units, creates, channel = integer(ARGV[1]), whole(ARGV[2], 0), ARGV[3]
+local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
+
+if not (units and creates and calls and receipt_ms) then
+  return redis.error_reply('ERR units, creates, calls and receipt_ms must be whole numbers')
+end
+
+local answer = served(receipt, calls)
+if answer then
+  return tonumber(answer)
+end
+local found = redis.call('GET', counter)
+local value = integer(found or '0')
+local sum = value and integer(string.format('%.0f', value + units))
+if not sum then
+  return redis.error_reply('ERR the counter is not a number, or would be too great to be exact')
+end
+local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
+
+local changes = found or creates > 0
+local reply = changes and string.format('%.0f', sum) or 'none'
+redis.call('SET', receipt, string.format('%.0f %s', calls, reply), 'PX', receipt_ms)
+if not found and taken then
+  redis.call('DEL', permits, counts)
+end
+if changes then
+  redis.call('INCRBY', counter, units)
+  announce(channel, sum)
+end
+return tonumber(reply)

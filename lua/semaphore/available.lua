@@ -1,0 +1,36 @@
+#!lua flags=allow-oom
+--! script   semaphore.available
+--! version  1
+--! keys     counter:string permits:zset counts:hash
+--! args     reclaims:int channel:str
+--! returns  int = how many are available; 0 where there is no such semaphore
+--! retry    safe: what is given back is given back once
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.now
+--! include lib.announce
+--! include lib.reclaim
+
+local counter, permits, counts = KEYS[1], KEYS[2], KEYS[3]
+local reclaims, channel = whole(ARGV[1], 1), ARGV[2]
+
+if not reclaims then
+  return redis.error_reply('ERR reclaims must be a positive integer')
+end
+
+local found = redis.call('GET', counter)
+local value = integer(found or '0')
+if not value then
+  return redis.error_reply('ERR the counter is not a number')
+end
+redis.call('HLEN', counts)
+if not found then
+  return 0
+end
+
+local back = reclaim(counter, permits, counts, now(), reclaims)
+if back > 0 then
+  announce(channel, value + back)
+end
+return value + back

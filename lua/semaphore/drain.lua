@@ -1,0 +1,40 @@
+#!lua flags=allow-oom
+--! script   semaphore.drain
+--! version  1
+--! keys     counter:string permits:zset counts:hash receipt:string
+--! args     calls:int receipt_ms:int reclaims:int
+--! returns  int = how many were available, perhaps fewer than none; none are now
+--! retry    safe: leaves a receipt, so that a repetition gives the first answer
+
+--! include lib.whole
+--! include lib.integer
+--! include lib.now
+--! include lib.reclaim
+--! include lib.receipt
+
+local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local calls, receipt_ms, reclaims = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 1)
+
+if not (calls and receipt_ms and reclaims) then
+  return redis.error_reply('ERR calls, receipt_ms and reclaims must be positive integers')
+end
+
+local answer = served(receipt, calls)
+if answer then
+  return tonumber(answer) or 0
+end
+local found = redis.call('GET', counter)
+local value = integer(found or '0')
+if not value then
+  return redis.error_reply('ERR the counter is not a number')
+end
+redis.call('HLEN', counts)
+
+if found then
+  value = value + reclaim(counter, permits, counts, now(), reclaims)
+end
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, value), 'PX', receipt_ms)
+if value ~= 0 then
+  redis.call('INCRBY', counter, -value)
+end
+return value

@@ -1,0 +1,51 @@
+--! script   write_lock.acquire
+--! version  1
+--! keys     lock:hash tombstone:string
+--! args     owner:str holds:int lease_ms:int
+--! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
+--! retry    safe: states the hold count it wants, so twice is the same as once
+
+--! include lib.whole
+
+-- As lock.acquire, in the hash of a read-write lock. `owner` is the writer's mark: its owner
+-- with ":write" behind it. Redisson adds the lease of a re-entry to what is left; the
+-- longer of the two is enough, and cannot grow without end. A reader is refused like
+-- everybody else: it would wait for itself, so it must not ask.
+local lock, tombstone = KEYS[1], KEYS[2]
+local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+
+if not (holds and lease_ms) then
+  return redis.error_reply('ERR holds and lease_ms must be positive integers')
+end
+
+if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
+  redis.call('HSET', lock, 'mode', 'write', owner, 1)
+  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    -- Not permitted: without a lease it would be held for ever.
+    redis.call('DEL', lock)
+    return refused
+  end
+  return nil
+end
+
+local held = redis.call('HGET', lock, owner)
+if held then
+  local count = whole(held, 1)
+  if not count then
+    return redis.error_reply('ERR the hold count in this hash is not a number')
+  end
+  redis.call('HSET', lock, owner, math.max(count, holds))
+  -- Never shorten what an outer hold or a read of the same owner relies on.
+  if redis.call('PTTL', lock) < lease_ms then
+    redis.call('PEXPIRE', lock, lease_ms)
+  end
+  return nil
+end
+if holds > 1 then
+  return -2
+end
+if redis.call('EXISTS', lock) == 1 then
+  return redis.call('PTTL', lock)
+end
+return -3

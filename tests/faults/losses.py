@@ -1,0 +1,40 @@
+"""Ways in which the reply to a script gets lost after it ran."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+
+from redisson_py.testing import FaultProxy
+
+Loss = Callable[[FaultProxy], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def cut(link: FaultProxy, times: int = 1) -> AsyncIterator[None]:
+    """The connection breaks in place of the reply, so many times."""
+    lost = link.triggered
+    link.cut_after_execution(b"EVALSHA", times)
+    yield
+    assert link.triggered == lost + times
+
+
+@asynccontextmanager
+async def swallowed(link: FaultProxy) -> AsyncIterator[None]:
+    """The reply and all after it disappear, until the client gives the connection up."""
+    silent_on: list[int] = []
+
+    def loses(command: bytes) -> bool:
+        if b"EVALSHA" in command and not silent_on:
+            silent_on.append(link.accepted)
+        return silent_on == [link.accepted]
+
+    lost = link.triggered
+    link.swallow_reply(loses, sys.maxsize)
+    yield
+    assert link.triggered > lost
+
+
+LOSSES: dict[str, Loss] = {"cut": cut, "cut twice": partial(cut, times=2), "swallowed": swallowed}

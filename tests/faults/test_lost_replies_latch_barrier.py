@@ -1,0 +1,334 @@
+"""A reply is lost after a script of a latch or barrier ran: the effect is exactly once.
+
+Nobody owns what these scripts change, so nothing but their receipts can tell a repetition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from redisson_py import AcquireTimeoutError, BrokenBarrierError, Redisson
+from redisson_py._primitives.barrier import CyclicBarrier
+from redisson_py._primitives.latch import CountDownLatch
+from redisson_py.testing import EmbeddedServer, FaultProxy
+from tests.faults.losses import LOSSES, Loss
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.latch_and_barrier import get_barrier, get_latch
+from tests.soak.weather import Stragglers
+from tests.support import until, until_async, until_listening, until_waiting
+
+#: Of the client that loses replies: it notices after a sixth of it.
+SHORT_LEASE = 1.8
+
+every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+
+
+@pytest.fixture
+async def link(proxy: ProxyFactory) -> FaultProxy:
+    """A proxy before the session's server."""
+    return await proxy()
+
+
+@pytest_asyncio.fixture
+async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
+    """A client behind the proxy, connected."""
+    client = clients(link.url, lease_time=SHORT_LEASE)
+    await client.ping()
+    return client
+
+
+@pytest_asyncio.fixture
+async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
+    """The latch of a client without trouble, deleted in the end."""
+    latch = get_latch(client)
+    yield latch
+    await latch.delete()
+
+
+@pytest_asyncio.fixture
+async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
+    """The barrier of two of a client without trouble, reset in the end."""
+    barrier = get_barrier(client, parties=2)
+    yield barrier
+    await barrier.reset()
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a latch that is set to 3.
+
+    Attributes:
+        make: Makes it.
+        answer: What it returns.
+        left: What is left of the count then.
+    """
+
+    make: Callable[[CountDownLatch], Awaitable[object]]
+    answer: object
+    left: int
+    count: int = 3
+
+
+CALLS = {
+    "count_down": Call(lambda latch: latch.count_down(), 2, 2),
+    "count_down of several": Call(lambda latch: latch.count_down(2), 1, 1),
+    "count_down to zero": Call(lambda latch: latch.count_down(7), 0, 0),
+    "try_set_count": Call(lambda latch: latch.try_set_count(5), True, 5, count=0),
+    "try_set_count in vain": Call(lambda latch: latch.try_set_count(5), False, 3),
+    "delete": Call(lambda latch: latch.delete(), True, 0),
+    "count": Call(lambda latch: latch.count(), 3, 3),
+    "wait": Call(lambda latch: latch.wait(10), None, 0, count=0),
+}
+every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@every_loss
+@every_call
+async def test_a_call_of_a_latch_is_carried_out_once(
+    call: Call, loss: Loss, far: Redisson, link: FaultProxy, latch: CountDownLatch
+) -> None:
+    if call.count:
+        await latch.try_set_count(call.count)
+    mine = get_latch(far)
+    async with loss(link):
+        assert await call.make(mine) == call.answer
+    assert await latch.count() == call.left
+    assert far.statistics().connections >= 2
+
+
+@every_loss
+async def test_a_count_is_brought_once(
+    loss: Loss, far: Redisson, link: FaultProxy, latch: CountDownLatch
+) -> None:
+    mine = get_latch(far, count=3)
+    async with loss(link):
+        assert await mine.count_down() == 2
+    assert await latch.count() == 2
+
+
+async def test_a_repetition_does_not_start_another_round(
+    far: Redisson, link: FaultProxy, latch: CountDownLatch
+) -> None:
+    """The count was set, counted down to nothing, and then the first question comes again."""
+    mine = get_latch(far, count=1)
+    link.refuse()
+    link.cut_after_execution(b"EVALSHA")
+    waiting = asyncio.create_task(mine.wait(10))
+    await link.wait_until(lambda link: link.triggered == 1)
+    assert await latch.count_down() == 0
+    link.pass_through()
+    await waiting
+    assert await latch.count() == 0
+
+
+@pytest.mark.parametrize("name", ["count_down", "try_set_count", "delete"])
+async def test_a_call_that_was_asked_twice_comes_once_more(
+    name: str, far: Redisson, link: FaultProxy, latch: CountDownLatch, server_url: str
+) -> None:
+    call = CALLS[name]
+    if call.count:
+        await latch.try_set_count(call.count)
+    sent = lose_and_keep(link)
+    await call.make(get_latch(far))
+    await latch.delete()
+    await latch.try_set_count(9)
+    async with Stragglers(server_url) as late:
+        await late.deliver(sent * 2)
+    assert await latch.count() == 9
+
+
+async def test_calls_that_are_sent_back_for_a_moment_are_all_carried_out_in_any_order(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    """Numbers under one key, as one client and object would have it, drop the older of two."""
+    client = clients(own_server.url)
+    latch = get_latch(client)
+    await latch.try_set_count(100)
+    async with Redis.from_url(own_server.url) as admin, Redis.from_url(own_server.url) as other:
+        await admin.config_set("lua-time-limit", 10)
+        script = asyncio.ensure_future(other.eval("while true do end", 0))
+        await until_async(lambda: _is_busy(admin))
+        counting = [asyncio.create_task(latch.count_down()) for _ in range(50)]
+        await until(lambda: len(client._stream._delayed) == 50)
+        await admin.script_kill()
+        with pytest.raises(ResponseError):
+            await script
+        assert sorted(await asyncio.gather(*counting)) == [*range(50, 100)]
+    assert await latch.count() == 50
+
+
+async def _is_busy(redis: Redis) -> bool:
+    try:
+        await redis.get("x")
+    except ResponseError as error:
+        return "BUSY" in str(error)
+    return False
+
+
+# The barrier.
+
+
+@every_loss
+async def test_the_last_arrival_repeated_is_none_of_the_next_round(
+    loss: Loss, far: Redisson, link: FaultProxy, barrier: CyclicBarrier, client: Redisson
+) -> None:
+    waiting = asyncio.create_task(barrier.wait())
+    await until_listening(client)
+    async with loss(link):
+        assert await get_barrier(far, parties=2).wait() == 1
+    assert await waiting == 0
+    assert await barrier.n_waiting() == 0
+    assert not await barrier.broken()
+
+
+@every_loss
+async def test_an_arrival_repeated_is_one_party(
+    loss: Loss, far: Redisson, link: FaultProxy, client: Redisson
+) -> None:
+    barrier, mine = (get_barrier(each, parties=3) for each in (client, far))
+    async with loss(link):
+        waiting = asyncio.create_task(mine.wait())
+        await until(lambda: far.statistics().connections >= 2)
+        await until_listening(far)
+    assert await barrier.n_waiting() == 1
+    rest = await asyncio.gather(barrier.wait(10), barrier.wait(10))
+    assert sorted([await waiting, *rest]) == [0, 1, 2]
+
+
+@every_loss
+async def test_a_look_at_the_end_that_is_repeated_tells_the_same(
+    loss: Loss, far: Redisson, link: FaultProxy, barrier: CyclicBarrier
+) -> None:
+    waiting = asyncio.create_task(get_barrier(far, parties=2).wait())
+    await until_listening(far)
+    async with loss(link):
+        assert await barrier.wait() == 1
+        assert await waiting == 0
+    assert not await barrier.broken()
+
+
+async def test_rounds_with_every_kind_of_loss(
+    far: Redisson, link: FaultProxy, barrier: CyclicBarrier
+) -> None:
+    mine = get_barrier(far, parties=2)
+    for number in range(30):
+        link.cut_after_execution(b"EVALSHA", times=1 + number % 3)
+        assert sorted(await asyncio.gather(mine.wait(10), barrier.wait(10))) == [0, 1]
+    assert link.triggered >= 30
+
+
+async def test_leaving_repeated_breaks_it_once(
+    far: Redisson, link: FaultProxy, barrier: CyclicBarrier
+) -> None:
+    leaving = asyncio.create_task(get_barrier(far, parties=2).wait())
+    await until_listening(far)
+    link.refuse()
+    link.cut_after_execution(b"EVALSHA")
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    await link.wait_until(lambda link: link.triggered == 1)
+    assert await barrier.broken()
+    await barrier.reset()
+    waiting = asyncio.create_task(barrier.wait(10))
+    await until_async(lambda: _waiting_at(barrier, 1))
+    link.pass_through()
+    await far.ping()
+    assert not await barrier.broken()
+    assert await barrier.wait(10) == 1
+    assert await waiting == 0
+
+
+@every_loss
+@pytest.mark.parametrize("verb", ["abort", "reset"])
+async def test_abort_and_reset_are_carried_out_once(
+    verb: str, loss: Loss, far: Redisson, link: FaultProxy, barrier: CyclicBarrier
+) -> None:
+    if verb == "reset":
+        await barrier.abort()
+    async with loss(link):
+        await getattr(get_barrier(far, parties=2), verb)()
+    assert await barrier.broken() == (verb == "abort")
+
+
+@pytest.mark.parametrize("verb", ["abort", "reset"])
+async def test_a_repetition_spares_who_came_since(
+    verb: str, far: Redisson, link: FaultProxy, barrier: CyclicBarrier, client: Redisson
+) -> None:
+    link.refuse()
+    link.cut_after_execution(b"EVALSHA")
+    changing = asyncio.create_task(getattr(get_barrier(far, parties=2), verb)())
+    await link.wait_until(lambda link: link.triggered == 1)
+    await barrier.reset()
+    waiting = asyncio.create_task(barrier.wait(10))
+    await until_listening(client)
+    link.pass_through()
+    await changing
+    assert await barrier.wait(10) == 1
+    assert await waiting == 0
+
+
+async def test_an_arrival_that_comes_after_it_left_is_void(
+    far: Redisson, link: FaultProxy, barrier: CyclicBarrier, server_url: str
+) -> None:
+    sent = lose_and_keep(link)
+    with pytest.raises(AcquireTimeoutError):
+        await get_barrier(far, parties=2).wait(0.5)
+    await barrier.reset()
+    async with Stragglers(server_url) as late:
+        await late.deliver(sent)
+        assert await barrier.n_waiting() == 0
+    assert not await barrier.broken()
+
+
+@pytest.mark.parametrize("why", ["broken", "other parties"])
+async def test_an_arrival_that_was_refused_comes_once_more(
+    why: str,
+    far: Redisson,
+    link: FaultProxy,
+    barrier: CyclicBarrier,
+    client: Redisson,
+    server_url: str,
+) -> None:
+    waiting = asyncio.create_task(barrier.wait())
+    await until_waiting(client, 1)
+    await until_listening(client)
+    if why == "broken":
+        await barrier.abort()
+    sent = lose_and_keep(link)
+    expected = BrokenBarrierError if why == "broken" else ValueError
+    with pytest.raises(expected):
+        await get_barrier(far, parties=2 if why == "broken" else 3).wait()
+    await barrier.reset()
+    with pytest.raises(BrokenBarrierError):
+        await waiting
+    await far.ping()
+    async with Stragglers(server_url) as late:
+        await late.deliver(sent)
+    assert await barrier.n_waiting() == 0
+
+
+async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
+    return await barrier.n_waiting() == count
+
+
+def lose_and_keep(link: FaultProxy) -> list[bytes]:
+    """Have the next script's reply lost; its bytes will be in the list returned."""
+    sent: list[bytes] = []
+
+    def is_script(command: bytes) -> bool:
+        found = b"EVALSHA" in command
+        if found:
+            sent.append(command)
+        return found
+
+    link.cut_after_execution(is_script)
+    return sent

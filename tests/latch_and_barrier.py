@@ -1,0 +1,34 @@
+"""How tests get latches and barriers, and what several of them ask of a barrier."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redisson_py import BrokenBarrierError, Redisson
+from redisson_py._primitives.barrier import CyclicBarrier
+from redisson_py._primitives.latch import CountDownLatch
+
+
+def get_latch(
+    client: Redisson, name: str | bytes = "l", count: int | None = None
+) -> CountDownLatch:
+    """Return a latch of this client."""
+    return CountDownLatch(client._context, name, count)
+
+
+def get_barrier(client: Redisson, name: str | bytes = "b", parties: int = 3) -> CyclicBarrier:
+    """Return a barrier of this client."""
+    return CyclicBarrier(client._context, name, parties)
+
+
+async def assert_broken(*waiting: asyncio.Task[int]) -> None:
+    """Fail unless all of them are told, and soon: not by the safety poll or a lease."""
+    async with asyncio.timeout(3):
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {BrokenBarrierError}
+
+
+async def assert_works(barrier: CyclicBarrier) -> None:
+    """Fail unless all parties can meet."""
+    positions = await asyncio.gather(*[barrier.wait(10) for _ in range(barrier.parties)])
+    assert sorted(positions) == [*range(barrier.parties)]

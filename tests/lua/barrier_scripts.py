@@ -1,0 +1,147 @@
+"""Runs the scripts of a barrier for parties that are named by a letter."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from redisson_py import _keys
+from redisson_py._scripts.source import Arg
+from tests.lua.scripts import LEASE, TOMBSTONE, Scripts, ask
+
+RELEASED, WAITING, BROKEN, OTHER_PARTIES, VOID = 1, 0, -1, -2, -3
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What barrier.wait answers."""
+
+    state: int
+    position: int
+    generation: int
+    other_ms: int
+
+
+@dataclass(frozen=True)
+class Look:
+    """What barrier.inspect answers."""
+
+    broken: bool
+    generation: int
+    parties: int
+    waiting: dict[str, int]
+
+
+class BarrierScripts:
+    """The scripts of one barrier, with the values that most tests do not vary."""
+
+    def __init__(self, scripts: Scripts, key: bytes = b"b", parties: int = 3) -> None:
+        self.scripts = scripts
+        self.redis = scripts.redis
+        self.key = key
+        self.parties = parties
+        self.channel = _keys.prefixed(b"redisson_py_barrier", key)
+        self.arrivals = self.named("arrivals")
+        self.released = self.named("released")
+        self._calls = 0
+
+    def named(self, what: str) -> bytes:
+        """Return a key of this barrier."""
+        return _keys.suffixed(self.key, b"redisson_py:" + what.encode())
+
+    def arrival(self, owner: str) -> bytes:
+        """Return the key of what an owner was given."""
+        return self.named("arrival:" + owner)
+
+    async def wait(
+        self,
+        owner: str,
+        generation: Arg = "0",
+        *,
+        parties: Arg | None = None,
+        lease_ms: Arg = LEASE,
+        receipt_ms: Arg = TOMBSTONE,
+    ) -> Reply:
+        """Arrive, or look again at a generation."""
+        reply = await self.scripts.run(
+            "barrier.wait",
+            barrier=self.key,
+            arrivals=self.arrivals,
+            released=self.released,
+            arrival=self.arrival(owner),
+            owner=owner,
+            parties=self.parties if parties is None else parties,
+            generation=generation,
+            lease_ms=lease_ms,
+            receipt_ms=receipt_ms,
+            channel=self.channel,
+        )
+        return Reply(*reply)
+
+    async def leave(self, owner: str, *, receipt_ms: Arg = TOMBSTONE) -> int:
+        """Undo an arrival."""
+        return int(
+            await self.scripts.run(
+                "barrier.leave",
+                barrier=self.key,
+                arrivals=self.arrivals,
+                released=self.released,
+                arrival=self.arrival(owner),
+                owner=owner,
+                channel=self.channel,
+                receipt_ms=receipt_ms,
+            )
+        )
+
+    async def abort(self, *, calls: Arg | None = None, receipt_ms: Arg = TOMBSTONE) -> int:
+        """Break it."""
+        return await self._change("abort", calls, receipt_ms)
+
+    async def reset(self, *, calls: Arg | None = None, receipt_ms: Arg = TOMBSTONE) -> int:
+        """Make it fresh."""
+        return await self._change("reset", calls, receipt_ms)
+
+    async def _change(self, verb: str, calls: Arg | None, receipt_ms: Arg) -> int:
+        self._calls = self._calls + 1 if calls is None else max(self._calls, int(calls))
+        reply = await self.scripts.run(
+            f"barrier.{verb}",
+            barrier=self.key,
+            arrivals=self.arrivals,
+            receipt=self.named("receipt:a"),
+            channel=self.channel,
+            calls=self._calls if calls is None else calls,
+            receipt_ms=receipt_ms,
+        )
+        return int(reply)
+
+    async def look(self) -> Look:
+        """Read it."""
+        broken, generation, parties, present, *waiting = await self.scripts.run(
+            "barrier.inspect", barrier=self.key, arrivals=self.arrivals
+        )
+        left = {
+            owner.decode(): int(ends_at) - present
+            for owner, ends_at in zip(waiting[::2], waiting[1::2], strict=True)
+        }
+        return Look(bool(broken), generation, parties, left)
+
+    async def fill(self, *owners: str) -> list[Reply]:
+        """Have parties arrive one after the other."""
+        return [await self.wait(owner) for owner in owners]
+
+    async def die(self, owner: str) -> None:
+        """Let an owner's arrival end: it looks again with a lease of a millisecond."""
+        reply = await self.wait(owner, lease_ms=1)
+        assert reply.state == WAITING
+        await self.wait_for_server(2)
+
+    async def wait_for_server(self, ms: int) -> None:
+        """Return when the server's clock has gone on for so long."""
+        start = await self._server_ms()
+        while await self._server_ms() < start + ms:
+            await asyncio.sleep(0.0005)
+
+    async def _server_ms(self) -> int:
+        found: Any = await ask(self.redis, "TIME")
+        return int(found[0]) * 1000 + int(found[1]) // 1000

@@ -1,0 +1,213 @@
+"""What the scripts of semaphores promise, in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Model:
+    """A counter; who has how many units; whose lease is over; whose acquire comes too late.
+
+    Attributes:
+        total: The units there are, taken or not, by everything but acquiring and giving back.
+        away: How many Redisson has taken of a plain semaphore.
+        served: By client, the number of its last call with a receipt and the answer.
+    """
+
+    value: int | None = None
+    total: int = 0
+    away: int = 0
+    held: dict[Any, int] = field(default_factory=dict)
+    over: set[Any] = field(default_factory=set)
+    gone: set[Any] = field(default_factory=set)
+    heard: list[int] = field(default_factory=list)
+    served: dict[str, tuple[int, Any]] = field(default_factory=dict)
+
+    def tell(self, number: int) -> None:
+        if number > 0:
+            self.heard.append(number)
+
+    def void(self) -> None:
+        """What was taken from a semaphore that is gone counts no more."""
+        self.held.clear()
+        self.over.clear()
+
+    def make(self, units: int) -> None:
+        self.void()
+        self.value, self.total, self.away = units, units, 0
+
+    def delete(self) -> None:
+        self.value, self.away = None, 0
+
+    def drop(self, mark: Any) -> int:
+        self.over.discard(mark)
+        return self.held.pop(mark, 0)
+
+    def reclaim(self, reclaims: int) -> int:
+        assert self.value is not None
+        back = sum(self.drop(mark) for mark in sorted(self.over)[:reclaims])
+        self.value += back
+        return back
+
+    def available(self, reclaims: int) -> int:
+        if self.value is None:
+            return 0
+        if self.reclaim(reclaims):
+            self.tell(self.value)
+        return self.value
+
+    def receipted(self, client: str, calls: int, change: Callable[[], Any]) -> Any:
+        """Do what no earlier call of the same number did; None for one whose answer is past."""
+        number, answer = self.served.get(client, (0, None))
+        if calls <= number:
+            return answer if calls == number else "past"
+        self.served[client] = calls, change()
+        return self.served[client][1]
+
+
+class Plain(Model):
+    """Marks are owners, with as many units as they took."""
+
+    def acquire(self, owner: str, units: int, start: int, reclaims: int) -> str:
+        if self.value is not None and owner in self.held:
+            self.over.discard(owner)
+            return "granted"
+        if owner in self.gone:
+            return "void"
+        before = self.value or 0
+        if self.value is None:
+            self.void()
+            if start < 0:
+                return "busy"
+            self.make(start)
+        self.reclaim(reclaims)
+        assert self.value is not None
+        granted = self.value >= units
+        if granted:
+            self.value -= units
+            self.held[owner] = units
+        if self.value > before:
+            self.tell(self.value)
+        return "granted" if granted else "busy"
+
+    def release(self, owner: str, units: int, leaves: bool) -> str:
+        if leaves:
+            self.gone.add(owner)
+        if owner not in self.held or self.value is None:
+            self.drop(owner)
+            return "nothing"
+        back = self.held[owner] - units
+        if back > 0:
+            self.value += back
+            self.held[owner] = units
+            self.tell(self.value)
+        if units == 0:
+            self.drop(owner)
+        return "part" if units else "all"
+
+    def add(self, units: int, creates: int) -> int | None:
+        if self.value is None:
+            if not creates:
+                self.void()
+                return None
+            self.make(0)
+        assert self.value is not None
+        self.value += units
+        self.total += units
+        self.tell(self.value)
+        return self.value
+
+    def set(self, units: int) -> int:
+        if self.value is not None:
+            return 0
+        self.make(units)
+        self.tell(units)
+        return 1
+
+    def drain(self) -> int:
+        if self.value is None:
+            return 0
+        self.reclaim(100)
+        drained, self.value = self.value, 0
+        self.total -= drained
+        return drained
+
+
+class Permits(Model):
+    """Marks are ids, each with one unit; a list of them is taken at once."""
+
+    def acquire(self, ids: tuple[bytes, ...], start: int, reclaims: int) -> str:
+        there = [each for each in ids if each in self.held] if self.value is not None else []
+        if len(there) == len(ids):
+            self.over -= {*ids}
+            return "granted"
+        if there or ids[0] in self.gone:
+            return "void"
+        if self.value is None:
+            self.void()
+            if start < 0:
+                return "busy"
+            self.make(start)
+            self.tell(start)
+        elif self.reclaim(reclaims):
+            self.tell(self.value)
+        assert self.value is not None
+        if self.value < len(ids):
+            return "busy"
+        self.value -= len(ids)
+        self.held |= dict.fromkeys(ids, 1)
+        return "granted"
+
+    def release(self, ids: tuple[bytes, ...], leaves: bytes | None) -> str:
+        if leaves:
+            self.gone.add(leaves)
+        over = bool(self.over & {*ids})
+        back = sum(self.drop(each) for each in ids)
+        if self.value is None or not back:
+            return "nothing"
+        self.value += back
+        self.tell(self.value)
+        return "over" if over else "all"
+
+    def release_all(self, ids: tuple[bytes, ...]) -> int:
+        if self.value is None or not ({*ids} <= self.held.keys() - self.over):
+            return 0
+        if self.reclaim(100):
+            self.tell(self.value)
+        back = sum(self.drop(each) for each in ids)
+        self.value += back
+        self.tell(back)
+        return back
+
+    def set(self, units: int, replaces: int) -> int:
+        if self.value is None:
+            self.make(units)
+        elif not replaces:
+            return 0
+        else:
+            change = units - self.value - len(self.held)
+            if self.reclaim(100):
+                self.tell(self.value)
+            if not change:
+                return 0
+            self.value += change
+            self.total += change
+        self.tell(units)
+        return 1
+
+    def add(self, units: int) -> int:
+        if self.value is None:
+            self.make(0)
+        assert self.value is not None
+        self.value += units
+        self.total += units
+        self.tell(units)
+        return self.value
+
+    def update_lease(self, mark: bytes) -> int:
+        if self.value is not None and self.reclaim(100):
+            self.tell(self.value)
+        return int(self.value is not None and mark in self.held and mark not in self.over)

@@ -1,0 +1,402 @@
+"""The scripts of one semaphore of either kind, with the values that most tests do not vary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.asyncio import Redis
+
+from redisson_py import _keys
+from redisson_py._scripts.source import Arg
+from tests.lua.scripts import LEASE, TOMBSTONE, A, Scripts, ask
+
+RECLAIMS = 100
+
+#: Redisson's score of a permit that never ends.
+NEVER = 922337203685477
+
+
+class _PermitScripts:
+    """What both kinds have in common: a counter, a sorted set beside it, a channel, receipts."""
+
+    folder = ""
+    permits_suffix = b""
+
+    def __init__(self, scripts: Scripts, key: bytes) -> None:
+        self.scripts = scripts
+        self.redis: Redis = scripts.redis
+        self.key = key
+        self.channel = _keys.prefixed(b"redisson_sc", key)
+        self.permits = _keys.suffixed(key, self.permits_suffix)
+        self._calls: dict[str, int] = {}
+
+    async def run(self, verb: str, **values: Arg) -> Any:
+        """Run a script of this folder."""
+        return await self.scripts.run(f"{self.folder}.{verb}", counter=self.key, **values)
+
+    def receipt(self, client: str = "client-a") -> bytes:
+        """Return the key of the receipt of a client."""
+        return _keys.suffixed(self.key, b"redisson_py:receipt:" + client.encode())
+
+    def receipted(self, client: str, calls: Arg | None, receipt_ms: Arg) -> dict[str, Arg]:
+        """Return the arguments of the next call of a client, or of an earlier one."""
+        if calls is None:
+            calls = self._calls[client] = self._calls.get(client, 0) + 1
+        return {"receipt": self.receipt(client), "calls": calls, "receipt_ms": receipt_ms}
+
+    async def value(self) -> int | None:
+        """Return Redisson's counter."""
+        found = await self.redis.get(self.key)
+        return None if found is None else int(found)
+
+    async def start(self, units: int) -> None:
+        """Make the semaphore as an old friend: without a script."""
+        await self.redis.set(self.key, units)
+
+    async def left(self, mark: bytes | str) -> float:
+        """Return the milliseconds until a lease ends, below zero if it is over."""
+        seconds, micros = await ask(self.redis, "TIME")
+        score = await ask(self.redis, "ZSCORE", self.permits, mark)
+        assert score is not None
+        return float(score) - int(seconds) * 1000 - int(micros) // 1000
+
+    async def end(self, *marks: bytes | str) -> None:
+        """Let leases be over since long ago."""
+        for mark in marks:
+            assert await ask(self.redis, "ZADD", self.permits, "XX", "CH", 1000, mark) == 1
+
+    async def renew(self, mark: bytes | str, lease_ms: Arg = LEASE) -> int:
+        """Renew one lease."""
+        marks: list[Any] = [mark]
+        (renewed,) = await self.scripts.run_batch(
+            "permit.renew", [self.permits], marks, lease_ms=lease_ms
+        )
+        return int(renewed)
+
+    async def set_lease(self, mark: bytes | str, lease_ms: Arg = LEASE) -> int:
+        """Set what is left of one lease."""
+        values = {"permits": self.permits, "mark": mark, "lease_ms": lease_ms}
+        return int(await self.scripts.run("permit.set_lease", **values))
+
+    async def delete(self) -> None:
+        """Remove the counter, as an operator does, and nothing beside it."""
+        await self.redis.delete(self.key)
+
+
+class SemaphoreScripts(_PermitScripts):
+    """A plain semaphore."""
+
+    folder = "semaphore"
+    permits_suffix = b"redisson_py:permits"
+
+    def __init__(self, scripts: Scripts, key: bytes = b"semaphore") -> None:
+        super().__init__(scripts, key)
+        self.counts = _keys.suffixed(key, b"redisson_py:units")
+
+    def tombstone(self, owner: str = A) -> bytes:
+        """Return the key that refuses a late acquire of `owner`."""
+        return _keys.tombstone(self.key, owner)
+
+    async def acquire(
+        self,
+        owner: str = A,
+        units: Arg = 1,
+        *,
+        lease_ms: Arg = LEASE,
+        start_units: Arg = -1,
+        reclaims: Arg = RECLAIMS,
+    ) -> int | None:
+        """Ask for units."""
+        reply: int | None = await self.run(
+            "acquire",
+            permits=self.permits,
+            counts=self.counts,
+            tombstone=self.tombstone(owner),
+            owner=owner,
+            units=units,
+            lease_ms=lease_ms,
+            start_units=start_units,
+            reclaims=reclaims,
+            channel=self.channel,
+        )
+        return reply
+
+    async def release(self, owner: str = A, units: Arg = 0, *, tombstone_ms: Arg = 0) -> int | None:
+        """Fall to a number of units."""
+        reply: int | None = await self.run(
+            "release",
+            permits=self.permits,
+            counts=self.counts,
+            tombstone=self.tombstone(owner),
+            owner=owner,
+            units=units,
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+        )
+        return reply
+
+    async def undo(self, owner: str = A) -> int | None:
+        """Give everything back and refuse what comes late, as an abandoned acquire does."""
+        return await self.release(owner, tombstone_ms=TOMBSTONE)
+
+    async def add(
+        self,
+        units: Arg,
+        client: str = "client-a",
+        *,
+        calls: Arg | None = None,
+        creates: Arg = 1,
+        receipt_ms: Arg = TOMBSTONE,
+    ) -> int | None:
+        """Add units."""
+        reply: int | None = await self.run(
+            "add",
+            permits=self.permits,
+            counts=self.counts,
+            units=units,
+            creates=creates,
+            channel=self.channel,
+            **self.receipted(client, calls, receipt_ms),
+        )
+        return reply
+
+    async def set(
+        self,
+        units: Arg,
+        client: str = "client-a",
+        *,
+        life_ms: Arg = 0,
+        calls: Arg | None = None,
+        receipt_ms: Arg = TOMBSTONE,
+    ) -> int:
+        """Make the semaphore unless there is one."""
+        return int(
+            await self.run(
+                "set",
+                permits=self.permits,
+                counts=self.counts,
+                units=units,
+                life_ms=life_ms,
+                channel=self.channel,
+                **self.receipted(client, calls, receipt_ms),
+            )
+        )
+
+    async def drain(
+        self,
+        client: str = "client-a",
+        *,
+        calls: Arg | None = None,
+        receipt_ms: Arg = TOMBSTONE,
+        reclaims: Arg = RECLAIMS,
+    ) -> int:
+        """Take all that is available away."""
+        return int(
+            await self.run(
+                "drain",
+                permits=self.permits,
+                counts=self.counts,
+                reclaims=reclaims,
+                **self.receipted(client, calls, receipt_ms),
+            )
+        )
+
+    async def available(self, reclaims: Arg = RECLAIMS) -> int:
+        """Read what is available."""
+        return int(
+            await self.run(
+                "available",
+                permits=self.permits,
+                counts=self.counts,
+                reclaims=reclaims,
+                channel=self.channel,
+            )
+        )
+
+    async def inspect(self, holders: Arg = 100) -> list[Any]:
+        """Read who has what."""
+        found: list[Any] = await self.run(
+            "inspect", permits=self.permits, counts=self.counts, holders=holders
+        )
+        return found
+
+    async def held(self) -> dict[str, int]:
+        """Return who has how many units; fails if the two side keys do not agree."""
+        units: dict[bytes, bytes] = await ask(self.redis, "HGETALL", self.counts)
+        owners: list[bytes] = await ask(self.redis, "ZRANGE", self.permits, 0, -1)
+        assert {*units} == {*owners}
+        return {owner.decode(): int(count) for owner, count in units.items()}
+
+
+class ExpirableScripts(_PermitScripts):
+    """A semaphore of permits with ids."""
+
+    folder = "expirable_semaphore"
+    permits_suffix = b"timeout"
+
+    def __init__(self, scripts: Scripts, key: bytes = b"semaphore") -> None:
+        super().__init__(scripts, key)
+
+    def tombstone(self, ids: bytes) -> bytes:
+        """Return the key that refuses a late acquire of a list of ids."""
+        return _keys.suffixed(self.key, b"redisson_py:tombstone:" + ids[:16].hex().encode())
+
+    async def acquire(
+        self,
+        ids: bytes,
+        *,
+        units: Arg | None = None,
+        lease_ms: Arg = LEASE,
+        start_units: Arg = -1,
+        reclaims: Arg = RECLAIMS,
+    ) -> int | None:
+        """Ask for permits with these ids, one after the other in `ids`."""
+        reply: int | None = await self.run(
+            "acquire",
+            permits=self.permits,
+            tombstone=self.tombstone(ids),
+            ids=ids,
+            units=len(ids) // 16 if units is None else units,
+            lease_ms=lease_ms,
+            start_units=start_units,
+            reclaims=reclaims,
+            channel=self.channel,
+        )
+        return reply
+
+    async def release(
+        self,
+        ids: bytes,
+        client: str = "client-a",
+        *,
+        units: Arg | None = None,
+        tombstone_ms: Arg = 0,
+        calls: Arg | None = 0,
+        receipt_ms: Arg = TOMBSTONE,
+        batch: bytes | None = None,
+    ) -> int | None:
+        """Give back those that are there."""
+        reply: int | None = await self.run(
+            "release",
+            permits=self.permits,
+            tombstone=self.tombstone(batch or ids),
+            ids=ids,
+            units=len(ids) // 16 if units is None else units,
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+            **self.receipted(client, calls, receipt_ms),
+        )
+        return reply
+
+    async def undo(self, ids: bytes, batch: bytes | None = None) -> int | None:
+        """Give everything back and refuse what comes late, as an abandoned acquire does."""
+        return await self.release(ids, tombstone_ms=TOMBSTONE, batch=batch)
+
+    async def release_all(
+        self,
+        ids: bytes,
+        client: str = "client-a",
+        *,
+        units: Arg | None = None,
+        calls: Arg | None = None,
+        receipt_ms: Arg = TOMBSTONE,
+        reclaims: Arg = RECLAIMS,
+    ) -> int:
+        """Give back all of them or none."""
+        return int(
+            await self.run(
+                "release_all",
+                permits=self.permits,
+                ids=ids,
+                units=len(ids) // 16 if units is None else units,
+                reclaims=reclaims,
+                channel=self.channel,
+                **self.receipted(client, calls, receipt_ms),
+            )
+        )
+
+    async def add(
+        self,
+        units: Arg,
+        client: str = "client-a",
+        *,
+        calls: Arg | None = None,
+        receipt_ms: Arg = TOMBSTONE,
+    ) -> int:
+        """Add units."""
+        return int(
+            await self.run(
+                "add",
+                permits=self.permits,
+                units=units,
+                channel=self.channel,
+                **self.receipted(client, calls, receipt_ms),
+            )
+        )
+
+    async def set(
+        self,
+        units: Arg,
+        client: str = "client-a",
+        *,
+        replaces: Arg = 0,
+        calls: Arg | None = None,
+        receipt_ms: Arg = TOMBSTONE,
+        reclaims: Arg = RECLAIMS,
+    ) -> int:
+        """Make the semaphore, or give an existing one so many units."""
+        return int(
+            await self.run(
+                "set",
+                permits=self.permits,
+                units=units,
+                replaces=replaces,
+                reclaims=reclaims,
+                channel=self.channel,
+                **self.receipted(client, calls, receipt_ms),
+            )
+        )
+
+    async def available(self, reclaims: Arg = RECLAIMS) -> list[int]:
+        """Read how many are available and how many taken."""
+        found: list[int] = await self.run(
+            "available", permits=self.permits, reclaims=reclaims, channel=self.channel
+        )
+        return found
+
+    async def update_lease(
+        self, permit: bytes, lease_ms: Arg = LEASE, reclaims: Arg = RECLAIMS
+    ) -> int:
+        """Set what is left of the lease of anybody's permit."""
+        return int(
+            await self.run(
+                "update_lease",
+                permits=self.permits,
+                id=permit,
+                lease_ms=lease_ms,
+                reclaims=reclaims,
+                channel=self.channel,
+            )
+        )
+
+    async def lease_left(self, permit: bytes, reclaims: Arg = RECLAIMS) -> int:
+        """Read what is left of the lease of anybody's permit."""
+        return int(
+            await self.run(
+                "lease_left",
+                permits=self.permits,
+                id=permit,
+                reclaims=reclaims,
+                channel=self.channel,
+            )
+        )
+
+    async def inspect(self, holders: Arg = 100) -> list[Any]:
+        """Read which permits there are."""
+        found: list[Any] = await self.run("inspect", permits=self.permits, holders=holders)
+        return found
+
+    async def ids(self) -> set[bytes]:
+        """Return the ids of the permits that are taken."""
+        found: list[bytes] = await ask(self.redis, "ZRANGE", self.permits, 0, -1)
+        return {*found}

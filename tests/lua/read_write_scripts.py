@@ -1,0 +1,153 @@
+"""The scripts of a read-write lock, with the values that most tests do not vary."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from redisson_py import _keys
+from redisson_py._scripts.source import Arg
+from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, Scripts, ask
+
+Side = Literal["read", "write"]
+
+LONG = 1_000_000
+
+#: As BAD_MS; 0 is a hold count, and no tombstone.
+BAD_NUMBERS = tuple(bad for bad in BAD_MS if bad != "0")
+
+
+class SideScripts:
+    """One side of a read-write lock: what is asked and told is as in lock.*.
+
+    Args:
+        scripts: Where to run them.
+        side: For reading or for writing.
+        key: The lock.
+    """
+
+    def __init__(self, scripts: Scripts, side: Side, key: bytes = b"rw") -> None:
+        self.scripts = scripts
+        self.redis = scripts.redis
+        self.side = side
+        self.key = key
+        self.channel = _keys.prefixed(b"redisson_rwlock", key)
+
+    def mark(self, owner: str = A) -> str:
+        """Return what the hash calls an owner on this side."""
+        return owner if self.side == "read" else owner + ":write"
+
+    def tombstone(self, owner: str = A) -> bytes:
+        """Return the key that refuses a late acquire of `owner` on this side."""
+        return _keys.tombstone(self.key, self.mark(owner))
+
+    def receipt(self, request: str = "r1") -> bytes:
+        """Return the key of the receipt of one forced release."""
+        return _keys.suffixed(self.key, b"receipt:" + request.encode())
+
+    async def acquire(self, owner: str = A, holds: Arg = 1, lease_ms: Arg = LEASE) -> int | None:
+        """Ask for a hold count."""
+        reply: int | None = await self.scripts.run(
+            f"{self.side}_lock.acquire",
+            lock=self.key,
+            tombstone=self.tombstone(owner),
+            owner=self.mark(owner),
+            holds=holds,
+            lease_ms=lease_ms,
+        )
+        return reply
+
+    async def release(
+        self, owner: str = A, holds: Arg = 0, lease_ms: Arg = LEASE, tombstone_ms: Arg = 0
+    ) -> int | None:
+        """Fall to a hold count."""
+        reply: int | None = await self.scripts.run(
+            f"{self.side}_lock.release",
+            lock=self.key,
+            tombstone=self.tombstone(owner),
+            owner=self.mark(owner),
+            holds=holds,
+            lease_ms=lease_ms,
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+        )
+        return reply
+
+    async def undo(self, owner: str = A) -> int | None:
+        """Give back the whole hold and refuse what comes late, as an abandoned acquire does."""
+        return await self.release(owner, tombstone_ms=TOMBSTONE)
+
+    async def renew(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
+        """Renew this one hold."""
+        (renewed,) = await self.scripts.run_batch(
+            "read_lock.renew" if self.side == "read" else "lock.renew",
+            [self.key],
+            [self.mark(owner)],
+            lease_ms=lease_ms,
+        )
+        return int(renewed)
+
+    async def set_lease(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
+        """Set what is left of the lease."""
+        return int(
+            await self.scripts.run(
+                f"{self.side}_lock.set_lease",
+                lock=self.key,
+                owner=self.mark(owner),
+                lease_ms=lease_ms,
+            )
+        )
+
+    async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
+        """Free this side whoever has it."""
+        return int(
+            await self.scripts.run(
+                f"{self.side}_lock.force_release",
+                lock=self.key,
+                receipt=self.receipt(request),
+                channel=self.channel,
+                receipt_ms=receipt_ms,
+            )
+        )
+
+
+class ReadWriteScripts:
+    """Both sides of one lock, and what there is to see of it."""
+
+    def __init__(self, scripts: Scripts, key: bytes = b"rw") -> None:
+        self.redis = scripts.redis
+        self.scripts = scripts
+        self.key = key
+        self.read = SideScripts(scripts, "read", key)
+        self.write = SideScripts(scripts, "write", key)
+        self.channel = self.read.channel
+
+    def hold_key(self, owner: str = A, number: int = 1) -> bytes:
+        """Return the key whose expiry is the lease of one hold of a reader."""
+        return _keys.suffixed(self.key, f"{owner}:rwlock_timeout:{number}".encode())
+
+    async def fields(self) -> dict[str, str]:
+        """Return the hash."""
+        found: dict[bytes, bytes] = await ask(self.redis, "HGETALL", self.key)
+        return {field.decode(): value.decode() for field, value in found.items()}
+
+    async def left(self) -> int:
+        """Return the milliseconds left of the whole lock."""
+        return int(await ask(self.redis, "PTTL", self.key))
+
+    async def hold_left(self, owner: str = A, number: int = 1) -> int:
+        """Return the milliseconds left of one hold of a reader."""
+        return int(await ask(self.redis, "PTTL", self.hold_key(owner, number)))
+
+    async def hold_keys(self) -> list[bytes]:
+        """Return the keys of all readers' holds."""
+        return sorted(await ask(self.redis, "KEYS", "*:rwlock_timeout:*"))
+
+    async def end_holds(self, owner: str, *numbers: int) -> None:
+        """End leases of a reader, as time does."""
+        for number in numbers or (1,):
+            await self.redis.delete(self.hold_key(owner, number))
+
+    async def inspect(self) -> list[Any]:
+        """Read the lock."""
+        found: list[Any] = await self.scripts.run("read_write_lock.inspect", lock=self.key)
+        return found

@@ -1,0 +1,285 @@
+"""expirable_semaphore.set, add, available, update_lease, lease_left and inspect."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.lua.permit_scripts import NEVER, ExpirableScripts
+from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.lua.test_golden_vectors import listening
+
+W, X, Y = (bytes([n]) * 16 for n in (1, 2, 255))
+
+Step = Callable[[ExpirableScripts], Awaitable[Any]]
+
+#: Every script that touches both keys, for what they have in common.
+STEPS: dict[str, Step] = {
+    "acquire": lambda semaphore: semaphore.acquire(X, start_units=3),
+    "release": lambda semaphore: semaphore.undo(W),
+    "release_all": lambda semaphore: semaphore.release_all(W),
+    "add": lambda semaphore: semaphore.add(2),
+    "set": lambda semaphore: semaphore.set(2, replaces=1),
+    "available": lambda semaphore: semaphore.available(),
+    "update_lease": lambda semaphore: semaphore.update_lease(W),
+    "lease_left": lambda semaphore: semaphore.lease_left(W),
+    "inspect": lambda semaphore: semaphore.inspect(),
+}
+
+
+@pytest_asyncio.fixture
+async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[ExpirableScripts]:
+    """A semaphore of which nothing is there yet."""
+    semaphore = ExpirableScripts(scripts)
+    yield semaphore
+    await redis.delete(semaphore.key, semaphore.permits)
+
+
+class TestSet:
+    async def test_the_first_one_makes_it(self, semaphore: ExpirableScripts, redis: Redis) -> None:
+        async with listening(redis, semaphore.channel) as listener:
+            assert [await semaphore.set(3), await semaphore.set(7)] == [1, 0]
+            assert await listener.heard() == [b"3"]
+        assert await semaphore.value() == 3
+
+    async def test_replacing_counts_what_is_taken(
+        self, semaphore: ExpirableScripts, redis: Redis
+    ) -> None:
+        async with listening(redis, semaphore.channel) as listener:
+            assert await semaphore.set(3, replaces=1) == 1
+            await semaphore.acquire(W + X)
+            totals = (5, 5, 2, 1, 0)
+            changed = [await semaphore.set(units, replaces=1) for units in totals]
+            assert changed == [1, 0, 1, 1, 1]
+            assert await listener.heard() == [b"3", b"5", b"2", b"1"]
+        assert await semaphore.value() == -2
+        assert await semaphore.release(W + X) == 1
+        assert await semaphore.value() == 0
+
+    async def test_what_is_over_counts_as_available(
+        self, semaphore: ExpirableScripts, redis: Redis
+    ) -> None:
+        await semaphore.start(3)
+        await semaphore.acquire(W + X)
+        await semaphore.end(W)
+        async with listening(redis, semaphore.channel) as listener:
+            assert await semaphore.set(4, replaces=1) == 1
+            assert await listener.heard() == [b"2", b"4"]
+        assert await semaphore.available() == [3, 1]
+
+    async def test_an_expiry_of_the_key_stays(
+        self, semaphore: ExpirableScripts, redis: Redis
+    ) -> None:
+        await semaphore.start(3)
+        await redis.pexpire(semaphore.key, LEASE)
+        await semaphore.set(5, replaces=1)
+        await semaphore.add(2)
+        assert 0 < await redis.pttl(semaphore.key) <= LEASE
+        assert await semaphore.value() == 7
+
+    @pytest.mark.parametrize("replaces", [0, 1])
+    async def test_a_repetition_gives_the_first_answer(
+        self, semaphore: ExpirableScripts, replaces: int
+    ) -> None:
+        assert await semaphore.set(3, calls=1, replaces=replaces) == 1
+        await semaphore.add(4, calls=2)
+        await semaphore.set(3, calls=1, replaces=replaces)
+        assert await semaphore.value() == 7
+        assert await semaphore.set(7, calls=3, replaces=replaces) == 0
+        await semaphore.add(1, "client-b")
+        assert await semaphore.set(7, calls=3, replaces=replaces) == 0
+        assert await semaphore.value() == 8
+
+    async def test_what_was_taken_from_a_deleted_one_is_void(
+        self, semaphore: ExpirableScripts
+    ) -> None:
+        for make in (semaphore.set, semaphore.add):
+            await semaphore.start(3)
+            await semaphore.acquire(W)
+            await semaphore.delete()
+            await make(3)
+            assert await semaphore.release(W) is None
+            assert await semaphore.value() == 3
+
+
+class TestAdd:
+    async def test_units_are_added_and_taken_away(
+        self, semaphore: ExpirableScripts, redis: Redis
+    ) -> None:
+        async with listening(redis, semaphore.channel) as listener:
+            assert [await semaphore.add(units) for units in (10, 5, 0, -20, 2)] == [
+                10,
+                15,
+                15,
+                -5,
+                -3,
+            ]
+            # What was added, as Redisson tells it, and never a negative number.
+            assert await listener.heard() == [b"10", b"5", b"2"]
+
+    async def test_a_repetition_adds_nothing(self, semaphore: ExpirableScripts) -> None:
+        assert await semaphore.add(3, calls=1) == 3
+        await semaphore.add(2, "client-b")
+        assert await semaphore.add(3, calls=1) == 3
+        assert await semaphore.value() == 5
+
+    async def test_more_than_is_exact_is_refused_before_anything_is_written(
+        self, semaphore: ExpirableScripts, redis: Redis
+    ) -> None:
+        await semaphore.start(2**53 - 2)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match="too great"):
+            await semaphore.add(2)
+        assert await everything(redis) == before
+
+
+class TestLooking:
+    async def test_what_is_available_and_taken(self, semaphore: ExpirableScripts) -> None:
+        assert await semaphore.available() == [0, 0]
+        await semaphore.start(3)
+        await semaphore.acquire(W + X)
+        assert await semaphore.available() == [1, 2]
+        await semaphore.end(W)
+        assert await semaphore.available() == [2, 1]
+        await semaphore.delete()
+        assert await semaphore.available() == [0, 0]
+
+    async def test_reading_tells_what_came_back(
+        self, semaphore: ExpirableScripts, redis: Redis
+    ) -> None:
+        await semaphore.start(4)
+        for read in (
+            semaphore.available(),
+            semaphore.update_lease(Y),
+            semaphore.lease_left(Y),
+        ):
+            await semaphore.acquire(W + X)
+            await semaphore.end(W, X)
+            async with listening(redis, semaphore.channel) as listener:
+                await read
+                assert await listener.heard() == [b"4"]
+            assert await semaphore.value() == 4
+
+    async def test_what_is_left_of_a_lease(self, semaphore: ExpirableScripts, redis: Redis) -> None:
+        await semaphore.start(3)
+        await semaphore.acquire(W + X)
+        assert LEASE - 1000 < await semaphore.lease_left(W) <= LEASE
+        assert await semaphore.lease_left(Y) == -2
+        await ask(redis, "ZADD", semaphore.permits, NEVER, W)
+        assert await semaphore.lease_left(W) == -1
+        await semaphore.end(X)
+        assert await semaphore.lease_left(X) == -2
+        await semaphore.delete()
+        assert await semaphore.lease_left(W) == -2
+
+    async def test_which_permits_there_are(self, semaphore: ExpirableScripts, redis: Redis) -> None:
+        assert await semaphore.inspect() == [b""]
+        await semaphore.start(3)
+        await semaphore.acquire(W + X + Y)
+        await semaphore.end(X)
+        await ask(redis, "ZADD", semaphore.permits, NEVER, Y)
+        before = await everything(redis)
+        value, first, over, second, left, third, never = await semaphore.inspect()
+        assert (value, first, over, second, third, never) == (b"0", X, 0, W, Y, -1)
+        assert LEASE - 1000 < left <= LEASE
+        assert await everything(redis) == before
+        assert len(await semaphore.inspect(holders=2)) == 5
+
+
+class TestUpdateLease:
+    async def test_it_is_set_longer_and_shorter(self, semaphore: ExpirableScripts) -> None:
+        await semaphore.start(3)
+        await semaphore.acquire(W)
+        assert await semaphore.update_lease(W, 1_000_000) == 1
+        assert await semaphore.left(W) > LEASE
+        assert [await semaphore.update_lease(W), await semaphore.update_lease(W)] == [1, 1]
+        assert await semaphore.left(W) <= LEASE
+        assert await semaphore.available() == [2, 1]
+
+    async def test_what_is_over_or_unknown_or_void_is_not_brought_back(
+        self, semaphore: ExpirableScripts
+    ) -> None:
+        await semaphore.start(3)
+        assert await semaphore.update_lease(W) == 0
+        await semaphore.acquire(W)
+        await semaphore.end(W)
+        assert await semaphore.update_lease(W) == 0
+        assert await semaphore.available() == [3, 0]
+        await semaphore.acquire(W)
+        await semaphore.delete()
+        assert await semaphore.update_lease(W) == 0
+
+    @pytest.mark.parametrize("lease_ms", BAD_MS)
+    async def test_a_bad_lease_is_refused(
+        self, semaphore: ExpirableScripts, redis: Redis, lease_ms: str
+    ) -> None:
+        await semaphore.start(3)
+        await semaphore.acquire(W)
+        before = await everything(redis)
+        with pytest.raises(ResponseError):
+            await semaphore.update_lease(W, lease_ms)
+        assert await everything(redis) == before
+
+
+# inspect shows whatever is there.
+@pytest.mark.parametrize("verb", sorted({*STEPS} - {"inspect"}))
+async def test_what_is_no_number_is_an_error_and_stays(
+    semaphore: ExpirableScripts, redis: Redis, verb: str
+) -> None:
+    await semaphore.start(2)
+    await semaphore.acquire(W)
+    await redis.set(semaphore.key, "1.5")
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match="number"):
+        await STEPS[verb](semaphore)
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("which", ["counter", "permits"])
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
+    semaphore: ExpirableScripts, redis: Redis, which: str, step: Step
+) -> None:
+    if which == "permits":
+        await semaphore.start(2)
+    key = semaphore.key if which == "counter" else semaphore.permits
+    await ask(redis, "RPUSH", key, "mine")
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        await step(semaphore)
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("bad", ["x", "", "-1", "1.5", "inf"])
+async def test_bad_numbers_are_refused_before_anything_is_written(
+    semaphore: ExpirableScripts, redis: Redis, bad: str
+) -> None:
+    calls: list[Step] = [
+        lambda semaphore: semaphore.set(bad),
+        lambda semaphore: semaphore.set(1, replaces=bad),
+        lambda semaphore: semaphore.set(1, reclaims=bad),
+        lambda semaphore: semaphore.set(1, calls=bad),
+        lambda semaphore: semaphore.set(1, receipt_ms=bad),
+        lambda semaphore: semaphore.add(1, calls=bad),
+        lambda semaphore: semaphore.add(1, receipt_ms=bad),
+        lambda semaphore: semaphore.available(bad),
+        lambda semaphore: semaphore.update_lease(W, reclaims=bad),
+        lambda semaphore: semaphore.lease_left(W, reclaims=bad),
+        lambda semaphore: semaphore.inspect(bad),
+    ]
+    if bad != "-1":
+        calls.append(lambda semaphore: semaphore.add(bad))
+    for call in calls:
+        with pytest.raises(ResponseError):
+            await call(semaphore)
+    assert await everything(redis) == {}
+
+
+async def test_the_receipt_expires(semaphore: ExpirableScripts, redis: Redis) -> None:
+    await semaphore.add(1)
+    assert 0 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE

@@ -1,0 +1,284 @@
+"""fair_lock.acquire: who gets it, who takes a place, who keeps it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.lua.fair_scripts import WAIT, FairScripts
+from tests.lua.scripts import BAD_MS, LEASE, A, B, C, Scripts, ask, everything
+
+D = "client-d:1"
+
+#: How far apart two looks at the server's clock may be, in milliseconds.
+SLACK = 4000
+
+
+@pytest_asyncio.fixture
+async def fair(scripts: Scripts) -> AsyncIterator[FairScripts]:
+    """One fair lock; when all have left nothing may remain but what expires."""
+    fair = FairScripts(scripts)
+    yield fair
+    await fair.everybody_leaves()
+
+
+def about(score: float) -> object:
+    return pytest.approx(score, abs=SLACK)
+
+
+async def test_a_free_lock_is_granted_and_nothing_else_is_written(
+    fair: FairScripts, redis: Redis
+) -> None:
+    assert await fair.acquire(A) is None
+    assert await fair.holds() == {A: 1}
+    assert 0 < await fair.left() <= LEASE
+    assert list(await everything(redis)) == [fair.key]
+
+
+async def test_who_finds_it_busy_is_told_what_is_left_and_queued(
+    fair: FairScripts, redis: Redis
+) -> None:
+    await fair.acquire(A)
+    for owner in (B, C):
+        reply = await fair.acquire(owner)
+        assert reply is not None
+        assert 0 < reply <= LEASE
+    assert await fair.queued() == [B, C]
+    assert await fair.moments() == {B: about(LEASE + WAIT), C: about(LEASE + 2 * WAIT)}
+    assert await fair.alive() == {B: about(LEASE), C: about(LEASE)}
+    # It outlives every moment in the queue, so that Redisson's rule may follow it.
+    assert await redis.pttl(fair.waiters) >= LEASE + 2 * WAIT
+
+
+async def test_trying_once_takes_no_place(fair: FairScripts, redis: Redis) -> None:
+    await fair.acquire(A)
+    before = await everything(redis)
+    reply = await fair.try_once(B)
+    assert reply is not None
+    assert 0 < reply <= LEASE
+    assert await everything(redis) == before
+
+
+async def test_trying_once_does_not_overtake_a_waiter(fair: FairScripts) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    await fair.release(A)
+    reply = await fair.try_once(C)
+    assert reply is not None
+    assert 0 < reply <= LEASE
+    assert await fair.holds() == {}
+
+
+async def test_a_free_lock_goes_to_the_head_and_to_nobody_else(fair: FairScripts) -> None:
+    await fair.acquire(A)
+    for owner in (B, C, D):
+        await fair.acquire(owner)
+    await fair.release(A)
+    for owner in (D, C):
+        # Until the head can be found dead there is no use in asking.
+        assert await fair.acquire(owner) == about(LEASE)
+    assert await fair.acquire(B) is None
+    assert await fair.holds() == {B: 1}
+    assert await fair.queued() == [C, D]
+    assert (await fair.alive()).keys() == {C, D}
+
+
+async def test_nothing_of_the_queue_is_left_when_the_last_has_got_it(
+    fair: FairScripts, redis: Redis
+) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    await fair.release(A)
+    await fair.acquire(B)
+    assert list(await everything(redis)) == [fair.key]
+    await fair.release(B)
+    assert await everything(redis) == {}
+
+
+async def test_a_lock_without_lease_is_busy_for_ever(fair: FairScripts, redis: Redis) -> None:
+    await fair.acquire(A)
+    await redis.persist(fair.key)
+    assert await fair.acquire(B) == -1
+    assert await fair.moments() == {B: about(WAIT + LEASE)}
+    await fair.release(A)
+
+
+async def test_asking_again_keeps_the_place_and_moves_the_own_moments_outward(
+    fair: FairScripts,
+) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    await fair.acquire(C)
+    await fair.set_moment(B, 5)
+    await fair.set_moment(B, 5, fair.waiters)
+    await fair.acquire(B)
+    assert await fair.queued() == [B, C]
+    assert (await fair.moments())[B] == about(WAIT + LEASE)
+    assert (await fair.alive())[B] == about(LEASE)
+
+
+async def test_the_first_has_its_wait_from_the_end_of_a_long_lease(fair: FairScripts) -> None:
+    await fair.acquire(A, lease_ms=10 * LEASE)
+    await fair.acquire(B)
+    assert await fair.moments() == {B: about(10 * LEASE + WAIT)}
+
+
+async def test_asking_again_never_brings_the_own_moment_nearer(fair: FairScripts) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    await fair.set_moment(B, 10 * WAIT)
+    await fair.acquire(B)
+    assert await fair.moments() == {B: about(10 * WAIT)}
+
+
+async def test_who_was_purged_by_redisson_is_queued_again_at_the_tail(
+    fair: FairScripts, redis: Redis
+) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    await fair.acquire(C)
+    await ask(redis, "LPOP", fair.queue)
+    await ask(redis, "ZREM", fair.timeouts, B)
+    await fair.acquire(B)
+    assert await fair.queued() == [C, B]
+    assert (await fair.moments())[B] == about(LEASE + 3 * WAIT)
+
+
+@pytest.mark.parametrize("which", ["queue", "waiters"])
+async def test_who_lost_its_place_or_its_record_is_queued_once(
+    fair: FairScripts, redis: Redis, which: str
+) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    await fair.acquire(C)
+    await redis.delete(getattr(fair, which))
+    for owner in (B, C, B):
+        await fair.acquire(owner)
+    assert await fair.queued() == [B, C]
+    assert (await fair.moments()).keys() == (await fair.alive()).keys() == {B, C}
+
+
+async def test_what_is_recorded_of_others_outlasts_asking_again(
+    fair: FairScripts, redis: Redis
+) -> None:
+    await fair.acquire(A)
+    for owner in (B, C, D):
+        await fair.acquire(owner)
+    await fair.acquire(B)
+    assert await redis.pttl(fair.waiters) >= LEASE + 3 * WAIT
+
+
+async def test_who_lost_only_its_moment_keeps_its_place(fair: FairScripts, redis: Redis) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    await fair.acquire(C)
+    await redis.delete(fair.timeouts)
+    await fair.acquire(B)
+    assert await fair.queued() == [B, C]
+    assert await fair.moments() == {B: about(WAIT + LEASE)}
+
+
+@pytest.mark.parametrize(
+    "order", sorted(set(itertools.permutations(["acquire", "acquire", "undo", "undo"])))
+)
+@pytest.mark.parametrize("busy", [False, True])
+async def test_an_undone_acquire_neither_holds_nor_queues_in_whatever_order_it_arrives(
+    fair: FairScripts, order: tuple[str, ...], busy: bool
+) -> None:
+    if busy:
+        await fair.acquire(B)
+    for step in order:
+        await (fair.acquire(A) if step == "acquire" else fair.leave(A))
+    assert await fair.holds() == ({B: 1} if busy else {})
+    assert await fair.queued() == []
+    assert await fair.moments() == await fair.alive() == {}
+
+
+async def test_a_late_acquire_is_void_while_it_is_busy_too(fair: FairScripts) -> None:
+    await fair.leave(A)
+    assert await fair.acquire(A) == -3
+    await fair.acquire(B)
+    assert await fair.acquire(A) == -3
+    assert await fair.queued() == []
+
+
+async def test_a_repeated_grant_is_granted_again_and_takes_nothing_off_twice(
+    fair: FairScripts,
+) -> None:
+    await fair.acquire(A)
+    for owner in (B, C):
+        await fair.java_tries(owner)
+    await fair.release(A)
+    await fair.acquire(B)
+    await fair.acquire(B)
+    assert await fair.holds() == {B: 1}
+    assert await fair.moments() == {C: about(LEASE + WAIT)}
+
+
+async def test_re_entry_states_the_count_it_wants_and_passes_the_queue(fair: FairScripts) -> None:
+    await fair.acquire(A)
+    await fair.acquire(B)
+    for _ in range(2):
+        assert await fair.acquire(A, 2, 1_000_000) is None
+    assert await fair.holds() == {A: 2}
+    assert await fair.left() > LEASE
+    assert await fair.queued() == [B]
+
+
+async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_takes_no_place(
+    fair: FairScripts, redis: Redis
+) -> None:
+    assert await fair.acquire(A, 2) == -2
+    await fair.acquire(B)
+    assert await fair.acquire(A, 2) == -2
+    assert list(await everything(redis)) == [fair.key]
+
+
+@pytest.mark.parametrize("which", ["key", "queue", "timeouts", "waiters"])
+@pytest.mark.parametrize("busy", [False, True])
+async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
+    fair: FairScripts, redis: Redis, which: str, busy: bool
+) -> None:
+    if busy:
+        await fair.acquire(A)
+    await redis.set(getattr(fair, which), "mine", px=LEASE)
+    before = await everything(redis)
+    for places in (0, 1):
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            await fair.acquire(B, places=places)
+        assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("bad", BAD_MS)
+@pytest.mark.parametrize("which", ["holds", "lease_ms", "wait_ms", "alive_ms"])
+async def test_a_bad_number_is_refused_before_anything_is_written(
+    fair: FairScripts, redis: Redis, which: str, bad: str
+) -> None:
+    for held in (False, True):
+        if held:
+            await fair.acquire(A)
+        before = await everything(redis)
+        for owner in (A, B):
+            with pytest.raises(ResponseError):
+                await fair.acquire(owner, **{which: bad})
+            assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("score", ["inf", "1e300", "-inf", "1.5"])
+async def test_scores_that_nobody_should_have_written_do_no_harm(
+    fair: FairScripts, redis: Redis, score: str
+) -> None:
+    await fair.acquire(A)
+    await fair.java_tries(B)
+    await ask(redis, "ZADD", fair.timeouts, score, B)
+    await fair.acquire(C)
+    await fair.acquire(C)
+    assert await fair.queued() == [B, C]
+    await fair.release(A)
+    reply = await fair.acquire(C)
+    assert reply is None or reply > 0

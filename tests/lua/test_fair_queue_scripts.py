@@ -1,0 +1,364 @@
+"""Who of the queue is dead, who is not, and what neighbours of Redisson's make of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from tests.lua.fair_scripts import WAIT, FairScripts
+from tests.lua.scripts import LEASE, A, B, C, Scripts, ask, everything
+from tests.lua.test_golden_vectors import listening
+
+D, E = "client-d:1", "client-e:1"
+#: How far apart two looks at the server's clock may be, in milliseconds.
+SLACK = 4000
+
+
+@pytest_asyncio.fixture
+async def fair(scripts: Scripts) -> AsyncIterator[FairScripts]:
+    """One fair lock; when all have left nothing may remain but what expires."""
+    fair = FairScripts(scripts)
+    yield fair
+    await fair.everybody_leaves()
+
+
+def about(score: float) -> object:
+    return pytest.approx(score, abs=SLACK)
+
+
+class TestDeadHeads:
+    async def test_the_next_gets_a_free_lock_when_the_head_is_dead(self, fair: FairScripts) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        await fair.release(A)
+        await fair.die(B)
+        assert await fair.acquire(C) is None
+        assert await fair.queued() == [D]
+        assert (await fair.moments()).keys() == (await fair.alive()).keys() == {D}
+
+    async def test_all_the_dead_at_the_head_go_at_once(self, fair: FairScripts) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        await fair.release(A)
+        for owner in (B, C):
+            await fair.die(owner)
+        assert await fair.acquire(D) is None
+        assert await fair.queued() == []
+
+    async def test_an_abandoned_queue_is_gone_when_somebody_uses_the_lock(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+            await fair.die(owner)
+        await fair.release(A)
+        assert await everything(redis) == {}
+
+    async def test_who_tries_once_gets_past_the_dead(self, fair: FairScripts, redis: Redis) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.release(A)
+        await fair.die(B)
+        assert await fair.try_once(C) is None
+        assert list(await everything(redis)) == [fair.key]
+
+    async def test_while_it_is_held_the_dead_are_in_nobodys_way(self, fair: FairScripts) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.die(B)
+        await fair.acquire(C)
+        assert await fair.queued() == [B, C]
+
+    async def test_who_asks_is_alive_however_late_it_is(self, fair: FairScripts) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.acquire(C)
+        await fair.release(A)
+        await fair.die(B)
+        assert await fair.acquire(B) is None
+
+    async def test_a_release_tells_the_first_who_is_alive(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        await fair.die(B)
+        async with (
+            listening(redis, fair.channel_of(B)) as dead,
+            listening(redis, fair.channel_of(C)) as head,
+        ):
+            assert await fair.release(A) == 2
+            assert await head.heard() == [b"0"]
+            assert await dead.heard() == []
+        assert await fair.queued() == [C, D]
+
+    async def test_a_forced_release_tells_the_first_who_is_alive(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.acquire(C)
+        await fair.die(B)
+        async with listening(redis, fair.channel_of(C)) as head:
+            await fair.force_release()
+            assert await head.heard() == [b"0"]
+        assert await fair.queued() == [C]
+
+    async def test_who_finds_the_head_dead_tells_the_next(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        await fair.release(A)
+        await fair.die(B)
+        async with listening(redis, fair.channel_of(C)) as head:
+            assert await fair.acquire(D) == about(LEASE)
+            assert await head.heard() == [b"0"]
+            await fair.acquire(D)
+            assert await head.heard() == []
+        assert await fair.queued() == [C, D]
+
+    @pytest.mark.parametrize("left", [1, 777, LEASE])
+    async def test_behind_a_head_one_is_told_when_it_can_be_found_dead(
+        self, fair: FairScripts, left: int
+    ) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.acquire(C)
+        await fair.release(A)
+        await fair.set_moment(B, left + SLACK, fair.waiters)
+        reply = await fair.acquire(C)
+        assert reply is not None
+        assert left <= reply <= left + SLACK
+
+    async def test_while_it_is_held_one_is_told_when_the_one_before_can_be_found_dead(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await fair.acquire(A, lease_ms=10 * LEASE)
+        for owner in (B, C, D):
+            await fair.acquire(owner, alive_ms=20 * LEASE)
+        assert await fair.acquire(D, alive_ms=20 * LEASE) == about(10 * LEASE)
+        await fair.set_moment(B, 1, fair.waiters)
+        await fair.set_moment(C, 10_000, fair.waiters)
+        assert await fair.acquire(D) == about(10_000)
+        for left in (20_000, 5000):
+            # The head would be found dead by the one before us.
+            await fair.set_moment(B, left, fair.waiters)
+            assert await fair.acquire(D) == about(10_000)
+        # Of one that is dead nothing more can be found; there is the one before it.
+        await fair.set_moment(B, 20_000, fair.waiters)
+        await fair.die(C)
+        assert await fair.acquire(D) == about(20_000)
+        await redis.persist(fair.key)
+        assert await fair.acquire(D) == about(20_000)
+        await fair.die(B)
+        assert await fair.acquire(D) == -1
+        assert await fair.queued() == [B, C, D]
+        await fair.release(A)
+
+    @pytest.mark.parametrize(("lease_ms", "told"), [(LEASE // 4, [b"0"]), (LEASE // 2, [])])
+    async def test_the_new_head_is_told_of_a_lease_that_ends_before_it_would_ask(
+        self, fair: FairScripts, redis: Redis, lease_ms: int, told: list[bytes]
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        await fair.release(A)
+        async with (
+            listening(redis, fair.channel_of(C)) as head,
+            listening(redis, fair.channel_of(D)) as second,
+        ):
+            assert await fair.acquire(B, lease_ms=lease_ms) is None
+            assert await head.heard() == told
+            assert await fair.acquire(C) == about(lease_ms)
+            # And whoever becomes the head in its place, but not for every one who leaves.
+            await fair.acquire(E)
+            await fair.leave(E)
+            assert await head.heard() == []
+            await fair.leave(C)
+            assert await second.heard() == told
+        await fair.release(B)
+
+    async def test_while_it_is_free_only_the_death_of_the_head_helps(
+        self, fair: FairScripts
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        await fair.release(A)
+        await fair.set_moment(C, 10_000, fair.waiters)
+        assert await fair.acquire(D) == about(LEASE)
+
+    async def test_a_dead_client_gets_its_place_back_only_at_the_tail(
+        self, fair: FairScripts
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        await fair.release(A)
+        await fair.die(B)
+        await fair.acquire(C)
+        await fair.acquire(B)
+        assert await fair.queued() == [D, B]
+
+    async def test_a_head_that_nobody_keeps_a_moment_of_is_in_the_way_for_one_lease(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await ask(redis, "RPUSH", fair.queue, "somebody", "someone")
+        assert await fair.acquire(A) == about(30_000)
+        assert (await fair.moments())["somebody"] == about(30_000)
+        await fair.set_moment("somebody", -1)
+        assert await fair.acquire(A) == about(30_000)
+        await fair.set_moment("someone", -1)
+        assert await fair.acquire(A) is None
+        assert await fair.queued() == []
+
+    async def test_when_the_record_of_who_is_alive_has_expired_the_dead_are_found_all_the_same(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await fair.acquire(owner)
+        moments = await fair.moments()
+        # It lasts until every moment in the queue has passed.
+        assert await redis.pttl(fair.waiters) > max(moments.values()) - SLACK
+        await redis.delete(fair.waiters)
+        for owner in moments:
+            await fair.set_moment(owner, -1)
+        await fair.release(A)
+        assert await fair.acquire(E) is None
+        assert await fair.queued() == []
+
+    async def test_whom_redisson_purged_leaves_nothing_when_it_dies(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.set_moment(B, -1)
+        await fair.java_tries(C)
+        assert await fair.queued() == [C]
+        await fair.release(A)
+        await fair.java_tries(C)
+        await fair.java_unlocks(C)
+        await fair.acquire(D)
+        assert list(await everything(redis)) == [fair.key]
+
+
+class TestRedissonAsNeighbour:
+    async def test_the_line_is_one_line(self, fair: FairScripts, redis: Redis) -> None:
+        assert await fair.java_tries(A) is None
+        await fair.acquire(B)
+        await fair.java_tries(C)
+        await fair.acquire(D)
+        assert await fair.queued() == [B, C, D]
+        async with (
+            listening(redis, fair.channel_of(B)) as b,
+            listening(redis, fair.channel_of(C)) as c,
+            listening(redis, fair.channel_of(D)) as d,
+        ):
+            assert await fair.java_unlocks(A) == 1
+            assert await b.heard() == [b"0"]
+            assert await fair.java_tries(C) == 0
+            assert await fair.acquire(B) is None
+            assert await fair.release(B) == 2
+            assert await c.heard() == [b"0"]
+            assert await fair.acquire(D) == about(LEASE + WAIT)
+            assert await fair.java_tries(C) is None
+            assert await fair.java_unlocks(C) == 1
+            assert await d.heard() == [b"0"]
+            assert await fair.acquire(D) is None
+        assert await fair.queued() == []
+        assert await fair.moments() == await fair.alive() == {}
+
+    async def test_a_waiter_of_redisson_is_dead_when_its_own_moment_has_passed(
+        self, fair: FairScripts
+    ) -> None:
+        await fair.acquire(A)
+        await fair.java_tries(B)
+        await fair.acquire(C)
+        await fair.release(A)
+        assert await fair.acquire(C) == about(LEASE + WAIT)
+        await fair.set_moment(B, -1)
+        assert await fair.acquire(C) is None
+
+    async def test_a_living_waiter_outlives_a_wait_longer_than_redissons_five_minutes(
+        self, fair: FairScripts
+    ) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.java_tries(C)
+        # Five minutes later.
+        await fair.set_moment(B, 10)
+        await fair.acquire(B)
+        for ahead_ms in (0, WAIT):
+            await fair.java_tries(C, ahead_ms=ahead_ms)
+            assert await fair.queued() == [B, C]
+
+    async def test_a_moment_that_has_passed_does_not_make_a_living_waiter_dead_to_us(
+        self, fair: FairScripts
+    ) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.set_moment(B, -1)
+        await fair.release(A)
+        assert await fair.try_once(C) == about(LEASE)
+        assert await fair.acquire(B) is None
+
+    async def test_an_acquire_of_redisson_does_not_make_a_living_waiter_stale(
+        self, fair: FairScripts
+    ) -> None:
+        await fair.java_tries(A)
+        await fair.java_tries(B)
+        await fair.acquire(C, wait_ms=1000)
+        await fair.set_moment(C, 10)
+        await fair.acquire(C, wait_ms=1000)
+        await fair.java_unlocks(A)
+        await fair.java_tries(B)
+        assert await fair.moments() == {C: about(LEASE)}
+        await fair.java_unlocks(B)
+        assert await fair.acquire(C, wait_ms=1000) is None
+
+    async def test_our_acquires_make_no_stranger_stale(self, fair: FairScripts) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B, wait_ms=3_600_000)
+        await fair.java_tries(C, wait_ms=1000)
+        await fair.acquire(D, wait_ms=1000)
+        for owner in (C, D):
+            await fair.set_moment(owner, WAIT + 2 * LEASE)
+        await fair.release(A)
+        assert await fair.acquire(B, wait_ms=3_600_000) is None
+        # Redisson's has what a new waiter would, ours what one of Redisson's may take off too.
+        assert await fair.moments() == {C: about(LEASE), D: about(LEASE + WAIT)}
+        await fair.release(B)
+        assert await fair.java_tries(C) is None
+
+    async def test_who_leaves_makes_no_stranger_stale(self, fair: FairScripts) -> None:
+        await fair.acquire(A)
+        await fair.acquire(B, wait_ms=3_600_000)
+        await fair.java_tries(C, wait_ms=1000)
+        await fair.acquire(D, wait_ms=1000)
+        for owner in (C, D):
+            await fair.set_moment(owner, WAIT + 2 * LEASE)
+        await fair.leave(B, wait_ms=3_600_000)
+        assert await fair.moments() == {C: about(LEASE), D: about(LEASE + WAIT)}
+
+    @pytest.mark.parametrize("leaves", [False, True])
+    async def test_nobodys_moment_is_moved_outward_by_others(
+        self, fair: FairScripts, leaves: bool
+    ) -> None:
+        await fair.acquire(A)
+        for owner in (B, C, D):
+            await (fair.java_tries if owner == C else fair.acquire)(owner)
+        for owner in (C, D):
+            await fair.set_moment(owner, 5000)
+        await fair.release(A)
+        await (fair.leave if leaves else fair.acquire)(B)
+        assert await fair.moments() == {C: about(5000), D: about(5000)}

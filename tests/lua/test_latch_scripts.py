@@ -1,0 +1,356 @@
+"""The scripts of a latch, each by itself, and beside Redisson's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from redisson_py._scripts.source import Arg
+from tests.lua.latch_scripts import LatchScripts
+from tests.lua.scripts import BAD_MS, TOMBSTONE, Scripts, ask, everything
+from tests.lua.test_golden_vectors import Listener, listening
+
+#: What Redisson's latch does to the key (section 14.2).
+REDISSON_SET = """
+if redis.call('exists', KEYS[1]) == 1 then return 0 end
+redis.call('set', KEYS[1], ARGV[2])
+redis.call('publish', ARGV[1], 1)
+return 1
+"""
+REDISSON_COUNT_DOWN = """
+local left = redis.call('decr', KEYS[1])
+if left <= 0 then redis.call('del', KEYS[1]) end
+if left == 0 then redis.call('publish', ARGV[1], 0) end
+"""
+REDISSON_DELETE = """
+if redis.call('del', KEYS[1]) == 0 then return 0 end
+redis.call('publish', ARGV[1], 1)
+return 1
+"""
+
+#: What is no count, for arguments that must be at least 1.
+BAD_COUNTS = ("0", "-1", "x", "", "nan", "1.5", "inf", "1e3", "9223372036854775807")
+
+
+@pytest.fixture
+def latch(scripts: Scripts) -> LatchScripts:
+    """One latch."""
+    return LatchScripts(scripts)
+
+
+class TestTrySetCount:
+    async def test_an_unset_latch_is_set(self, latch: LatchScripts, redis: Redis) -> None:
+        assert await latch.set(3) == 1
+        assert await latch.value() == b"3"
+        assert await redis.pttl(latch.key) == -1
+        assert 0 < await redis.pttl(latch.receipt()) <= TOMBSTONE
+        await latch.delete()
+
+    async def test_a_set_latch_keeps_its_count(self, latch: LatchScripts) -> None:
+        await latch.set(3)
+        assert await latch.set(5) == 0
+        assert await latch.value() == b"3"
+        await latch.delete()
+
+    @pytest.mark.parametrize("was_set", [False, True])
+    async def test_a_repetition_answers_the_same_and_sets_nothing(
+        self, latch: LatchScripts, was_set: bool
+    ) -> None:
+        if was_set:
+            await latch.set(1, caller="b")
+        first = await latch.set(3, calls=7)
+        await latch.delete(caller="b")
+        assert await latch.set(3, calls=7) == first == (not was_set)
+        assert await latch.value() is None
+
+    async def test_an_older_call_that_comes_late_sets_nothing(self, latch: LatchScripts) -> None:
+        await latch.set(3, calls=7)
+        await latch.delete(calls=8)
+        assert await latch.set(3, calls=7) == 0
+        assert await latch.value() is None
+
+    @pytest.mark.parametrize("counts", BAD_COUNTS)
+    async def test_a_bad_count_is_refused_before_anything_is_written(
+        self, latch: LatchScripts, redis: Redis, counts: str
+    ) -> None:
+        with pytest.raises(ResponseError):
+            await latch.set(counts)
+        assert await everything(redis) == {}
+
+
+class TestCountDown:
+    async def test_it_counts_down_to_nothing_and_never_below(
+        self, latch: LatchScripts, redis: Redis
+    ) -> None:
+        await latch.set(2)
+        assert await latch.down() == 1
+        assert await latch.value() == b"1"
+        assert await latch.down() == 0
+        assert await latch.value() is None
+        assert await latch.down() == 0
+        assert await latch.value() is None
+        assert all(expires for _, expires in (await everything(redis)).values())
+
+    async def test_by_several_at_once_and_not_below_zero(self, latch: LatchScripts) -> None:
+        await latch.set(5)
+        assert await latch.down(3) == 2
+        assert await latch.down(3) == 0
+        assert await latch.value() is None
+
+    async def test_an_expiry_that_somebody_gave_the_count_is_kept(
+        self, latch: LatchScripts, redis: Redis
+    ) -> None:
+        await latch.set(2)
+        await redis.pexpire(latch.key, TOMBSTONE)
+        await latch.down()
+        assert 0 < await redis.pttl(latch.key) <= TOMBSTONE
+
+    async def test_a_repetition_gets_the_first_answer_and_counts_nothing(
+        self, latch: LatchScripts
+    ) -> None:
+        await latch.set(5)
+        assert await latch.down(2, calls=7) == 3
+        assert await latch.down(caller="b") == 2
+        assert await latch.down(2, calls=7) == 3
+        assert await latch.value() == b"2"
+        await latch.delete()
+
+    async def test_an_older_call_that_comes_late_counts_nothing(self, latch: LatchScripts) -> None:
+        await latch.set(5)
+        await latch.down(calls=7)
+        await latch.down(calls=8)
+        assert await latch.down(calls=7) == 3
+        assert await latch.value() == b"3"
+        await latch.delete()
+
+    async def test_a_repetition_does_not_open_the_next_round(self, latch: LatchScripts) -> None:
+        await latch.set(1)
+        assert await latch.down(calls=7) == 0
+        await latch.set(1, caller="b")
+        assert await latch.down(calls=7) == 0
+        assert await latch.value() == b"1"
+        await latch.delete(caller="b")
+
+    async def test_callers_do_not_disturb_each_other(self, latch: LatchScripts) -> None:
+        await latch.set(9)
+        assert await latch.down(caller="b", calls=50) == 8
+        assert await latch.down(caller="c", calls=1) == 7
+        assert await latch.down(caller="b", calls=50) == 8
+        assert await latch.value() == b"7"
+        await latch.delete()
+
+    async def test_an_unset_latch_is_set_first_if_the_caller_says_to_what(
+        self, latch: LatchScripts
+    ) -> None:
+        assert await latch.down(1, 3) == 2
+        assert await latch.value() == b"2"
+        await latch.delete()
+
+    async def test_a_set_latch_is_not_set_again(self, latch: LatchScripts) -> None:
+        await latch.set(7)
+        assert await latch.down(1, 3) == 6
+        await latch.delete()
+
+    async def test_once_only_for_all_calls_with_one_start(self, latch: LatchScripts) -> None:
+        assert await latch.down(1, 1) == 0
+        assert await latch.down(1, 5) == 0
+        assert await latch.count(5) == 0
+        assert await latch.value() is None
+        assert await latch.down(1, 5, start="another") == 4
+        await latch.delete()
+
+    @pytest.mark.parametrize(
+        ("steps", "counts"),
+        [(bad, "0") for bad in BAD_COUNTS] + [("1", bad) for bad in BAD_COUNTS if bad != "0"],
+    )
+    async def test_bad_numbers_are_refused_before_anything_is_written(
+        self, latch: LatchScripts, redis: Redis, steps: str, counts: str
+    ) -> None:
+        await latch.set(3)
+        before = await everything(redis)
+        with pytest.raises(ResponseError):
+            await latch.down(steps, counts)
+        assert await everything(redis) == before
+        await redis.delete(latch.key)
+
+
+class TestCount:
+    async def test_it_reads_and_writes_nothing(self, latch: LatchScripts, redis: Redis) -> None:
+        assert await latch.count() == 0
+        assert await everything(redis) == {}
+        await latch.set(3)
+        before = await everything(redis)
+        assert await latch.count() == 3
+        assert await everything(redis) == before
+        await latch.delete()
+
+    async def test_an_unset_latch_is_set_once(self, latch: LatchScripts) -> None:
+        assert await latch.count(3) == 3
+        assert await latch.down(3) == 0
+        # The repetition of the first: whoever asks again must not start another round.
+        assert await latch.count(3) == 0
+        assert await latch.value() is None
+
+    async def test_a_latch_that_was_set_counts_as_the_first_use_too(
+        self, latch: LatchScripts
+    ) -> None:
+        await latch.set(1)
+        assert await latch.count(3) == 1
+        assert await latch.down() == 0
+        assert await latch.count(3) == 0
+
+    async def test_what_redisson_would_call_open_is_told_as_it_is(
+        self, latch: LatchScripts, redis: Redis
+    ) -> None:
+        await redis.set(latch.key, "-2")
+        assert await latch.count() == -2
+        assert await latch.down() == 0
+        assert await latch.value() is None
+
+
+class TestDelete:
+    async def test_a_set_latch_is_deleted_and_an_unset_one_not(self, latch: LatchScripts) -> None:
+        assert await latch.delete() == 0
+        await latch.set(3)
+        assert await latch.delete() == 1
+        assert await latch.value() is None
+
+    @pytest.mark.parametrize("was_set", [False, True])
+    async def test_a_repetition_answers_the_same_and_spares_the_next_round(
+        self, latch: LatchScripts, was_set: bool
+    ) -> None:
+        if was_set:
+            await latch.set(1, caller="b")
+        first = await latch.delete(calls=7)
+        await latch.set(4, caller="b")
+        assert await latch.delete(calls=7) == first == was_set
+        assert await latch.value() == b"4"
+        await latch.delete(calls=8)
+
+
+Use = Callable[[LatchScripts], Awaitable[int]]
+USES: dict[str, Use] = {
+    "try_set_count": lambda latch: latch.set(3),
+    "count_down": lambda latch: latch.down(),
+    "count": lambda latch: latch.count(),
+    "count and set": lambda latch: latch.count(3),
+    "delete": lambda latch: latch.delete(),
+}
+every_use = pytest.mark.parametrize("use", USES.values(), ids=USES)
+
+
+@every_use
+async def test_what_is_no_latch_is_an_error_and_stays(
+    use: Use, latch: LatchScripts, redis: Redis
+) -> None:
+    await ask(redis, "HSET", latch.key, "mine", "1")
+    await redis.pexpire(latch.key, TOMBSTONE)
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        await use(latch)
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("count", ["x", "", "2.5", "inf", "007", str(2**60)])
+@pytest.mark.parametrize("use", [USES["count_down"], USES["count"], USES["count and set"]])
+async def test_a_corrupted_count_is_an_error_and_stays(
+    use: Use, latch: LatchScripts, redis: Redis, count: str
+) -> None:
+    await redis.set(latch.key, count, px=TOMBSTONE)
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match="not a number"):
+        await use(latch)
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("receipt_ms", BAD_MS)
+@pytest.mark.parametrize("verb", ["try_set_count", "count_down", "delete"])
+async def test_a_bad_time_for_the_receipt_is_refused_before_anything_is_written(
+    latch: LatchScripts, redis: Redis, verb: str, receipt_ms: str
+) -> None:
+    await redis.set(latch.key, "3", px=TOMBSTONE)
+    before = await everything(redis)
+    more: dict[str, dict[str, Arg]] = {
+        "try_set_count": {"counts": 3},
+        "count_down": {"steps": 1, "counts": 0, "start": latch.receipt("start")},
+        "delete": {},
+    }
+    with pytest.raises(ResponseError):
+        await latch._change(verb, "a", 1, receipt_ms=receipt_ms, **more[verb])
+    with pytest.raises(ResponseError):
+        await latch._change(verb, "a", "0", **more[verb])
+    with pytest.raises(ResponseError):
+        await latch.count(3, receipt_ms=receipt_ms)
+    assert await everything(redis) == before
+
+
+async def test_golden_vectors(scripts: Scripts, redis: Redis) -> None:
+    """Section 19."""
+    latch = LatchScripts(scripts, b"l")
+    async with listening(redis, b"redisson_countdownlatch__channel__{l}") as listener:
+        await latch.set(2)
+        assert await listener.heard() == [b"1"]
+        await latch.down()
+        assert await latch.value() == b"1"
+        assert await listener.heard() == []
+        await latch.down()
+        assert await latch.value() is None
+        assert await listener.heard() == [b"0"]
+        await latch.down()
+        assert await latch.value() is None
+        await latch.delete()
+        assert await listener.heard() == []
+        await latch.set(2)
+        await latch.delete()
+        assert await listener.heard() == [b"1", b"1"]
+
+
+async def messages(listener: Listener, calls: list[Awaitable[int]]) -> list[bytes]:
+    for call in calls:
+        await call
+    return await listener.heard()
+
+
+@pytest.mark.parametrize("name", [b"l", b"{t}l", b"a{b", b"a}b", b"\xff\x00"])
+async def test_messages_are_published_once_each_and_by_who_changes_something(
+    scripts: Scripts, redis: Redis, name: bytes
+) -> None:
+    """The channel has braces around the name whatever the name is: section 14.1."""
+    latch = LatchScripts(scripts, name)
+    async with listening(redis, b"redisson_countdownlatch__channel__{" + name + b"}") as listener:
+        assert await messages(listener, [latch.set(3, calls=1), latch.set(3, calls=1)]) == [b"1"]
+        assert await messages(listener, [latch.set(3), latch.count(3)]) == []
+        assert await messages(listener, [latch.down(9, calls=20)]) == [b"0"]
+        assert await messages(listener, [latch.down(9, calls=20)]) == []
+        assert await messages(listener, [latch.down(1, 3, calls=21, start="b")]) == [b"1"]
+        assert await messages(listener, [latch.down(2, calls=22)]) == [b"0"]
+        assert await messages(listener, [latch.down(1, 1, calls=23, start="c")]) == [b"0"]
+        assert await messages(listener, [latch.count(1, start="d")]) == [b"1"]
+        assert await messages(listener, [latch.delete(calls=30)]) == [b"1"]
+        assert await messages(listener, [latch.delete(calls=30), latch.delete(calls=31)]) == []
+
+
+async def test_redisson_and_we_count_the_same_latch(scripts: Scripts, redis: Redis) -> None:
+    latch = LatchScripts(scripts)
+    async with listening(redis, latch.channel) as listener:
+        assert await latch.eval(REDISSON_SET, 3) == 1
+        assert await latch.set(5) == 0
+        assert await latch.down() == 2
+        await latch.eval(REDISSON_COUNT_DOWN)
+        assert await latch.count() == 1
+        assert await listener.heard() == [b"1"]
+        assert await latch.down() == 0
+        assert await listener.heard() == [b"0"]
+        assert await latch.set(2) == 1
+        assert await latch.eval(REDISSON_SET, 3) == 0
+        assert await latch.down() == 1
+        await latch.eval(REDISSON_COUNT_DOWN)
+        assert await latch.count() == 0
+        assert await listener.heard() == [b"1", b"0"]
+        await latch.set(2)
+        assert await latch.eval(REDISSON_DELETE) == 1
+        assert await latch.delete() == 0
+        assert await listener.heard() == [b"1", b"1"]

@@ -1,0 +1,187 @@
+"""permit.renew and permit.set_lease, and what a full server does to permits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from redisson_py.testing import EmbeddedServer
+from tests.lua.permit_scripts import NEVER, ExpirableScripts, SemaphoreScripts
+from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
+
+ID = bytes(range(16))
+
+
+@pytest_asyncio.fixture
+async def plain(scripts: Scripts, redis: Redis) -> AsyncIterator[SemaphoreScripts]:
+    """A plain semaphore of three, one taken by A."""
+    semaphore = SemaphoreScripts(scripts, b"semaphore:plain")
+    await semaphore.start(3)
+    await semaphore.acquire(A)
+    yield semaphore
+    await redis.delete(semaphore.key, semaphore.permits, semaphore.counts)
+
+
+@pytest_asyncio.fixture
+async def expirable(scripts: Scripts, redis: Redis) -> AsyncIterator[ExpirableScripts]:
+    """A semaphore of three permits, one taken."""
+    semaphore = ExpirableScripts(scripts, b"semaphore:expirable")
+    await semaphore.start(3)
+    await semaphore.acquire(ID)
+    yield semaphore
+    await redis.delete(semaphore.key, semaphore.permits)
+
+
+class TestRenew:
+    async def test_a_lease_is_extended_and_never_shortened(self, plain: SemaphoreScripts) -> None:
+        assert await plain.renew(A, 1_000_000) == 1
+        assert await plain.left(A) > LEASE
+        assert await plain.renew(A, LEASE) == 1
+        assert await plain.left(A) > LEASE
+        assert await plain.held() == {A: 1}
+
+    async def test_an_id_of_raw_bytes(self, expirable: ExpirableScripts) -> None:
+        assert await expirable.renew(ID, 1_000_000) == 1
+        assert await expirable.left(ID) > LEASE
+
+    async def test_what_is_over_is_not_brought_back(self, plain: SemaphoreScripts) -> None:
+        await plain.end(A)
+        assert await plain.renew(A) == 0
+        assert await plain.left(A) < 0
+
+    async def test_nothing_is_ever_made(self, plain: SemaphoreScripts) -> None:
+        assert await plain.renew(B) == 0
+        assert await plain.held() == {A: 1}
+
+    async def test_what_never_ends_is_left_so(
+        self, expirable: ExpirableScripts, redis: Redis
+    ) -> None:
+        await ask(redis, "ZADD", expirable.permits, NEVER, ID)
+        assert await expirable.renew(ID) == 1
+        assert await expirable.lease_left(ID) == -1
+
+    async def test_a_batch_answers_for_each_permit_by_itself(
+        self, plain: SemaphoreScripts, expirable: ExpirableScripts, redis: Redis
+    ) -> None:
+        await redis.set("string", "mine", px=LEASE)
+        keys = [plain.permits, b"string", expirable.permits, b"gone", plain.permits]
+        marks: list[Any] = [A, A, ID, A, B]
+        replies = await plain.scripts.run_batch("permit.renew", keys, marks, lease_ms=1_000_000)
+        assert replies == [1, 0, 1, 0, 0]
+        assert min(await plain.left(A), await expirable.left(ID)) > LEASE
+        assert await redis.exists("gone") == 0
+
+    @pytest.mark.parametrize("lease_ms", BAD_MS)
+    async def test_a_bad_lease_is_refused_for_the_whole_batch(
+        self, plain: SemaphoreScripts, lease_ms: str
+    ) -> None:
+        with pytest.raises(ResponseError):
+            await plain.renew(A, lease_ms)
+        assert 0 < await plain.left(A) <= LEASE
+
+
+class TestSetLease:
+    async def test_it_may_be_made_longer_and_shorter(self, plain: SemaphoreScripts) -> None:
+        assert await plain.set_lease(A, 1_000_000) == 1
+        assert await plain.left(A) > LEASE
+        assert [await plain.set_lease(A), await plain.set_lease(A)] == [1, 1]
+        assert 0 < await plain.left(A) <= LEASE
+
+    async def test_an_id_of_raw_bytes(self, expirable: ExpirableScripts) -> None:
+        assert await expirable.set_lease(ID, 1_000_000) == 1
+        assert await expirable.left(ID) > LEASE
+
+    async def test_what_is_over_or_unknown_is_not_brought_back(
+        self, plain: SemaphoreScripts
+    ) -> None:
+        await plain.end(A)
+        assert [await plain.set_lease(A), await plain.set_lease(B)] == [0, 0]
+        assert await plain.left(A) < 0
+        assert await plain.held() == {A: 1}
+
+    async def test_a_key_of_another_type_is_an_error_and_stays(
+        self, plain: SemaphoreScripts, redis: Redis
+    ) -> None:
+        await redis.set(plain.permits, "mine", px=LEASE)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            await plain.set_lease(A)
+        assert await everything(redis) == before
+
+    @pytest.mark.parametrize("lease_ms", BAD_MS)
+    async def test_a_bad_lease_is_refused(self, plain: SemaphoreScripts, lease_ms: str) -> None:
+        with pytest.raises(ResponseError):
+            await plain.set_lease(A, lease_ms)
+        assert 0 < await plain.left(A) <= LEASE
+
+
+class TestFullServer:
+    """It grants nothing, and takes back and renews what is held."""
+
+    @pytest_asyncio.fixture
+    async def redis(self, own_server: EmbeddedServer) -> AsyncIterator[Redis]:
+        """A client of a server that evicts nothing."""
+        async with Redis.from_url(own_server.url) as redis:
+            await redis.config_set("maxmemory-policy", "noeviction")
+            yield redis
+            await redis.config_set("maxmemory", 0)
+
+    async def fill(self, redis: Redis) -> None:
+        """Make the server refuse whatever needs memory."""
+        await redis.config_set("maxmemory", 1)
+        with pytest.raises(ResponseError, match="maxmemory"):
+            await redis.set("more", "x")
+
+    async def test_plain_semaphore(self, plain: SemaphoreScripts, redis: Redis) -> None:
+        await self.fill(redis)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
+            await plain.acquire(B)
+        assert await everything(redis) == before
+        reply = await plain.acquire(B, 3)
+        assert reply is not None
+        assert reply > 0
+        assert await plain.renew(A, 1_000_000) == 1
+        assert await plain.left(A) > LEASE
+        assert await plain.set_lease(A) == 1
+        assert await plain.left(A) <= LEASE
+        assert await plain.undo(A) == 1
+        assert await plain.value() == 3
+        assert 0 < await redis.pttl(plain.tombstone(A)) <= TOMBSTONE
+
+    async def test_permits_with_ids(self, expirable: ExpirableScripts, redis: Redis) -> None:
+        await self.fill(redis)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
+            await expirable.acquire(bytes(16))
+        assert await everything(redis) == before
+        assert await expirable.renew(ID, 1_000_000) == 1
+        assert await expirable.left(ID) > LEASE
+        assert await expirable.undo(ID) == 1
+        assert await expirable.value() == 3
+
+    async def test_what_a_dead_holder_had_is_taken_back(
+        self, plain: SemaphoreScripts, expirable: ExpirableScripts, redis: Redis
+    ) -> None:
+        await plain.end(A)
+        await expirable.end(ID)
+        await self.fill(redis)
+        assert await plain.available() == 3
+        assert await expirable.available() == [3, 0]
+
+    async def test_what_writes_first_needs_redis_7(
+        self, plain: SemaphoreScripts, redis: Redis
+    ) -> None:
+        await self.fill(redis)
+        if plain.scripts.modern:
+            assert await plain.add(2) == 4
+            return
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
+            await plain.add(2)
+        assert await everything(redis) == before

@@ -1,0 +1,396 @@
+"""read_lock.*: acquire, release, renew, set_lease and force_release, each by itself."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.lua.read_write_scripts import LONG, ReadWriteScripts
+from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
+
+
+@pytest.fixture
+def rw(scripts: Scripts) -> ReadWriteScripts:
+    """One read-write lock."""
+    return ReadWriteScripts(scripts)
+
+
+class TestAcquire:
+    async def test_the_first_reader_makes_the_lock(self, rw: ReadWriteScripts) -> None:
+        assert await rw.read.acquire(A) is None
+        assert await rw.fields() == {"mode": "read", A: "1"}
+        assert await rw.hold_keys() == [rw.hold_key(A, 1)]
+        assert 0 < await rw.hold_left(A) <= LEASE
+        assert 0 < await rw.left() <= LEASE
+
+    async def test_any_number_of_readers_share_it(self, rw: ReadWriteScripts) -> None:
+        for owner in (A, B, C):
+            assert await rw.read.acquire(owner) is None
+        assert await rw.fields() == {"mode": "read", A: "1", B: "1", C: "1"}
+
+    async def test_it_lives_as_long_as_the_longest_lease(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A, lease_ms=LONG)
+        await rw.read.acquire(B, lease_ms=1000)
+        assert await rw.left() > LEASE
+        assert 0 < await rw.hold_left(B) <= 1000
+        await rw.read.acquire(C, lease_ms=2 * LONG)
+        assert await rw.left() > LONG
+
+    async def test_a_reader_is_refused_while_another_writes(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        await rw.write.acquire(A)
+        before = await everything(redis)
+        reply = await rw.read.acquire(B)
+        assert reply is not None
+        assert 0 < reply <= LEASE
+        assert await everything(redis) == before
+
+    async def test_who_writes_may_read(self, rw: ReadWriteScripts) -> None:
+        await rw.write.acquire(A, lease_ms=LEASE)
+        assert await rw.read.acquire(A, lease_ms=LONG) is None
+        assert await rw.fields() == {"mode": "write", A + ":write": "1", A: "1"}
+        assert await rw.hold_left(A) > LEASE
+        assert await rw.left() > LEASE
+
+    async def test_a_lock_without_lease_is_busy_for_ever(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        await rw.write.acquire(A)
+        await redis.persist(rw.key)
+        assert await rw.read.acquire(B) == -1
+        await redis.pexpire(rw.key, LEASE)
+
+    async def test_a_plain_lock_of_that_name_keeps_readers_out(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        await ask(redis, "HSET", rw.key, C, 1)
+        await redis.pexpire(rw.key, LEASE)
+        before = await everything(redis)
+        for side in (rw.read, rw.write):
+            reply = await side.acquire(A)
+            assert reply is not None
+            assert reply > 0
+        assert await everything(redis) == before
+
+    async def test_each_hold_has_a_lease_of_its_own(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A, 1, lease_ms=LEASE)
+        assert await rw.read.acquire(A, 2, lease_ms=5000) is None
+        assert await rw.read.acquire(A, 3, lease_ms=LONG) is None
+        assert await rw.fields() == {"mode": "read", A: "3"}
+        assert 5000 < await rw.hold_left(A, 1) <= LEASE
+        assert 0 < await rw.hold_left(A, 2) <= 5000
+        assert await rw.hold_left(A, 3) > LEASE
+
+    @pytest.mark.parametrize("holds", [1, 2, 3])
+    async def test_run_twice_is_run_once(self, rw: ReadWriteScripts, holds: int) -> None:
+        for count in range(1, holds + 1):
+            await rw.read.acquire(A, count)
+        assert await rw.read.acquire(A, holds) is None
+        assert await rw.fields() == {"mode": "read", A: str(holds)}
+        assert len(await rw.hold_keys()) == holds
+
+    async def test_a_repetition_that_comes_late_neither_counts_down_nor_shortens(
+        self, rw: ReadWriteScripts
+    ) -> None:
+        await rw.read.acquire(A, 1, lease_ms=LEASE)
+        await rw.read.acquire(A, 2, lease_ms=LEASE)
+        await rw.read.set_lease(A, LONG)
+        assert await rw.read.acquire(A, 1, lease_ms=LEASE) is None
+        assert await rw.fields() == {"mode": "read", A: "2"}
+        assert await rw.hold_left(A, 1) > LEASE
+        assert await rw.left() > LEASE
+
+    async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_makes_nothing(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        assert await rw.read.acquire(A, 2) == -2
+        assert await everything(redis) == {}
+
+    @pytest.mark.parametrize("side", ["read", "write"])
+    async def test_re_entry_into_a_lock_of_others_is_lost(
+        self, rw: ReadWriteScripts, redis: Redis, side: str
+    ) -> None:
+        await (rw.read if side == "read" else rw.write).acquire(B)
+        before = await everything(redis)
+        assert await rw.read.acquire(A, 2) == -2
+        assert await everything(redis) == before
+
+    async def test_re_entry_after_all_own_leases_ended_is_lost_not_a_phantom(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        # Redisson counts on: a hold 2 without a hold 1 (parity.md, weakness 15).
+        await rw.read.acquire(A)
+        await rw.read.acquire(B)
+        await rw.end_holds(A)
+        before = await everything(redis)
+        assert await rw.read.acquire(A, 2) == -2
+        assert await everything(redis) == before
+
+    async def test_re_entry_while_one_own_lease_lives_is_granted(
+        self, rw: ReadWriteScripts
+    ) -> None:
+        await rw.read.acquire(A, 1)
+        await rw.read.acquire(A, 2)
+        await rw.end_holds(A, 2)
+        assert await rw.read.acquire(A, 3) is None
+        assert await rw.fields() == {"mode": "read", A: "3"}
+
+    async def test_an_owner_with_a_tombstone_is_refused_and_makes_nothing(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        await rw.read.undo(A)
+        before = await everything(redis)
+        assert await rw.read.acquire(A) == -3
+        assert await everything(redis) == before
+        await rw.read.acquire(B)
+        assert await rw.read.acquire(A) == -3
+        assert await rw.fields() == {"mode": "read", B: "1"}
+
+    async def test_a_tombstone_is_for_one_side(self, rw: ReadWriteScripts) -> None:
+        await rw.read.undo(A)
+        assert await rw.write.acquire(A) is None
+        await rw.write.undo(A)
+        assert await rw.read.acquire(A) == -3
+
+    @pytest.mark.parametrize("other", [False, True])
+    @pytest.mark.parametrize(
+        "order", sorted(set(itertools.permutations(["acquire", "acquire", "undo", "undo"])))
+    )
+    async def test_an_undone_acquire_holds_nothing_in_whatever_order_it_arrives(
+        self, rw: ReadWriteScripts, order: tuple[str, ...], other: bool
+    ) -> None:
+        if other:
+            await rw.read.acquire(B)
+        for step in order:
+            await (rw.read.acquire(A) if step == "acquire" else rw.read.undo(A))
+        assert await rw.fields() == ({"mode": "read", B: "1"} if other else {})
+        assert await rw.hold_keys() == ([rw.hold_key(B)] if other else [])
+
+    @pytest.mark.parametrize("holds", [1, 2])
+    async def test_a_key_of_another_type_is_an_error_and_stays(
+        self, rw: ReadWriteScripts, redis: Redis, holds: int
+    ) -> None:
+        await redis.set(rw.key, "mine", px=LEASE)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            await rw.read.acquire(A, holds)
+        assert await everything(redis) == before
+
+    @pytest.mark.parametrize("count", ["x", "", "1.5", "0x", "inf", "nan", "-1"])
+    @pytest.mark.parametrize("holds", [1, 2])
+    async def test_a_corrupted_hold_count_is_an_error_and_never_a_grant(
+        self, rw: ReadWriteScripts, redis: Redis, count: str, holds: int
+    ) -> None:
+        await ask(redis, "HSET", rw.key, "mode", "read", A, count)
+        await redis.pexpire(rw.key, LEASE)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match="number"):
+            await rw.read.acquire(A, holds)
+        assert await everything(redis) == before
+
+    @pytest.mark.parametrize("holds", [1, 2])
+    async def test_a_bad_lease_is_refused_before_anything_is_written(
+        self, rw: ReadWriteScripts, redis: Redis, holds: int
+    ) -> None:
+        for count in range(1, holds):
+            await rw.read.acquire(A, count)
+        before = await everything(redis)
+        for lease_ms in BAD_MS:
+            with pytest.raises(ResponseError):
+                await rw.read.acquire(A, holds, lease_ms=lease_ms)
+        assert await everything(redis) == before
+
+
+class TestRenew:
+    async def test_the_reader_and_the_lock_live_on(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A)
+        await rw.read.acquire(A, 2)
+        assert [await rw.read.renew(A, LONG), await rw.read.renew(A, LONG)] == [1, 1]
+        for left in (await rw.left(), await rw.hold_left(A, 1), await rw.hold_left(A, 2)):
+            assert LEASE < left <= LONG
+
+    async def test_a_renewal_never_shortens_what_a_co_holder_relies_on(
+        self, rw: ReadWriteScripts
+    ) -> None:
+        # Redisson's watchdog sets the lock to its own lease (parity.md, weakness 3).
+        await rw.read.acquire(A, lease_ms=LONG)
+        await rw.read.acquire(B, lease_ms=LEASE)
+        assert await rw.read.renew(B, LEASE) == 1
+        assert await rw.left() > LEASE
+        assert await rw.hold_left(A) > LEASE
+
+    async def test_it_keeps_no_other_reader_alive(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A, lease_ms=LEASE)
+        await rw.read.acquire(B, lease_ms=LEASE)
+        assert await rw.read.renew(B, LONG) == 1
+        assert await rw.hold_left(A) <= LEASE
+
+    async def test_the_writer_that_reads_is_renewed_on_both_sides(
+        self, rw: ReadWriteScripts
+    ) -> None:
+        await rw.write.acquire(A)
+        await rw.read.acquire(A)
+        assert [await rw.write.renew(A, LONG), await rw.read.renew(A, LONG)] == [1, 1]
+        assert await rw.hold_left(A) > LEASE
+        assert await rw.left() > LEASE
+
+    async def test_what_is_without_lease_gets_one(self, rw: ReadWriteScripts, redis: Redis) -> None:
+        await rw.read.acquire(A)
+        await redis.persist(rw.key)
+        await redis.persist(rw.hold_key(A))
+        assert await rw.read.renew(A) == 1
+        assert 0 < await rw.left() <= LEASE
+        assert 0 < await rw.hold_left(A) <= LEASE
+
+    @pytest.mark.parametrize("gone", ["the field", "its leases", "everything"])
+    async def test_a_reader_that_is_gone_is_not_renewed_and_nothing_is_made(
+        self, rw: ReadWriteScripts, redis: Redis, gone: str
+    ) -> None:
+        await rw.read.acquire(B)
+        await rw.read.acquire(A)
+        if gone == "its leases":
+            await rw.end_holds(A)
+        else:
+            await rw.read.release(A)
+        if gone == "everything":
+            await rw.read.release(B)
+        before = await everything(redis)
+        assert await rw.read.renew(A, LONG) == 0
+        assert await everything(redis) == before
+        assert await rw.left() <= LEASE
+
+    async def test_a_hold_that_ended_is_not_brought_back(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A, 1)
+        await rw.read.acquire(A, 2)
+        await rw.end_holds(A, 2)
+        assert await rw.read.renew(A) == 1
+        assert await rw.hold_keys() == [rw.hold_key(A, 1)]
+
+    async def test_a_batch_answers_for_each_by_itself(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        tagged = ReadWriteScripts(rw.scripts, key=b"{t}rw")
+        await rw.read.acquire(A)
+        await rw.read.acquire(B)
+        await tagged.read.acquire(C)
+        await redis.set(b"string", "mine", px=LEASE)
+        await ask(redis, "HSET", b"odd", A, "many")
+        await redis.pexpire(b"odd", LEASE)
+        keys = [rw.key, b"string", tagged.key, b"gone", rw.key, b"odd", rw.key]
+        replies = await rw.scripts.run_batch(
+            "read_lock.renew", keys, [A, A, C, A, B, A, C], lease_ms=LONG
+        )
+        assert replies == [1, 0, 1, 0, 1, 0, 0]
+        assert await rw.hold_left(A) > LEASE
+        assert await rw.hold_left(B) > LEASE
+        assert await tagged.hold_left(C) > LEASE
+        assert await redis.pttl(b"string") <= LEASE
+        assert await redis.pttl(b"odd") <= LEASE
+
+    async def test_a_bad_lease_is_refused(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A)
+        for lease_ms in BAD_MS:
+            with pytest.raises(ResponseError):
+                await rw.read.renew(A, lease_ms)
+        assert 0 < await rw.hold_left(A) <= LEASE
+
+
+class TestSetLease:
+    async def test_the_only_reader_may_shorten_and_lengthen(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A, 1)
+        await rw.read.acquire(A, 2)
+        assert await rw.read.set_lease(A, LONG) == 1
+        assert LEASE < await rw.left() <= LONG
+        assert [await rw.read.set_lease(A), await rw.read.set_lease(A)] == [1, 1]
+        for left in (await rw.left(), await rw.hold_left(A, 1), await rw.hold_left(A, 2)):
+            assert 0 < left <= LEASE
+
+    async def test_others_keep_what_they_have(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A, lease_ms=LONG)
+        await rw.read.acquire(B, lease_ms=LONG)
+        assert await rw.read.set_lease(A, LEASE) == 1
+        assert await rw.hold_left(A) <= LEASE
+        assert await rw.hold_left(B) > LEASE
+        assert await rw.left() > LEASE
+
+    async def test_a_writer_that_also_reads_loses_nothing(self, rw: ReadWriteScripts) -> None:
+        await rw.write.acquire(A, lease_ms=LONG)
+        await rw.read.acquire(A, lease_ms=LONG)
+        assert await rw.read.set_lease(A, LEASE) == 1
+        assert await rw.hold_left(A) <= LEASE
+        assert await rw.left() > LEASE
+        assert await rw.read.set_lease(A, 2 * LONG) == 1
+        assert await rw.left() > LONG
+
+    async def test_a_stranger_sets_nothing(self, rw: ReadWriteScripts, redis: Redis) -> None:
+        await rw.read.acquire(B)
+        before = await everything(redis)
+        assert await rw.read.set_lease(A, LONG) == 0
+        assert await everything(redis) == before
+        assert await rw.left() <= LEASE
+
+    async def test_who_is_dead_to_others_sets_nothing(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A)
+        await rw.end_holds(A)
+        assert await rw.read.set_lease(A, LONG) == 0
+        assert await rw.left() <= LEASE
+        assert await rw.hold_keys() == []
+
+    async def test_a_bad_lease_is_refused(self, rw: ReadWriteScripts) -> None:
+        await rw.read.acquire(A)
+        for lease_ms in BAD_MS:
+            with pytest.raises(ResponseError):
+                await rw.read.set_lease(A, lease_ms)
+        assert 0 < await rw.left() <= LEASE
+
+
+class TestForceRelease:
+    async def test_it_frees_whoever_reads(self, rw: ReadWriteScripts, redis: Redis) -> None:
+        await rw.read.acquire(A)
+        await rw.read.acquire(B)
+        assert await rw.read.force_release() == 1
+        assert await redis.exists(rw.key) == 0
+        assert 0 < await redis.pttl(rw.read.receipt()) <= TOMBSTONE
+
+    @pytest.mark.parametrize("written", [False, True])
+    async def test_a_writer_and_a_free_lock_are_left_alone(
+        self, rw: ReadWriteScripts, written: bool
+    ) -> None:
+        if written:
+            await rw.write.acquire(A)
+            await rw.read.acquire(A)
+        before = await rw.fields()
+        assert await rw.read.force_release() == 0
+        assert await rw.fields() == before
+
+    async def test_a_repetition_answers_the_same_and_spares_the_next_holder(
+        self, rw: ReadWriteScripts
+    ) -> None:
+        await rw.read.acquire(A)
+        assert await rw.read.force_release() == 1
+        await rw.read.acquire(B)
+        assert await rw.read.force_release() == 1
+        assert await rw.fields() == {"mode": "read", B: "1"}
+        assert await rw.read.force_release("r2") == 1
+
+    async def test_what_is_no_lock_is_not_deleted(self, rw: ReadWriteScripts, redis: Redis) -> None:
+        await redis.set(rw.key, "mine", px=LEASE)
+        before = await everything(redis)
+        for side in (rw.read, rw.write):
+            with pytest.raises(ResponseError, match="WRONGTYPE"):
+                await side.force_release()
+        assert await everything(redis) == before
+
+    async def test_a_bad_time_for_the_receipt_is_refused(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        await rw.read.acquire(A)
+        before = await everything(redis)
+        for receipt_ms in BAD_MS:
+            with pytest.raises(ResponseError):
+                await rw.read.force_release(receipt_ms=receipt_ms)
+        assert await everything(redis) == before

@@ -1,0 +1,328 @@
+"""semaphore.add, set, drain, available and inspect: the counter of a plain semaphore."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.lua.permit_scripts import SemaphoreScripts
+from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
+from tests.lua.test_golden_vectors import listening
+
+Step = Callable[[SemaphoreScripts], Awaitable[Any]]
+
+#: Every script that touches all the keys, for what they have in common.
+STEPS: dict[str, Step] = {
+    "acquire": lambda semaphore: semaphore.acquire(B, start_units=3),
+    "release": lambda semaphore: semaphore.undo(A),
+    "add": lambda semaphore: semaphore.add(2),
+    "set": lambda semaphore: semaphore.set(2),
+    "drain": lambda semaphore: semaphore.drain(),
+    "available": lambda semaphore: semaphore.available(),
+    "inspect": lambda semaphore: semaphore.inspect(),
+}
+every_step = pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+
+
+@pytest_asyncio.fixture
+async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[SemaphoreScripts]:
+    """A semaphore of which nothing is there yet."""
+    semaphore = SemaphoreScripts(scripts)
+    yield semaphore
+    await redis.delete(semaphore.key, semaphore.permits, semaphore.counts)
+
+
+class TestAdd:
+    async def test_units_are_added_and_taken_away(
+        self, semaphore: SemaphoreScripts, redis: Redis
+    ) -> None:
+        async with listening(redis, semaphore.channel) as listener:
+            assert [await semaphore.add(units) for units in (5, -2, -5, 2, 1)] == [5, 3, -2, 0, 1]
+            assert await semaphore.value() == 1
+            # Above zero only: parity, weakness 12.
+            assert await listener.heard() == [b"5", b"3", b"1"]
+
+    async def test_a_missing_semaphore_is_left_alone_if_told_so(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        assert await semaphore.add(3, creates=0) is None
+        assert await semaphore.value() is None
+        await semaphore.start(1)
+        assert await semaphore.add(3, creates=0) == 4
+
+    @pytest.mark.parametrize("creates", [0, 1])
+    async def test_a_repetition_adds_nothing_and_gives_the_first_answer(
+        self, semaphore: SemaphoreScripts, creates: int
+    ) -> None:
+        await semaphore.start(1)
+        assert await semaphore.add(3, calls=1, creates=creates) == 4
+        await semaphore.start(7)
+        assert await semaphore.add(3, calls=1, creates=creates) == 4
+        assert await semaphore.value() == 7
+
+    async def test_a_repetition_that_found_nothing_gives_the_first_answer(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        assert await semaphore.add(3, calls=1, creates=0) is None
+        await semaphore.start(7)
+        assert await semaphore.add(3, calls=1, creates=0) is None
+        assert await semaphore.value() == 7
+
+    async def test_an_older_call_that_comes_late_changes_nothing(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        await semaphore.add(3, calls=1)
+        await semaphore.add(-1, calls=2)
+        # Nobody waits for its answer any more, and that of the other call is not its.
+        assert await semaphore.add(3, calls=1) is None
+        assert await semaphore.value() == 2
+
+    async def test_each_client_has_a_receipt_of_its_own(self, semaphore: SemaphoreScripts) -> None:
+        await semaphore.add(3, "client-a", calls=1)
+        await semaphore.add(3, "client-b", calls=1)
+        assert await semaphore.value() == 6
+
+    async def test_the_receipt_is_one_key_that_expires(
+        self, semaphore: SemaphoreScripts, redis: Redis
+    ) -> None:
+        for calls in (9, 10):
+            await semaphore.add(3, calls=calls)
+        assert await redis.get(semaphore.receipt()) == b"10 6"
+        assert 0 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
+
+    @pytest.mark.parametrize("units", [3, -3])
+    async def test_a_deleted_semaphore_takes_what_was_taken_with_it(
+        self, semaphore: SemaphoreScripts, units: int
+    ) -> None:
+        await semaphore.start(2)
+        await semaphore.acquire(A, 2)
+        await semaphore.delete()
+        await semaphore.add(units)
+        assert await semaphore.release(A) is None
+        assert await semaphore.value() == units
+
+    @pytest.mark.parametrize("units", ["x", "", "1.5", "inf", "+1", "01", str(2**53)])
+    async def test_a_bad_number_is_refused_before_anything_is_written(
+        self, semaphore: SemaphoreScripts, redis: Redis, units: str
+    ) -> None:
+        with pytest.raises(ResponseError):
+            await semaphore.add(units)
+        assert await everything(redis) == {}
+
+    async def test_more_than_is_exact_is_refused_before_anything_is_written(
+        self, semaphore: SemaphoreScripts, redis: Redis
+    ) -> None:
+        await semaphore.start(2**53 - 2)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match="too great"):
+            await semaphore.add(2)
+        assert await everything(redis) == before
+
+
+class TestSet:
+    async def test_the_first_one_makes_it(self, semaphore: SemaphoreScripts, redis: Redis) -> None:
+        async with listening(redis, semaphore.channel) as listener:
+            assert [await semaphore.set(3), await semaphore.set(7)] == [1, 0]
+            assert await listener.heard() == [b"3"]
+        assert await semaphore.value() == 3
+        assert await redis.pttl(semaphore.key) == -1
+
+    async def test_one_of_none_tells_nobody(
+        self, semaphore: SemaphoreScripts, redis: Redis
+    ) -> None:
+        async with listening(redis, semaphore.channel) as listener:
+            assert await semaphore.set(0) == 1
+            assert await listener.heard() == []
+        assert await semaphore.value() == 0
+
+    async def test_it_may_be_made_for_a_time(
+        self, semaphore: SemaphoreScripts, redis: Redis
+    ) -> None:
+        assert await semaphore.set(3, life_ms=LEASE) == 1
+        assert 0 < await redis.pttl(semaphore.key) <= LEASE
+
+    async def test_a_repetition_gives_the_first_answer(self, semaphore: SemaphoreScripts) -> None:
+        assert await semaphore.set(3, calls=1) == 1
+        await semaphore.delete()
+        assert await semaphore.set(3, calls=1) == 1
+        assert await semaphore.value() is None
+        assert await semaphore.set(3, calls=2) == 1
+
+    async def test_an_older_call_that_comes_late_makes_nothing(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        await semaphore.set(3, calls=1)
+        await semaphore.set(4, calls=2)
+        await semaphore.delete()
+        await semaphore.set(3, calls=1)
+        assert await semaphore.value() is None
+
+    async def test_what_was_taken_from_a_deleted_one_is_void(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        await semaphore.start(2)
+        await semaphore.acquire(A, 2)
+        await semaphore.delete()
+        await semaphore.set(3)
+        assert await semaphore.release(A) is None
+        assert await semaphore.value() == 3
+
+    async def test_what_was_taken_from_an_existing_one_stays(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        await semaphore.start(2)
+        await semaphore.acquire(A, 2)
+        assert await semaphore.set(3) == 0
+        assert await semaphore.release(A) == 1
+        assert await semaphore.value() == 2
+
+    @pytest.mark.parametrize("units", ["x", "", "-1", "1.5", "inf"])
+    async def test_a_bad_number_is_refused_before_anything_is_written(
+        self, semaphore: SemaphoreScripts, redis: Redis, units: str
+    ) -> None:
+        with pytest.raises(ResponseError):
+            await semaphore.set(units)
+        assert await everything(redis) == {}
+
+    @pytest.mark.parametrize("life_ms", ["x", "", "-1", "1.5", "inf", "1e300", str(2**63 - 1)])
+    async def test_a_bad_life_is_refused_before_anything_is_written(
+        self, semaphore: SemaphoreScripts, redis: Redis, life_ms: str
+    ) -> None:
+        with pytest.raises(ResponseError):
+            await semaphore.set(3, life_ms=life_ms)
+        assert await everything(redis) == {}
+
+
+class TestDrain:
+    @pytest.mark.parametrize("value", [7, 0, -4])
+    async def test_what_is_available_is_told_and_gone(
+        self, semaphore: SemaphoreScripts, redis: Redis, value: int
+    ) -> None:
+        await semaphore.start(value)
+        async with listening(redis, semaphore.channel) as listener:
+            assert await semaphore.drain() == value
+            assert await semaphore.drain() == 0
+            assert await listener.heard() == []
+        assert await semaphore.value() == 0
+
+    async def test_no_semaphore_has_none_and_none_is_made(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        assert await semaphore.drain() == 0
+        assert await semaphore.value() is None
+
+    async def test_what_a_dead_holder_had_goes_too(self, semaphore: SemaphoreScripts) -> None:
+        await semaphore.start(5)
+        await semaphore.acquire(A, 3)
+        await semaphore.end(A)
+        assert await semaphore.drain() == 5
+        assert await semaphore.value() == 0
+        assert await semaphore.held() == {}
+
+    async def test_what_is_taken_stays_taken(self, semaphore: SemaphoreScripts) -> None:
+        await semaphore.start(5)
+        await semaphore.acquire(A, 3)
+        assert await semaphore.drain() == 2
+        assert await semaphore.release(A) == 1
+        assert await semaphore.value() == 3
+
+    async def test_a_repetition_drains_nothing_and_gives_the_first_answer(
+        self, semaphore: SemaphoreScripts
+    ) -> None:
+        await semaphore.start(5)
+        assert await semaphore.drain(calls=1) == 5
+        await semaphore.start(3)
+        assert await semaphore.drain(calls=1) == 5
+        assert await semaphore.value() == 3
+
+
+class TestLooking:
+    @pytest.mark.parametrize("value", [None, 3, 0, -3])
+    async def test_what_is_available(self, semaphore: SemaphoreScripts, value: int | None) -> None:
+        if value is not None:
+            await semaphore.start(value)
+        assert await semaphore.available() == (value or 0)
+        assert await semaphore.inspect() == [str(value).encode() if value is not None else b""]
+
+    async def test_who_has_what_for_how_long(
+        self, semaphore: SemaphoreScripts, redis: Redis
+    ) -> None:
+        await semaphore.start(5)
+        await semaphore.acquire(A, 2, lease_ms=1_000_000)
+        await semaphore.acquire(B)
+        await semaphore.end(B)
+        before = await everything(redis)
+        value, first, one, over, second, two, left = await semaphore.inspect()
+        assert (value, first, one, over) == (b"2", B.encode(), b"1", 0)
+        assert (second, two) == (A.encode(), b"2")
+        assert LEASE < left <= 1_000_000
+        assert await everything(redis) == before
+        assert len(await semaphore.inspect(holders=1)) == 4
+
+
+# set only looks whether anything is there, inspect shows whatever is.
+@pytest.mark.parametrize("verb", sorted({*STEPS} - {"set", "inspect"}))
+async def test_what_is_no_number_is_an_error_and_stays(
+    semaphore: SemaphoreScripts, redis: Redis, verb: str
+) -> None:
+    await semaphore.start(2)
+    await semaphore.acquire(A)
+    await redis.set(semaphore.key, "1.5")
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match="number"):
+        await STEPS[verb](semaphore)
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("which", ["counter", "permits", "counts"])
+@every_step
+async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
+    semaphore: SemaphoreScripts, redis: Redis, which: str, step: Step
+) -> None:
+    if which != "counter":
+        await semaphore.start(2)
+    key = {"counter": semaphore.key, "permits": semaphore.permits, "counts": semaphore.counts}
+    await ask(redis, "RPUSH", key[which], "mine")
+    if (step, which) == (STEPS["inspect"], "counts"):
+        await ask(redis, "ZADD", semaphore.permits, 1, A)
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        await step(semaphore)
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("verb", ["add", "set", "drain"])
+@pytest.mark.parametrize("receipt_ms", BAD_MS)
+async def test_a_bad_time_for_the_receipt_is_refused_before_anything_is_written(
+    semaphore: SemaphoreScripts, redis: Redis, verb: str, receipt_ms: str
+) -> None:
+    steps: dict[str, Step] = {
+        "add": lambda semaphore: semaphore.add(1, receipt_ms=receipt_ms),
+        "set": lambda semaphore: semaphore.set(1, receipt_ms=receipt_ms),
+        "drain": lambda semaphore: semaphore.drain(receipt_ms=receipt_ms),
+    }
+    if verb == "drain":
+        await semaphore.start(3)
+    before = await everything(redis)
+    with pytest.raises(ResponseError):
+        await steps[verb](semaphore)
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("verb", ["acquire", "drain", "available"])
+@pytest.mark.parametrize("reclaims", ["0", "-1", "x", "1.5"])
+async def test_a_bad_number_to_reclaim_is_refused(
+    semaphore: SemaphoreScripts, verb: str, reclaims: str
+) -> None:
+    steps: dict[str, Step] = {
+        "acquire": lambda semaphore: semaphore.acquire(A, reclaims=reclaims),
+        "drain": lambda semaphore: semaphore.drain(reclaims=reclaims),
+        "available": lambda semaphore: semaphore.available(reclaims),
+    }
+    with pytest.raises(ResponseError, match="reclaims"):
+        await steps[verb](semaphore)

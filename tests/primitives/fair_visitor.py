@@ -1,0 +1,34 @@
+"""A process whose tasks visit a fair lock: `python -m tests.primitives.fair_visitor URL LEASE`.
+
+For each line on its input a task waits for the lock `k`, appends the line to the list `visits`
+and releases. It ends with its input, when all have been there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.primitives.fair_locks import fair_lock
+
+
+async def main(url: str, lease_time: float) -> None:
+    async with (
+        Redisson.from_url(url, lease_time=lease_time) as client,
+        Redis.from_url(url) as redis,
+    ):
+
+        async def visit(line: str) -> None:
+            async with fair_lock(client):
+                await redis.execute_command("RPUSH", "visits", line.strip())  # type: ignore[no-untyped-call]  # redis-py's
+
+        async with asyncio.TaskGroup() as group:
+            while line := await asyncio.to_thread(sys.stdin.readline):
+                group.create_task(visit(line))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], float(sys.argv[2])))

@@ -1,0 +1,76 @@
+"""What the tests of read-write locks need."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from redis.asyncio import Redis
+
+from redisson_py import Lease, Redisson
+from redisson_py._keys import Name
+from redisson_py._primitives.lock_like import LockLike
+from redisson_py._primitives.read_write_lock import ReadWriteLock
+from redisson_py._primitives.read_write_sides import ReadWriteSide
+from tests.support import until
+
+
+def read_write_lock(client: Redisson, name: Name = "k") -> ReadWriteLock:
+    """Return the read-write lock `name` of a client."""
+    return ReadWriteLock(client._context, name)
+
+
+def whole(side: ReadWriteSide) -> ReadWriteLock:
+    """Return the lock that this is a side of."""
+    return ReadWriteLock(side._context, side.name)
+
+
+async def all_asleep(lock: ReadWriteLock, count: int) -> None:
+    """Return when so many tasks of this lock's client wait, and none for an answer."""
+    context = lock.read_lock()._context
+    await until(lambda: context.bus.table.seats == count and not context.asking)
+
+
+async def renewed(client: Redisson, times: int) -> None:
+    """Return when a client has sent so many renewals more."""
+    renewals = client.statistics().renewals
+    await until(lambda: client.statistics().renewals >= renewals + times)
+
+
+async def fields(redis: Redis, name: str = "k") -> dict[str, str]:
+    """Return the hash of a lock."""
+    found: Any = await redis.hgetall(name)
+    return {field.decode(): value.decode() for field, value in found.items()}
+
+
+@dataclass
+class Held:
+    """A lock that another task holds, until it is told to let go."""
+
+    lease: Lease
+    may_go: asyncio.Event
+    task: asyncio.Task[None]
+
+    async def let_go(self) -> None:
+        """Have it released; errors of the release are raised here."""
+        self.may_go.set()
+        await self.task
+
+
+async def held_by_another_task(lock: LockLike, **options: float) -> Held:
+    """Have a task of its own hold a lock, with the options of `acquire`."""
+    may_go = asyncio.Event()
+    got: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+
+    async def hold() -> None:
+        try:
+            got.set_result(await lock.acquire(timeout=10, **options))
+        except BaseException as error:
+            got.set_exception(error)
+            return
+        await may_go.wait()
+        await lock.release()
+
+    task = asyncio.create_task(hold())
+    return Held(await got, may_go, task)

@@ -1,0 +1,307 @@
+"""The barrier while all goes well; what breaks it is in test_barrier_breaks.py."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import ClientClosedError, Redisson, ScriptError
+from redisson_py._primitives.barrier import BarrierSnapshot, CyclicBarrier
+from redisson_py._wakeups import bus
+from tests.fixtures.client import ClientFactory, assert_idle
+from tests.latch_and_barrier import get_barrier
+from tests.support import Counted, until_async, until_listening, until_waiting
+
+
+@pytest_asyncio.fixture
+async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
+    """A barrier of three, reset in the end."""
+    barrier = get_barrier(client)
+    yield barrier
+    await barrier.reset()
+
+
+class TestRounds:
+    async def test_the_last_to_come_lets_all_go(
+        self, barrier: CyclicBarrier, client: Redisson, clients: ClientFactory
+    ) -> None:
+        first = asyncio.create_task(barrier.wait())
+        await until_listening(client)
+        others = [get_barrier(clients()) for _ in range(2)]
+        second = asyncio.create_task(others[0].wait())
+        await until_async(lambda: _waiting_at(barrier, 2))
+        assert not any(task.done() for task in (first, second))
+        assert await others[1].wait() == 2
+        assert await first == 0
+        assert await second == 1
+
+    async def test_positions_are_given_once_a_round(self, clients: ClientFactory) -> None:
+        parties = 5
+        barriers = [get_barrier(clients(), parties=parties) for _ in range(2)]
+
+        async def party(number: int) -> list[int]:
+            barrier = barriers[number % 2]
+            return [await barrier.wait() for _ in range(20)]
+
+        rounds = zip(*await asyncio.gather(*map(party, range(parties))), strict=True)
+        assert all(sorted(positions) == [*range(parties)] for positions in rounds)
+
+    async def test_nobody_goes_on_before_all_have_come(self, clients: ClientFactory) -> None:
+        barriers = [get_barrier(clients(), parties=4) for _ in range(2)]
+        steps = [0] * 4
+
+        async def party(number: int) -> None:
+            for step in range(1, 31):
+                steps[number] = step
+                await barriers[number % 2].wait()
+                assert min(steps) >= step
+                # Who comes back at once is of the next round.
+                assert max(steps) <= step + 1
+
+        await asyncio.gather(*map(party, range(4)))
+
+    async def test_a_barrier_of_one_lets_go_at_once(self, client: Redisson) -> None:
+        barrier = get_barrier(client, parties=1)
+        assert [await barrier.wait(timeout=0) for _ in range(3)] == [0, 0, 0]
+
+    async def test_the_last_may_come_with_no_time_to_wait(
+        self, barrier: CyclicBarrier, client: Redisson
+    ) -> None:
+        waiting = [asyncio.create_task(barrier.wait()) for _ in range(2)]
+        await until_async(lambda: _waiting_at(barrier, 2))
+        assert await barrier.wait(0) == 2
+        assert sorted(await asyncio.gather(*waiting)) == [0, 1]
+
+    async def test_a_block_waits_where_it_is_entered(self, client: Redisson) -> None:
+        barrier = get_barrier(client, parties=2)
+
+        async def party() -> int:
+            async with barrier as position:
+                return position
+
+        assert sorted(await asyncio.gather(party(), party())) == [0, 1]
+
+    async def test_an_error_in_a_block_is_nothing_to_the_barrier(self, client: Redisson) -> None:
+        barrier = get_barrier(client, parties=1)
+        with pytest.raises(KeyError):
+            async with barrier:
+                raise KeyError
+        assert not await barrier.broken()
+
+    async def test_after_the_round_other_numbers_of_parties_may_meet(
+        self, client: Redisson
+    ) -> None:
+        for parties in (2, 3):
+            barrier = get_barrier(client, parties=parties)
+            await asyncio.gather(*[barrier.wait() for _ in range(parties)])
+
+    async def test_when_all_have_gone_on_nothing_lasts(
+        self, client: Redisson, redis: Redis
+    ) -> None:
+        barrier = get_barrier(client, parties=2)
+        await asyncio.gather(barrier.wait(), barrier.wait())
+        assert_idle(client)
+        assert not await redis.exists(barrier.key, barrier._arrivals)
+        assert all([await redis.pttl(key) > 0 for key in await redis.keys("*")])
+
+    async def test_waiting_longer_than_a_lease_keeps_the_arrival_alive(
+        self, clients: ClientFactory
+    ) -> None:
+        barrier = get_barrier(clients(lease_time=0.6), parties=2)
+        waiting = asyncio.create_task(barrier.wait())
+        await asyncio.sleep(1.5)
+        assert await barrier.wait() == 1
+        assert await waiting == 0
+
+
+async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
+    return await barrier.n_waiting() == count
+
+
+class TestLooking:
+    async def test_how_many_wait(self, barrier: CyclicBarrier, client: Redisson) -> None:
+        assert barrier.parties == 3
+        assert await barrier.n_waiting() == 0
+        waiting = [asyncio.create_task(barrier.wait()) for _ in range(2)]
+        await until_async(lambda: _waiting_at(barrier, 2))
+        assert (barrier.statistics().waiters, barrier.statistics().held_leases) == (2, 0)
+        assert client.statistics().waiters == 2
+        assert get_barrier(client, "another").statistics().waiters == 0
+        await barrier.wait()
+        await asyncio.gather(*waiting)
+        assert await barrier.n_waiting() == 0
+
+    async def test_a_snapshot_of_nobody(self, barrier: CyclicBarrier) -> None:
+        keys = ("b", "{b}:redisson_py:arrivals", "{b}:redisson_py:released")
+        assert await barrier.inspect() == BarrierSnapshot(None, None, False, (), keys)
+        await barrier.abort()
+        assert await barrier.inspect() == BarrierSnapshot(None, None, True, (), keys)
+
+    async def test_a_snapshot_tells_who_waits(self, clients: ClientFactory) -> None:
+        one, other = clients(client_name="one"), clients(lease_time=20)
+        barriers = [get_barrier(one), get_barrier(other)]
+        waiting = [
+            asyncio.create_task(barriers[0].wait(), name="me"),
+            asyncio.create_task(barriers[1].wait(), name="them"),
+        ]
+        await until_async(lambda: _waiting_at(barriers[0], 2))
+        seen = await barriers[0].inspect()
+        assert (seen.parties, seen.broken) == (3, False)
+        assert seen.generation is not None
+        theirs, mine = seen.waiting
+        assert mine.owner.startswith(one.id)
+        assert theirs.owner.startswith(other.id)
+        assert (mine.client_name, theirs.client_name) == ("one", None)
+        assert (mine.task, theirs.task) == ("me", None)
+        for party in seen.waiting:
+            assert (party.host, party.pid) == (socket.gethostname(), os.getpid())
+        assert 20 < mine.remaining <= 30
+        assert 10 < theirs.remaining <= 20
+        await barriers[0].wait()
+        await asyncio.gather(*waiting)
+
+
+class TestArguments:
+    @pytest.mark.parametrize("bad", [0, -1, 2**53])
+    async def test_numbers_of_parties_out_of_range(self, client: Redisson, bad: int) -> None:
+        with pytest.raises(ValueError, match="parties must be at least 1"):
+            get_barrier(client, parties=bad)
+
+    @pytest.mark.parametrize("bad", [2.0, "2", True, None])
+    async def test_numbers_of_parties_of_another_type(self, client: Redisson, bad: Any) -> None:
+        with pytest.raises(TypeError, match="parties must be int"):
+            get_barrier(client, parties=bad)
+
+    @pytest.mark.parametrize("bad", [-1, math.nan, timedelta(seconds=-1)])
+    async def test_timeouts_out_of_range(self, client: Redisson, bad: float) -> None:
+        with pytest.raises(ValueError, match="timeout"):
+            await get_barrier(client).wait(bad)
+        assert client.statistics().commands_sent == 0
+
+    async def test_names(self, client: Redisson) -> None:
+        with pytest.raises(TypeError, match="name"):
+            get_barrier(client, 7)  # type: ignore[arg-type]  # that is what this is about
+        assert get_barrier(client, "phase").name == "phase"
+        assert repr(get_barrier(client, "phase")) == "<CyclicBarrier 'phase' of 3>"
+
+    @pytest.mark.parametrize("name", ["{t}b", "a{b", "a}b", "{}x", b"\xff\x00"])
+    async def test_names_with_braces_and_bytes(
+        self, clients: ClientFactory, name: str | bytes
+    ) -> None:
+        one, other = clients(prefix=""), clients()
+        waiting = asyncio.create_task(get_barrier(one, name, 2).wait(timeout=10))
+        await until_listening(one)
+        assert await get_barrier(other, name, 2).wait(timeout=10) == 1
+        assert await waiting == 0
+
+    async def test_another_number_of_parties_is_refused_and_harms_nobody(
+        self, barrier: CyclicBarrier, client: Redisson
+    ) -> None:
+        waiting = asyncio.create_task(barrier.wait())
+        await until_listening(client)
+        with pytest.raises(ValueError, match="in use for 3 parties, not for 2"):
+            await get_barrier(client, parties=2).wait()
+        assert await barrier.n_waiting() == 1
+        rest = await asyncio.gather(barrier.wait(), barrier.wait())
+        assert sorted([await waiting, *rest]) == [0, 1, 2]
+
+    async def test_a_closed_client(self, clients: ClientFactory) -> None:
+        client = clients()
+        barrier = get_barrier(client)
+        await client.aclose()
+        for call in (*_calls(barrier), barrier.__aenter__()):
+            with pytest.raises(ClientClosedError):
+                await call
+
+    async def test_what_is_no_barrier(self, client: Redisson, redis: Redis) -> None:
+        await redis.set("b", "mine", px=60_000)
+        for call in _calls(get_barrier(client)):
+            with pytest.raises(ScriptError, match="WRONGTYPE"):
+                await call
+        assert_idle(client)
+        assert await redis.get("b") == b"mine"
+
+
+def _calls(barrier: CyclicBarrier) -> tuple[Awaitable[object], ...]:
+    looks = (barrier.n_waiting(), barrier.broken(), barrier.inspect())
+    return (barrier.wait(), barrier.abort(), barrier.reset(), *looks)
+
+
+class TestCosts:
+    async def test_the_last_party_needs_one_script_and_one_write(
+        self, client: Redisson, redis: Redis
+    ) -> None:
+        barrier = get_barrier(client, parties=1)
+        await barrier.wait()
+        await self._is_one_script(barrier.wait, client, redis)
+
+    async def test_so_does_every_other_call(self, client: Redisson, redis: Redis) -> None:
+        barrier = get_barrier(client)
+        calls: list[Callable[[], Awaitable[object]]] = [barrier.abort, barrier.reset]
+        calls += [barrier.n_waiting, barrier.broken, barrier.inspect]
+        for call in calls:
+            await call()
+        for call in calls:
+            await self._is_one_script(call, client, redis)
+
+    async def test_who_waits_asks_twice_and_looks_once_when_it_is_over(
+        self,
+        barrier: CyclicBarrier,
+        clients: ClientFactory,
+        redis: Redis,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(bus, "LINGER", 60)
+        waiter = clients()
+        far = get_barrier(waiter, parties=2)
+        last = get_barrier(clients(), parties=2)
+        before = asyncio.create_task(far.wait())
+        await until_listening(waiter)
+        await asyncio.gather(before, last.wait())
+        # Scripts are loaded and the channel is kept: what remains is the waiting.
+        traffic = waiter._stream.traffic
+        commands, writes = traffic.commands, traffic.writes
+        waiting = asyncio.create_task(far.wait())
+        await until_listening(waiter)
+        assert (traffic.commands - commands, traffic.writes - writes) == (2, 2)
+        await asyncio.sleep(0.1)
+        assert traffic.commands - commands == 2
+        async with Counted(redis) as counted:
+            await last.wait()
+            await waiting
+        assert (traffic.commands - commands, traffic.writes - writes) == (3, 3)
+        assert counted.calls["evalsha"] == 2
+        assert "subscribe" not in counted.calls
+
+    async def test_a_hundred_parties_of_one_client_share_one_subscription(
+        self, client: Redisson, redis: Redis
+    ) -> None:
+        barrier = get_barrier(client, parties=100)
+        async with Counted(redis) as counted:
+            waiting = [asyncio.create_task(barrier.wait()) for _ in range(99)]
+            await until_waiting(client, 99)
+            await until_async(lambda: _waiting_at(barrier, 99))
+            assert await barrier.wait() == 99
+            assert sorted(await asyncio.gather(*waiting)) == [*range(99)]
+        assert counted.calls["subscribe"] == 1
+        assert client.statistics().connections == 1
+
+    async def _is_one_script(
+        self, call: Callable[[], Awaitable[object]], client: Redisson, redis: Redis
+    ) -> None:
+        traffic = client._stream.traffic
+        writes, commands = traffic.writes, traffic.commands
+        async with Counted(redis) as counted:
+            await call()
+        assert (traffic.writes - writes, traffic.commands - commands) == (1, 1)
+        assert counted.calls["evalsha"] == 1
+        assert "subscribe" not in counted.calls

@@ -1,0 +1,332 @@
+"""Who leaves a barrier, and how, breaks it for the others; reset mends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+
+import anyio
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquireTimeoutError,
+    BrokenBarrierError,
+    ClientClosedError,
+    ConnectionLostError,
+    Redisson,
+    ScriptError,
+    _waiting,
+)
+from redisson_py._primitives.barrier import CyclicBarrier
+from tests.fixtures.client import ClientFactory, assert_idle
+from tests.fixtures.redis_server import ProxyFactory
+from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
+from tests.support import until_async, until_listening, until_waiting
+
+#: Long enough not to end by itself in a test on a slow machine.
+LEASE = 0.8
+
+
+@pytest_asyncio.fixture
+async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
+    """A barrier of three, reset in the end."""
+    barrier = get_barrier(client)
+    yield barrier
+    await barrier.reset()
+
+
+@pytest.fixture
+def other(clients: ClientFactory) -> Redisson:
+    """Another client, with a party that waits."""
+    return clients()
+
+
+@pytest_asyncio.fixture
+async def waiting(barrier: CyclicBarrier, other: Redisson) -> AsyncIterator[asyncio.Task[int]]:
+    """The party of the other client."""
+    task = asyncio.create_task(get_barrier(other).wait())
+    await until_listening(other)
+    yield task
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def by_timeout(barrier: CyclicBarrier) -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await barrier.wait()
+
+
+async def by_own_timeout(barrier: CyclicBarrier) -> None:
+    with pytest.raises(AcquireTimeoutError, match=r"not all 3 parties came within 0\.02 s"):
+        await barrier.wait(0.02)
+
+
+async def by_having_no_time(barrier: CyclicBarrier) -> None:
+    with pytest.raises(AcquireTimeoutError):
+        await barrier.wait(0)
+
+
+async def by_scope(barrier: CyclicBarrier) -> None:
+    with anyio.move_on_after(0.02):
+        await barrier.wait()
+
+
+async def by_cancel(barrier: CyclicBarrier) -> None:
+    task = asyncio.ensure_future(barrier.wait())
+    asyncio.get_running_loop().call_later(0.02, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+Leave = Callable[[CyclicBarrier], Coroutine[object, object, None]]
+
+
+class TestLeaving:
+    @pytest.mark.parametrize(
+        "leave", [by_timeout, by_own_timeout, by_having_no_time, by_scope, by_cancel]
+    )
+    async def test_a_party_that_leaves_breaks_it_for_the_others(
+        self,
+        barrier: CyclicBarrier,
+        client: Redisson,
+        waiting: asyncio.Task[int],
+        leave: Leave,
+    ) -> None:
+        await leave(barrier)
+        await assert_broken(waiting)
+        assert await barrier.broken()
+        assert_idle(client)
+        with pytest.raises(BrokenBarrierError, match="barrier 'b' is broken"):
+            await barrier.wait()
+        await barrier.reset()
+        await assert_works(barrier)
+
+    async def test_who_was_not_heard_of_yet_breaks_nothing(
+        self,
+        barrier: CyclicBarrier,
+        clients: ClientFactory,
+        waiting: asyncio.Task[int],
+        redis: Redis,
+    ) -> None:
+        fresh = clients()
+        task = asyncio.create_task(get_barrier(fresh).wait())
+        await asyncio.sleep(0)
+        assert not fresh._stream.ready
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await fresh.ping()
+        assert not await barrier.broken()
+        assert len(await redis.keys("*arrival:*")) == 1
+        assert_idle(fresh)
+
+    async def test_who_is_refused_when_it_looks_again_leaves(
+        self, barrier: CyclicBarrier, waiting: asyncio.Task[int], redis: Redis
+    ) -> None:
+        await redis.hset("b", "parties", "x")
+        await redis.publish("redisson_py_barrier:{b}", "0")
+        await asyncio.wait([waiting])
+        assert isinstance(waiting.exception(), ScriptError)
+        await until_async(barrier.broken)
+
+    async def test_an_arrival_in_flight_is_undone(
+        self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int]
+    ) -> None:
+        await client.ping()
+        task = asyncio.create_task(barrier.wait())
+        await asyncio.sleep(0)
+        assert client._stream.waiting
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await barrier.broken()
+        await assert_broken(waiting)
+
+    async def test_the_last_party_cancelled_in_flight_lets_the_others_go(
+        self, client: Redisson, other: Redisson
+    ) -> None:
+        barrier = get_barrier(client, parties=2)
+        waiting = asyncio.create_task(get_barrier(other, parties=2).wait())
+        await until_listening(other)
+        await client.ping()
+        last = asyncio.create_task(barrier.wait())
+        await asyncio.sleep(0)
+        assert client._stream.waiting
+        last.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await last
+        assert await waiting == 0
+        assert not await barrier.broken()
+
+    async def test_whose_time_is_up_in_the_moment_of_release_was_there(
+        self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        """Told that it timed out, it would not go on, though all others do."""
+        link = await proxy()
+        far = clients(link.url)
+        await far.ping()
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.3))
+        await until_listening(far)
+        # The message does not come before its time is up.
+        link.delay(0.4, direction="down")
+        assert await get_barrier(client, parties=2).wait() == 1
+        assert await waiting == 0
+        assert loop.time() - started >= 0.3
+
+    async def test_a_client_that_closes_breaks_it_though_its_parties_sleep(
+        self, barrier: CyclicBarrier, clients: ClientFactory, waiting: asyncio.Task[int]
+    ) -> None:
+        closing = clients()
+        mine = asyncio.create_task(get_barrier(closing).wait())
+        await until_listening(closing)
+        await closing.aclose()
+        await assert_broken(waiting)
+        with pytest.raises(ClientClosedError):
+            await mine
+        assert_idle(closing)
+
+    async def test_a_client_that_closes_tells_its_parties_before_redis_answers(
+        self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        link = await proxy()
+        closing = clients(link.url, lease_time=LEASE)
+        await closing.ping()
+        link.black_hole()
+        mine = asyncio.create_task(get_barrier(closing).wait())
+        await asyncio.sleep(0)
+        assert closing._stream.waiting
+        end = asyncio.create_task(closing.aclose())
+        await asyncio.wait([mine])
+        assert not closing._stream._closed
+        assert isinstance(mine.exception(), ClientClosedError)
+        await end
+
+    async def test_a_client_that_closes_with_many_parties(self, clients: ClientFactory) -> None:
+        closing = clients()
+        parties = [
+            asyncio.create_task(get_barrier(closing, f"b{n}", parties=2).wait()) for n in range(50)
+        ]
+        await until_waiting(closing, 50)
+        await until_listening(closing)
+        await closing.aclose()
+        outcomes = await asyncio.gather(*parties, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
+        fresh = clients()
+        assert all([await get_barrier(fresh, f"b{n}").broken() for n in range(50)])
+        await asyncio.gather(*[get_barrier(fresh, f"b{n}").reset() for n in range(50)])
+
+
+class TestDying:
+    async def test_a_party_that_dies_breaks_it_within_one_lease(
+        self,
+        barrier: CyclicBarrier,
+        clients: ClientFactory,
+        proxy: ProxyFactory,
+        waiting: asyncio.Task[int],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        # Nothing but the end of the arrival is to tell of the death.
+        monkeypatch.setattr(_waiting, "SAFETY_POLL", 60)
+        link = await proxy()
+        doomed = clients(link.url, lease_time=LEASE)
+        dying = asyncio.create_task(get_barrier(doomed).wait())
+        await until_listening(doomed)
+        # Its companion has a longer lease, and yet must know when to look.
+        link.black_hole()
+        died = asyncio.get_running_loop().time()
+        await asyncio.wait([waiting], timeout=10)
+        assert isinstance(waiting.exception(), BrokenBarrierError)
+        assert asyncio.get_running_loop().time() - died < LEASE + 2
+        link.pass_through()
+        link.cut()
+        await assert_broken(dying)
+
+    async def test_who_comes_after_all_have_died_is_told(
+        self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        link = await proxy()
+        doomed = clients(link.url, lease_time=LEASE)
+        dying = [asyncio.create_task(get_barrier(doomed).wait()) for _ in range(2)]
+        await until_async(lambda: _waiting_at(barrier, 2))
+        link.refuse()
+        link.cut()
+        await until_async(barrier.broken)
+        with pytest.raises(BrokenBarrierError):
+            await barrier.wait()
+        link.pass_through()
+        await assert_broken(*dying)
+
+    async def test_a_party_without_connection_is_told_and_leaves_when_it_can(
+        self,
+        barrier: CyclicBarrier,
+        clients: ClientFactory,
+        proxy: ProxyFactory,
+        waiting: asyncio.Task[int],
+    ) -> None:
+        link = await proxy()
+        far = clients(link.url)
+        mine = asyncio.create_task(get_barrier(far).wait(0.3))
+        await until_listening(far)
+        link.refuse()
+        link.cut()
+        with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
+            await mine
+        assert not await barrier.broken()
+        link.pass_through()
+        await assert_broken(waiting)
+
+
+async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
+    return await barrier.n_waiting() == count
+
+
+class TestAbortAndReset:
+    async def test_abort_breaks_it_for_all_who_wait_and_come(
+        self, barrier: CyclicBarrier, waiting: asyncio.Task[int]
+    ) -> None:
+        await barrier.abort()
+        await barrier.abort()
+        await assert_broken(waiting)
+        for _ in range(2):
+            with pytest.raises(BrokenBarrierError):
+                await barrier.wait()
+        assert await barrier.n_waiting() == 0
+
+    async def test_reset_mends_it(self, barrier: CyclicBarrier) -> None:
+        await barrier.abort()
+        await barrier.reset()
+        assert not await barrier.broken()
+        await assert_works(barrier)
+
+    async def test_reset_breaks_it_for_who_waits_only(
+        self, barrier: CyclicBarrier, waiting: asyncio.Task[int]
+    ) -> None:
+        await barrier.reset()
+        await assert_broken(waiting)
+        assert not await barrier.broken()
+        await assert_works(barrier)
+
+    async def test_a_new_round_after_reset_is_not_taken_for_the_old(
+        self, barrier: CyclicBarrier, other: Redisson, waiting: asyncio.Task[int]
+    ) -> None:
+        await barrier.reset()
+        await asyncio.gather(*[barrier.wait() for _ in range(3)])
+        await assert_broken(waiting)
+
+    @pytest.mark.parametrize("verb", ["abort", "reset"])
+    async def test_cancelled_it_is_carried_out(
+        self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int], verb: str
+    ) -> None:
+        await client.ping()
+        task = asyncio.create_task(getattr(barrier, verb)())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await assert_broken(waiting)

@@ -1,0 +1,257 @@
+"""A fair lock's waiters that die, that live long, and neighbours of Redisson's.
+
+The weaknesses of Redisson's queue that this one does not have: numbers as in parity.md, part 2.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.lua.fair_scripts import WAIT, FairScripts
+from tests.primitives.fair_locks import (
+    JAVA,
+    die,
+    fair_lock,
+    nothing_left,
+    one_by_one,
+    server_side,
+)
+from tests.support import Counted, until_async, until_listening
+
+LEASE = 0.6
+
+
+@pytest_asyncio.fixture
+async def fair(redis: Redis) -> AsyncIterator[FairScripts]:
+    """The lock `k` as Redis has it; in the end nothing of it is left."""
+    fair = await server_side(redis)
+    yield fair
+    await until_async(lambda: nothing_left(fair))
+
+
+# Weakness 18: a dead head blocks the queue for minutes.
+
+
+@pytest.mark.parametrize("dead", [1, 3])
+async def test_dead_heads_are_passed_over_after_one_lease(
+    clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts, dead: int
+) -> None:
+    link = await proxy()
+    far, near = clients(link.url, lease_time=LEASE), clients()
+    lease = await fair_lock(near).acquire()
+    gone = await one_by_one(fair, *(fair_lock(far).acquire() for _ in range(dead)))
+    (waiting,) = await one_by_one(fair, fair_lock(near).acquire())
+    await until_listening(near)
+    die(link)
+    await lease.release()
+    # Redisson's moments are five minutes away and more.
+    assert min((await fair.moments()).values()) > WAIT
+    async with asyncio.timeout(4):  # sooner than the safety poll
+        lease = await waiting
+    assert await fair.queued() == []
+    for task in gone:
+        task.cancel()
+    await asyncio.wait(gone)
+    link.pass_through()
+    await far.ping()
+    await lease.release()
+
+
+async def test_a_waiter_of_redisson_that_died_is_passed_over_when_its_moment_has_come(
+    clients: ClientFactory, fair: FairScripts
+) -> None:
+    await fair.acquire(JAVA)
+    await fair.java_tries("dead:1")
+    lock = fair_lock(clients(lease_time=LEASE))
+    (waiting,) = await one_by_one(fair, lock.acquire())
+    await fair.set_moment("dead:1", 300)
+    await fair.release(JAVA)
+    lease = await waiting
+    assert await fair.queued() == []
+    await lease.release()
+
+
+# Weakness 19: waiters behind a dead head ask without pause.
+
+
+async def test_behind_the_head_of_a_free_lock_nobody_asks_without_pause(
+    clients: ClientFactory, redis: Redis, fair: FairScripts
+) -> None:
+    await fair.acquire(JAVA)
+    await fair.java_tries("dead:1")
+    await fair.release(JAVA)
+    client = clients()
+    waiting = await one_by_one(fair, *(fair_lock(client).acquire() for _ in range(5)))
+    await until_listening(client)
+    async with Counted(redis) as counted:
+        # Redisson would ask some thousand times; the loop's shortest pause makes it 25.
+        await asyncio.sleep(0.25)
+    assert counted.calls.get("evalsha", 0) == 0
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    await fair.leave("dead:1")
+    await client.ping()
+
+
+async def test_asking_again_is_what_a_living_waiter_costs(
+    clients: ClientFactory, redis: Redis, fair: FairScripts
+) -> None:
+    client = clients(lease_time=LEASE)
+    async with fair_lock(clients()):
+        (waiting,) = await one_by_one(fair, fair_lock(client).acquire())
+        await until_listening(client)
+        async with Counted(redis) as counted:
+            await asyncio.sleep(LEASE)
+    await (await waiting).release()
+    # Three times a lease, but for the moments at the edges and a busy machine.
+    assert 1 <= counted.calls["evalsha"] <= 4
+
+
+# Weaknesses 20 and 21: living waiters are evicted, and strangers' waits make them stale.
+
+
+async def test_a_living_waiter_keeps_its_place_for_longer_than_redissons_five_minutes(
+    clients: ClientFactory, fair: FairScripts
+) -> None:
+    client = clients(lease_time=LEASE)
+    await fair.acquire(JAVA)
+    (waiting,) = await one_by_one(fair, fair_lock(client).acquire())
+    await fair.java_tries("behind:1")
+    mine = (await fair.queued())[0]
+    for _ in range(3):
+        # Five minutes pass: all moments come nearer by that.
+        for owner, left in (await fair.moments()).items():
+            await fair.set_moment(owner, left - WAIT)
+
+        async def has_asked() -> bool:
+            return (await fair.moments())[mine] >= WAIT
+
+        await until_async(has_asked)
+        await fair.java_tries("newcomer:1")
+        assert (await fair.queued())[0] == mine, "evicted though alive"
+    await fair.java_unlocks(JAVA)
+    await (await waiting).release()
+    for owner in await fair.queued():
+        await fair.leave(owner)
+
+
+async def test_a_living_waiter_outlives_its_own_lease_behind_a_head_that_does_nothing(
+    clients: ClientFactory, fair: FairScripts
+) -> None:
+    await fair.acquire(JAVA)
+    await fair.java_tries("slow:1")
+    await fair.release(JAVA)
+    client, other = clients(lease_time=LEASE), clients(lease_time=LEASE)
+    first, second = await one_by_one(fair, fair_lock(client).acquire(), fair_lock(other).acquire())
+    queued = await fair.queued()
+    await fair.set_moment("slow:1", 1000 * 2.5 * LEASE)
+    lease = await first
+    assert await fair.queued() == queued[2:]
+    assert not second.done()
+    await lease.release()
+    await (await second).release()
+
+
+async def test_the_acquires_of_others_make_no_living_waiter_stale(
+    clients: ClientFactory, fair: FairScripts
+) -> None:
+    client = clients()
+    lock = fair_lock(client)
+    await fair.java_tries(JAVA)
+    await fair.java_tries("second:1")
+    (waiting,) = await one_by_one(fair, lock.acquire(timeout=20))
+    mine = (await fair.queued())[1]
+    # All it has told is its short wait; long it has been in the queue.
+    await fair.set_moment(mine, WAIT + 5000)
+    await fair.java_unlocks(JAVA)
+    # Takes five minutes off everybody behind.
+    assert await fair.java_tries("second:1") is None
+    await fair.java_tries("newcomer:1")
+    assert await fair.queued() == [mine, "newcomer:1"]
+    await fair.java_unlocks("second:1")
+    await (await waiting).release()
+    assert await fair.java_tries("newcomer:1") is None
+    await fair.java_unlocks("newcomer:1")
+
+
+async def test_our_long_waits_make_no_waiter_of_redisson_stale(
+    clients: ClientFactory, fair: FairScripts
+) -> None:
+    lock = fair_lock(clients())
+    await fair.acquire(JAVA)
+    (waiting,) = await one_by_one(fair, lock.acquire(timeout=86_400))
+    await fair.java_tries("second:1", 1000)
+    await fair.set_moment("second:1", WAIT)
+    await fair.java_unlocks(JAVA)
+    lease = await waiting
+    # A day is taken off, as Redisson does, but not below what is left of the lease.
+    await fair.java_tries("newcomer:1")
+    assert await fair.queued() == ["second:1", "newcomer:1"]
+    await lease.release()
+    for owner in ("second:1", "newcomer:1"):
+        assert await fair.java_tries(owner) is None
+        await fair.java_unlocks(owner)
+
+
+# Weakness 22: who was cancelled stays in the queue.
+
+
+@pytest.mark.parametrize("how", ["cancelled", "timed out", "scope"])
+async def test_who_stops_waiting_leaves_the_queue_at_once(
+    clients: ClientFactory, fair: FairScripts, how: str
+) -> None:
+    client = clients()
+    lock = fair_lock(client)
+    async with fair_lock(clients()):
+
+        async def wait() -> None:
+            if how == "scope":
+                async with asyncio.timeout(0.05):
+                    await lock.acquire()
+            await lock.acquire(timeout=0.05 if how == "timed out" else None)
+
+        (waiting,) = await one_by_one(fair, wait())
+        if how == "cancelled":
+            waiting.cancel()
+        await asyncio.wait([waiting])
+        assert isinstance(None if waiting.cancelled() else waiting.exception(), TimeoutError | None)
+        await client.ping()
+        assert await fair.queued() == []
+        assert await fair.moments() == await fair.alive() == {}
+
+
+# Weakness 24: an abandoned queue stays for ever.
+
+
+async def test_an_abandoned_queue_is_gone_when_the_lock_is_used_a_lease_later(
+    clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts
+) -> None:
+    link = await proxy()
+    far, near = clients(link.url, lease_time=LEASE), clients()
+    lock = fair_lock(far)
+    lease = await fair_lock(near).acquire()
+    gone = await one_by_one(fair, *(lock.acquire() for _ in range(4)))
+    die(link)
+    for task in gone:
+        task.cancel()
+    await asyncio.wait(gone)
+    await lease.release()
+
+    async def all_count_as_dead() -> bool:
+        return max((await fair.alive()).values()) < 0
+
+    await until_async(all_count_as_dead)
+    assert len(await fair.queued()) == 4
+    async with fair_lock(near).hold(timeout=0):
+        assert await fair.queued() == []
+        assert not await fair.redis.exists(fair.queue, fair.timeouts, fair.waiters)
+    link.pass_through()
+    await far.ping()

@@ -1,0 +1,349 @@
+"""What is special about the latch; waiting for it is in test_latch_waiting.py."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import AcquireTimeoutError, ClientClosedError, Redisson, ScriptError
+from redisson_py._primitives.latch import CountDownLatch, LatchSnapshot
+from tests.fixtures.client import ClientFactory
+from tests.latch_and_barrier import get_latch
+from tests.support import Counted, until_listening, until_waiting
+
+
+@pytest_asyncio.fixture
+async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
+    """A latch that is deleted in the end."""
+    latch = get_latch(client)
+    yield latch
+    await latch.delete()
+
+
+class TestCounting:
+    async def test_it_counts_down_to_zero_and_stays_there(self, latch: CountDownLatch) -> None:
+        """RedissonCountDownLatchTest.testCountDown."""
+        await latch.try_set_count(2)
+        assert await latch.count() == 2
+        assert await latch.count_down() == 1
+        assert await latch.count() == 1
+        assert await latch.count_down() == 0
+        assert await latch.count() == 0
+        await latch.wait()
+        assert await latch.count_down() == 0
+        assert await latch.count() == 0
+        await latch.wait()
+
+    async def test_an_unset_latch_is_open_and_counting_it_down_is_harmless(
+        self, latch: CountDownLatch, redis: Redis
+    ) -> None:
+        await latch.wait()
+        assert await latch.count_down() == 0
+        assert await latch.count() == 0
+        await latch.wait()
+        assert await redis.exists(latch.key) == 0
+
+    async def test_an_unset_latch_has_the_count_zero(self, latch: CountDownLatch) -> None:
+        """RedissonCountDownLatchTest.testCount."""
+        assert await latch.count() == 0
+
+    async def test_it_is_set_if_it_is_unset(self, latch: CountDownLatch) -> None:
+        """RedissonCountDownLatchTest.testTrySetCount."""
+        assert await latch.try_set_count(1) is True
+        assert await latch.try_set_count(2) is False
+        assert await latch.count() == 1
+
+    async def test_it_can_be_set_again_when_it_is_open(self, latch: CountDownLatch) -> None:
+        for count in (1, 2):
+            assert await latch.try_set_count(count) is True
+            await latch.count_down(count)
+            await latch.wait()
+
+    async def test_a_set_latch_is_deleted(self, latch: CountDownLatch) -> None:
+        """RedissonCountDownLatchTest.testDelete."""
+        await latch.try_set_count(1)
+        assert await latch.delete() is True
+        assert await latch.count() == 0
+
+    async def test_an_unset_latch_is_not_deleted(self, latch: CountDownLatch) -> None:
+        """RedissonCountDownLatchTest.testDeleteFailed."""
+        assert await latch.delete() is False
+
+    async def test_several_at_once_but_not_below_zero(self, latch: CountDownLatch) -> None:
+        await latch.try_set_count(5)
+        assert await latch.count_down(3) == 2
+        assert await latch.count_down(n=3) == 0
+        assert await latch.count() == 0
+
+    async def test_many_tasks_of_many_clients_count_exactly(
+        self, latch: CountDownLatch, clients: ClientFactory
+    ) -> None:
+        latches = [latch, *(get_latch(clients()) for _ in range(3))]
+        await latch.try_set_count(400)
+        left = await asyncio.gather(*[each.count_down() for each in latches for _ in range(100)])
+        assert sorted(left) == [*range(400)]
+
+    async def test_a_cancelled_count_down_is_carried_out(
+        self, latch: CountDownLatch, client: Redisson
+    ) -> None:
+        await latch.try_set_count(2)
+        task = asyncio.create_task(latch.count_down())
+        await asyncio.sleep(0)
+        assert client._stream.waiting
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await latch.count() == 1
+
+    async def test_even_if_there_was_no_connection_yet(
+        self, latch: CountDownLatch, clients: ClientFactory
+    ) -> None:
+        await latch.try_set_count(2)
+        far = clients()
+        task = asyncio.create_task(get_latch(far).count_down())
+        await asyncio.sleep(0)
+        assert not far._stream.ready
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await far.ping()
+        assert await latch.count() == 1
+
+    async def test_calls_one_after_the_other_leave_one_receipt(
+        self, latch: CountDownLatch, redis: Redis
+    ) -> None:
+        await latch.try_set_count(50)
+        for _ in range(20):
+            await latch.count_down()
+        receipts = await redis.keys("*receipt*")
+        assert len(receipts) == 1
+        await asyncio.gather(*[latch.count_down() for _ in range(20)])
+        await asyncio.gather(*[latch.count_down() for _ in range(10)])
+        receipts = await redis.keys("*receipt*")
+        assert len(receipts) == 20
+        assert all([await redis.pttl(key) > 0 for key in receipts])
+        assert await latch.count() == 0
+
+
+FIRST_USES: dict[str, Callable[[CountDownLatch], Awaitable[Any]]] = {
+    "count": lambda latch: latch.count(),
+    "count_down": lambda latch: latch.count_down(),
+    "wait": lambda latch: _times_out(latch),
+}
+
+
+async def _times_out(latch: CountDownLatch) -> None:
+    with pytest.raises(AcquireTimeoutError):
+        await latch.wait(0.01)
+
+
+class TestInitialCount:
+    @pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
+    async def test_the_first_use_sets_an_unset_latch_and_no_later_one_does(
+        self,
+        use: Callable[[CountDownLatch], Awaitable[Any]],
+        latch: CountDownLatch,
+        client: Redisson,
+    ) -> None:
+        mine = get_latch(client, count=3)
+        await use(mine)
+        left = await latch.count()
+        assert left == (2 if use is FIRST_USES["count_down"] else 3)
+        await latch.count_down(left)
+        await mine.wait(timeout=10)
+        assert await mine.count() == 0
+        assert await mine.count_down() == 0
+        assert await latch.count() == 0
+
+    async def test_a_set_latch_keeps_its_count(
+        self, latch: CountDownLatch, client: Redisson
+    ) -> None:
+        await latch.try_set_count(1)
+        mine = get_latch(client, count=3)
+        assert await mine.count() == 1
+        await latch.count_down()
+        await mine.wait(timeout=10)
+
+    async def test_uses_at_the_same_time_are_one_first_use(
+        self, latch: CountDownLatch, client: Redisson
+    ) -> None:
+        """The first two open it; the wait does not start another round."""
+        mine = get_latch(client, count=2)
+        await asyncio.gather(mine.count_down(), mine.count_down(), mine.wait(timeout=10))
+        assert await latch.count() == 0
+
+    @pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
+    async def test_nor_does_one_for_which_the_receipts_are_gone(
+        self,
+        use: Callable[[CountDownLatch], Awaitable[Any]],
+        latch: CountDownLatch,
+        client: Redisson,
+        redis: Redis,
+    ) -> None:
+        mine = get_latch(client, count=2)
+        await use(mine)
+        await latch.delete()
+        await redis.delete(*await redis.keys("*receipt*"))
+        assert await mine.count() == 0
+        assert await mine.count_down() == 0
+        await mine.wait(timeout=10)
+
+    async def test_who_brings_a_count_is_not_let_go_by_who_brings_none(
+        self, latch: CountDownLatch, client: Redisson
+    ) -> None:
+        """The question of the second, which is asked for the third too, would not set it."""
+        mine = get_latch(client, count=1)
+        first, second, third = (
+            asyncio.create_task(each.wait(timeout=10)) for each in (latch, latch, mine)
+        )
+        await first
+        await until_listening(client)
+        assert not third.done()
+        assert await latch.count_down() == 0
+        await asyncio.gather(second, third)
+
+    async def test_parties_that_all_bring_the_count(self, clients: ClientFactory) -> None:
+        latches = [get_latch(clients(), count=4) for _ in range(4)]
+        left = await asyncio.gather(*[latch.count_down() for latch in latches])
+        assert sorted(left) == [0, 1, 2, 3]
+        await asyncio.gather(*[latch.wait(timeout=10) for latch in latches])
+
+    async def test_looking_and_deleting_are_no_use(self, client: Redisson) -> None:
+        latch = get_latch(client, count=3)
+        assert (await latch.inspect()).count == 0
+        assert await latch.delete() is False
+        assert await latch.count() == 3
+        await latch.delete()
+
+    async def test_a_count_of_zero_leaves_it_open(self, client: Redisson, redis: Redis) -> None:
+        latch = get_latch(client, count=0)
+        await latch.wait()
+        assert await redis.exists(latch.key) == 0
+
+    async def test_who_sets_it_explicitly_brings_no_other_count(
+        self, latch: CountDownLatch, client: Redisson
+    ) -> None:
+        mine = get_latch(client, count=3)
+        assert await mine.try_set_count(1)
+        assert await mine.count_down() == 0
+        await mine.wait(timeout=10)
+
+
+class TestArguments:
+    @pytest.mark.parametrize("bad", [0, -1, 2**53])
+    async def test_counts_out_of_range(self, client: Redisson, bad: int) -> None:
+        latch = get_latch(client)
+        for call in (latch.try_set_count(bad), latch.count_down(bad)):
+            with pytest.raises(ValueError, match="must be at least 1"):
+                await call
+        if bad:
+            with pytest.raises(ValueError, match="count must be at least 0"):
+                get_latch(client, count=bad)
+        assert client.statistics().commands_sent == 0
+
+    @pytest.mark.parametrize("bad", [1.0, "1", True, None])
+    async def test_counts_of_another_type(self, client: Redisson, bad: Any) -> None:
+        latch = get_latch(client)
+        for call in (latch.try_set_count(bad), latch.count_down(bad)):
+            with pytest.raises(TypeError, match="n must be int"):
+                await call
+        if bad is not None:
+            with pytest.raises(TypeError, match="count must be int"):
+                get_latch(client, count=bad)
+        assert client.statistics().commands_sent == 0
+
+    @pytest.mark.parametrize("bad", [-1, math.nan])
+    async def test_timeouts_out_of_range(self, client: Redisson, bad: float) -> None:
+        with pytest.raises(ValueError, match="timeout"):
+            await get_latch(client).wait(bad)
+        assert client.statistics().commands_sent == 0
+
+    async def test_names(self, client: Redisson) -> None:
+        with pytest.raises(ValueError, match="name"):
+            get_latch(client, "")
+        assert get_latch(client, "job").name == "job"
+        assert repr(get_latch(client, "job")) == "<CountDownLatch 'job'>"
+
+    async def test_prefix_and_name_mapper(self, clients: ClientFactory) -> None:
+        one = get_latch(clients(prefix="app:"))
+        other = get_latch(clients(name_mapper=lambda name: f"app:{name}"))
+        await one.try_set_count(1)
+        assert one.key == other.key == b"app:l"
+        assert await other.count_down() == 0
+
+    async def test_a_closed_client(self, clients: ClientFactory) -> None:
+        client = clients()
+        latch = get_latch(client)
+        await client.aclose()
+        calls = (latch.wait(), latch.count(), latch.count_down(), latch.try_set_count(1))
+        for call in (*calls, latch.delete(), latch.inspect()):
+            with pytest.raises(ClientClosedError):
+                await call
+
+    async def test_what_is_no_latch(self, latch: CountDownLatch, redis: Redis) -> None:
+        await redis.hset("l", "mine", "1")
+        calls = (latch.wait(), latch.count(), latch.count_down(), latch.try_set_count(1))
+        for call in (*calls, latch.delete(), latch.inspect()):
+            with pytest.raises(ScriptError, match="WRONGTYPE"):
+                await call
+        await redis.delete("l")
+
+    @pytest.mark.parametrize("name", ["{t}l", "a{b", "a}b", "{}x", b"\xff\x00"])
+    async def test_names_with_braces_and_bytes_wake_too(
+        self, clients: ClientFactory, name: str | bytes
+    ) -> None:
+        """Weakness 13: outside of a cluster any name does."""
+        one, other = clients(), clients()
+        await get_latch(one, name).try_set_count(1)
+        waiting = asyncio.create_task(get_latch(other, name).wait(timeout=10))
+        await until_listening(other)
+        assert await get_latch(one, name).count_down() == 0
+        await waiting
+
+
+class TestLooking:
+    async def test_a_snapshot_tells_the_count_and_the_waiters_here(
+        self, latch: CountDownLatch, client: Redisson
+    ) -> None:
+        assert await latch.inspect() == LatchSnapshot(0, 0, ("l",))
+        await latch.try_set_count(3)
+        waiting = [asyncio.create_task(latch.wait()) for _ in range(2)]
+        await until_waiting(client, 2)
+        assert await latch.inspect() == LatchSnapshot(3, 2, ("l",))
+        assert (latch.statistics().waiters, latch.statistics().held_leases) == (2, 0)
+        assert get_latch(client, "another").statistics().waiters == 0
+        await latch.delete()
+        await asyncio.gather(*waiting)
+        assert latch.statistics().waiters == 0
+
+
+class TestCosts:
+    async def test_each_call_is_one_script_and_one_write(
+        self, latch: CountDownLatch, client: Redisson, redis: Redis
+    ) -> None:
+        calls: tuple[Callable[[], Awaitable[object]], ...] = (
+            lambda: latch.try_set_count(100),
+            latch.count_down,
+            latch.count,
+            latch.inspect,
+            latch.delete,
+            latch.wait,
+            get_latch(client, count=1).count_down,
+            get_latch(client, count=1).count,
+        )
+        for call in calls:
+            await call()
+        traffic = client._stream.traffic
+        for call in calls:
+            writes, commands = traffic.writes, traffic.commands
+            async with Counted(redis) as counted:
+                await call()
+            assert (traffic.writes - writes, traffic.commands - commands) == (1, 1)
+            assert counted.calls["evalsha"] == 1
+            assert "subscribe" not in counted.calls

@@ -1,0 +1,353 @@
+"""Waiting for a latch: one seat and one question for all waiters of a client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import suppress
+from datetime import timedelta
+
+import anyio
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquireTimeoutError,
+    ClientClosedError,
+    ConnectionLostError,
+    Redisson,
+    ScriptError,
+    _waiting,
+)
+from redisson_py._primitives.latch import CountDownLatch
+from redisson_py._scripts import executor
+from tests.fixtures.client import ClientFactory, assert_idle
+from tests.fixtures.redis_server import ProxyFactory
+from tests.latch_and_barrier import get_latch
+from tests.support import Counted, until, until_async, until_listening, until_waiting
+
+
+@pytest_asyncio.fixture
+async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
+    """A latch that is set to 1, and deleted in the end."""
+    latch = get_latch(client)
+    await latch.try_set_count(1)
+    yield latch
+    await latch.delete()
+
+
+@pytest.fixture
+def waiter(clients: ClientFactory) -> Redisson:
+    """Another client, which waits."""
+    return clients()
+
+
+@pytest.fixture
+def far(waiter: Redisson) -> CountDownLatch:
+    """The same latch of the client that waits."""
+    return get_latch(waiter)
+
+
+def start(
+    count: int, latch: CountDownLatch, timeout: float | None = 10
+) -> list[asyncio.Task[None]]:
+    """Have so many tasks wait."""
+    return [asyncio.create_task(latch.wait(timeout)) for _ in range(count)]
+
+
+class TestLettingGo:
+    async def test_a_waiter_is_let_go_at_zero(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
+    ) -> None:
+        """RedissonCountDownLatchTest.testAwaitTimeout."""
+        (waiting,) = start(1, far)
+        await until_listening(waiter)
+        await latch.count_down()
+        await waiting
+
+    @pytest.mark.parametrize("timeout", [0, 0.05, timedelta(milliseconds=50)])
+    async def test_a_waiter_whose_time_is_up_is_told(
+        self, latch: CountDownLatch, far: CountDownLatch, timeout: float
+    ) -> None:
+        """RedissonCountDownLatchTest.testAwaitTimeoutFail."""
+        with pytest.raises(AcquireTimeoutError, match="was not open within"):
+            await far.wait(timeout)
+        with pytest.raises(TimeoutError):
+            await far.wait(timeout=timeout)
+
+    async def test_five_waiters_and_five_count_downs(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
+    ) -> None:
+        """RedissonCountDownLatchTest.testMultiAwait."""
+        await latch.delete()
+        await latch.try_set_count(5)
+        waiting = start(5, far)
+        await until_waiting(waiter, 5)
+        for left in (4, 3, 2, 1, 0):
+            assert not any(task.done() for task in waiting)
+            assert await latch.count_down() == left
+        await asyncio.gather(*waiting)
+
+    async def test_nobody_is_let_go_before_all_have_counted(self, clients: ClientFactory) -> None:
+        """RedissonCountDownLatchConcurrentTest.testSingleCountDownAwait_SingleInstance."""
+        count = 3 * (os.cpu_count() or 1)
+        latch = get_latch(clients(), count=count)
+        counted = 0
+
+        async def work() -> None:
+            nonlocal counted
+            counted += 1
+            await latch.count_down()
+
+        async def wait() -> int:
+            await latch.wait(timeout=10)
+            return counted
+
+        waiting = [asyncio.create_task(wait()) for _ in range(count)]
+        await asyncio.sleep(0)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(work())
+        assert await asyncio.gather(*waiting) == [count] * count
+
+    async def test_one_zero_message_lets_all_ten_waiters_go(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, redis: Redis
+    ) -> None:
+        """CountDownLatchPubSubTest.testOnZeroMessageAllListenersExecuted."""
+        waiting = start(10, far)
+        await until_listening(waiter)
+        # As Redisson's last countDown does.
+        await redis.delete("l")
+        assert await redis.publish("redisson_countdownlatch__channel__{l}", "0") == 1
+        await asyncio.gather(*waiting)
+
+    async def test_a_zero_message_that_is_not_true_any_more_lets_nobody_go(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, redis: Redis
+    ) -> None:
+        (waiting,) = start(1, far)
+        await until_listening(waiter)
+        before = waiter.statistics().commands_sent
+        await redis.publish("redisson_countdownlatch__channel__{l}", "0")
+        await until(lambda: waiter.statistics().commands_sent > before)
+        await until_listening(waiter)
+        assert not waiting.done()
+        await latch.count_down()
+        await waiting
+
+    async def test_deleting_lets_waiters_go(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
+    ) -> None:
+        """Weakness 13: Redisson's delete shuts the gate, and nobody looks again."""
+        waiting = start(3, far, None)
+        await until_listening(waiter)
+        assert await latch.delete()
+        async with asyncio.timeout(3):  # before the safety poll
+            await asyncio.gather(*waiting)
+
+    async def test_a_lost_message_costs_time_only(
+        self,
+        latch: CountDownLatch,
+        far: CountDownLatch,
+        waiter: Redisson,
+        redis: Redis,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Weakness 28: Redisson's await waits for one message, and for no other reason."""
+        monkeypatch.setattr(_waiting, "SAFETY_POLL", 0.1)
+        waiting = start(3, far, None)
+        await until_listening(waiter)
+        await redis.delete("l")  # and no message at all
+        async with asyncio.timeout(10):
+            await asyncio.gather(*waiting)
+
+    async def test_zero_while_the_waiter_was_cut_off_is_not_missed(
+        self, latch: CountDownLatch, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
+        link = await proxy()
+        waiter = clients(link.url)
+        waiting = start(3, get_latch(waiter), None)
+        await until_listening(waiter)
+        link.refuse()
+        link.cut()
+        await latch.count_down()
+        link.pass_through()
+        async with asyncio.timeout(3):  # before the safety poll
+            await asyncio.gather(*waiting)
+
+    async def test_who_comes_after_the_question_is_not_let_go_by_its_answer(
+        self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+    ) -> None:
+        latch, link = get_latch(client), await proxy()
+        waiter = clients(link.url)
+        far = get_latch(waiter)
+        await far.wait()
+        await redis.config_resetstat()
+        link.delay(0.1, direction="down")
+        asks, comes_late = start(1, far), start(2, far)
+        await until_async(lambda: _scripts_run(redis))
+        # The question is answered, with zero, and the answer is on its way.
+        assert await latch.try_set_count(1)
+        comes_late += start(2, far)
+        await asyncio.gather(*asks)
+        await until_listening(waiter)
+        assert not any(task.done() for task in comes_late)
+        link.pass_through()
+        await latch.count_down()
+        await asyncio.gather(*comes_late)
+
+
+async def _scripts_run(redis: Redis) -> bool:
+    return "cmdstat_evalsha" in await redis.info("commandstats")
+
+
+class TestOneForAll:
+    async def test_ten_thousand_waiters_are_one_subscription_and_one_question(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, redis: Redis
+    ) -> None:
+        async with Counted(redis) as waits:
+            waiting = start(10_000, far)
+            await until_waiting(waiter, 10_000)
+            await until_listening(waiter)
+        assert waits.calls["subscribe"] == 1
+        assert waits.calls["evalsha"] == 2  # the first question, and one after SUBSCRIBE
+        traffic = waiter._stream.traffic
+        commands, writes = traffic.commands, traffic.writes
+        async with Counted(redis) as lets_go:
+            await latch.count_down()
+            await asyncio.gather(*waiting)
+        assert (traffic.commands - commands, traffic.writes - writes) == (1, 1)
+        assert lets_go.calls["evalsha"] == 2  # the count_down, and one question
+        assert "subscribe" not in lets_go.calls
+
+    async def test_also_through_objects_of_their_own(
+        self, latch: CountDownLatch, waiter: Redisson, redis: Redis
+    ) -> None:
+        waiting = [asyncio.create_task(get_latch(waiter).wait(10)) for _ in range(100)]
+        await until_listening(waiter)
+        async with Counted(redis) as lets_go:
+            await latch.count_down()
+            await asyncio.gather(*waiting)
+        assert lets_go.calls["evalsha"] == 2
+
+    async def test_who_waits_sends_nothing(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
+    ) -> None:
+        waiting = start(100, far)
+        await until_listening(waiter)
+        commands = waiter.statistics().commands_sent
+        # The second question and its answer are over; the safety poll is seconds away.
+        await asyncio.sleep(0.1)
+        assert waiter.statistics().commands_sent == commands
+        await latch.count_down()
+        await asyncio.gather(*waiting)
+
+    async def test_an_error_is_told_to_all_who_would_have_met_it(
+        self, far: CountDownLatch, waiter: Redisson, redis: Redis
+    ) -> None:
+        await redis.hset("l", "mine", "1")
+        async with Counted(redis) as counted:
+            outcomes = await asyncio.gather(*start(100, far), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {ScriptError}
+        assert counted.calls["evalsha"] == 2  # of the first, and of the first after that
+        await redis.delete("l")
+
+    async def test_no_answer_is_told_to_all_but_who_has_a_timeout_of_its_own(
+        self,
+        latch: CountDownLatch,
+        clients: ClientFactory,
+        proxy: ProxyFactory,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        link = await proxy()
+        waiter = clients(link.url)
+        far = get_latch(waiter)
+        others, (patient,) = start(20, far, None), start(1, far, 10)
+        await until_waiting(waiter, 21)
+        await until_listening(waiter)
+        monkeypatch.setattr(executor, "PATIENCE", 0.1)
+        link.refuse()
+        link.cut()
+        outcomes = await asyncio.gather(*others, return_exceptions=True)
+        assert all(isinstance(outcome, ConnectionLostError) for outcome in outcomes)
+        link.pass_through()
+        await latch.count_down()
+        await patient
+
+
+async def by_timeout(latch: CountDownLatch) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await latch.wait()
+
+
+async def by_own_timeout(latch: CountDownLatch) -> None:
+    with suppress(AcquireTimeoutError):
+        await latch.wait(0.02)
+
+
+async def by_scope(latch: CountDownLatch) -> None:
+    with anyio.move_on_after(0.02):
+        await latch.wait()
+
+
+async def by_cancel(latch: CountDownLatch) -> None:
+    task = asyncio.ensure_future(latch.wait())
+    asyncio.get_running_loop().call_later(0.02, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+GiveUp = Callable[[CountDownLatch], Coroutine[object, object, None]]
+
+
+class TestLeaving:
+    @pytest.mark.parametrize("give_up", [by_timeout, by_own_timeout, by_scope, by_cancel])
+    async def test_the_head_hands_over_to_the_next(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, give_up: GiveUp
+    ) -> None:
+        head = asyncio.create_task(give_up(far))
+        await until_waiting(waiter, 1)
+        waiting = start(3, far)
+        await until_waiting(waiter, 4)
+        await head
+        await until_listening(waiter)
+        await latch.count_down()
+        async with asyncio.timeout(3):  # before the safety poll
+            await asyncio.gather(*waiting)
+        assert_idle(waiter)
+
+    @pytest.mark.parametrize("give_up", [by_timeout, by_own_timeout, by_scope, by_cancel])
+    async def test_who_stands_behind_leaves_nothing(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, give_up: GiveUp
+    ) -> None:
+        (head,) = start(1, far)
+        await until_listening(waiter)
+        await give_up(far)
+        assert waiter.statistics().waiters == 1
+        await latch.count_down()
+        await head
+        assert_idle(waiter)
+
+    async def test_ten_thousand_waiters_cancelled(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
+    ) -> None:
+        with anyio.move_on_after(10) as scope:
+            async with anyio.create_task_group() as group:
+                for _ in range(10_000):
+                    group.start_soon(far.wait)
+                await until_waiting(waiter, 10_000)
+                scope.cancel()
+        assert_idle(waiter)
+
+    async def test_closing_the_client_sends_all_waiters_away(
+        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
+    ) -> None:
+        waiting = start(1000, far, None)
+        await until_listening(waiter)
+        await waiter.aclose()
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
+        assert_idle(waiter)

@@ -1,0 +1,405 @@
+"""What is special about a MultiLock: all or nothing, in one order, on one or several servers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquireTimeoutError,
+    ConnectionLostError,
+    LeaseLostError,
+    NotHeldError,
+    Redisson,
+    ScriptError,
+)
+from redisson_py._primitives import multi_lock
+from redisson_py._primitives.lock_like import LockLike
+from redisson_py._primitives.multi_lock import MultiLock
+from redisson_py._primitives.red_lock import RedLock
+from redisson_py.testing import FaultProxy
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import Counted, until, until_async, until_listening
+
+NAMES = ("a", "b", "c")
+
+
+def multi(client: Redisson, *names: str) -> MultiLock:
+    """Return a multi lock of plain locks of one client."""
+    return MultiLock(*(client.get_lock(name) for name in names or NAMES))
+
+
+async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
+    """Return what another task gets."""
+    return await asyncio.create_task(work)
+
+
+async def held(redis: Redis) -> list[bool]:
+    """Return of which of the names somebody holds the lock."""
+    return [bool(await redis.exists(name)) for name in NAMES]
+
+
+# Members.
+
+
+def test_members_are_locks_each_once(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    for no_lock in ("a", client, None):
+        with pytest.raises(TypeError, match="made of locks"):
+            MultiLock(client.get_lock("a"), no_lock)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="at least one"):
+        MultiLock()
+    for twin in (client.get_lock("a"), other.get_lock("a"), other.get_fenced_lock("a")):
+        with pytest.raises(ValueError, match="one lock for Redis"):
+            MultiLock(client.get_lock("b"), client.get_lock("a"), twin)
+    # In another database it is another lock.
+    elsewhere = Redisson.from_url("redis://" + client._where + "/1")
+    assert MultiLock(client.get_lock("a"), elsewhere.get_lock("a")).name == "a"
+
+
+def test_members_are_sorted_and_multi_locks_opened(client: Redisson) -> None:
+    lock = MultiLock(client.get_lock("c"), multi(client, "b", "d"), client.get_lock(b"a"))
+    assert [member.name for member in lock._members] == [b"a", "b", "c", "d"]
+    assert lock.name == "a, b, c, d"
+    assert repr(lock) == "<MultiLock 'a, b, c, d'>"
+
+
+async def test_members_of_any_kind(client: Redisson, redis: Redis) -> None:
+    guarded = client.get_read_write_lock("rw")
+    members: list[LockLike] = [
+        client.get_fenced_lock("fenced"),
+        client.get_fair_lock("fair"),
+        guarded.read_lock(),
+        client.get_read_write_lock("other").write_lock(),
+        client.get_lock("plain", reentrant=False),
+        RedLock(client.get_lock("red")),
+    ]
+    async with MultiLock(*members) as lease:
+        assert lease.token is None
+        for member in members:
+            assert await member.owned(), member
+        async with members[0] as inner:
+            assert inner.token
+    assert not [key for key in await redis.keys() if b"redisson" not in key]
+
+
+# Acquiring and releasing.
+
+
+async def test_all_are_held_and_all_are_released(client: Redisson, redis: Redis) -> None:
+    lock = multi(client)
+    lease = await lock.acquire(lease_time=10)
+    assert 9 < lease.remaining < 10
+    assert await lock.owned()
+    assert [await member.owned() for member in lock._members] == [True] * 3
+    await lock.release()
+    assert not await lock.owned()
+    assert await held(redis) == [False] * 3
+    with pytest.raises(NotHeldError):
+        await lock.release()
+
+
+async def test_free_members_cost_one_round_trip_each_way(client: Redisson, redis: Redis) -> None:
+    lock = multi(client)
+    async with lock:
+        pass
+    before = client._stream.traffic.writes
+    for lease_time in (None, 10):
+        async with Counted(redis) as counted:
+            async with lock.hold(lease_time=lease_time):
+                pass
+        assert counted.calls["evalsha"] == 2 * len(NAMES)
+    assert client._stream.traffic.writes - before == 4
+
+
+async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis: Redis) -> None:
+    client, other = clients(), clients()
+    lock = multi(client)
+    async with other.get_lock("c") as in_the_way:
+        waiting = asyncio.create_task(lock.acquire(lease_time=5))
+        await until_listening(client)
+        # Those that are held already are kept by the watchdog meanwhile.
+        assert 28 < await redis.pttl("a") / 1000 <= 30
+    lease = await waiting
+    assert in_the_way.lost is False
+    assert 4 < lease.remaining < 5
+    for name in NAMES:
+        assert 4000 < await redis.pttl(name) <= 5000
+    await lease.release()
+
+
+async def test_timeout_is_for_the_whole_and_leaves_nothing(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client, other = clients(), clients()
+    lock = multi(client)
+    async with other.get_lock("c"):
+        assert await lock.try_acquire() is None
+        assert await lock.try_acquire(timeout=0.05) is None
+        with pytest.raises(AcquireTimeoutError, match=r"'a, b, c' stayed busy for 0\.05 s"):
+            await lock.acquire(timeout=0.05)
+        await client.ping()
+        assert await held(redis) == [False, False, True]
+    async with lock.hold(timeout=0):
+        assert await held(redis) == [True] * 3
+
+
+async def test_one_of_ten_wins_and_the_others_hear_at_once(client: Redisson) -> None:
+    lock = multi(client)
+    leases = await asyncio.gather(*(in_a_task(lock.try_acquire(lease_time=10)) for _ in range(10)))
+    (lease,) = [each for each in leases if each is not None]
+    await lease.release()
+
+
+@pytest.mark.parametrize("where", ["here", "elsewhere"])
+async def test_second_waits_until_the_first_has_released_all(
+    clients: ClientFactory, where: str
+) -> None:
+    client = clients()
+    lock = multi(client)
+    other = lock if where == "here" else multi(clients())
+    lease = await lock.acquire()
+    waiting = asyncio.create_task(other.acquire())
+    await until(lambda: other.statistics().waiters)
+    assert lock.statistics().held_leases == 1
+    await lease.release()
+    async with asyncio.timeout(10):
+        second = await waiting
+    assert other.statistics().held_leases == 1
+    assert await in_a_task(lock.try_acquire()) is None
+    await second.release()
+
+
+async def test_reentry_counts(client: Redisson, redis: Redis) -> None:
+    lock = multi(client)
+    async with lock:
+        async with lock, lock._members[0]:
+            assert await lock.hold_count() == 2
+            assert await lock._members[0].hold_count() == 3
+            assert await in_a_task(lock.try_acquire()) is None
+            assert await in_a_task(lock.owned()) is False
+        assert await lock.hold_count() == 1
+        assert await held(redis) == [True] * 3
+    assert await held(redis) == [False] * 3
+
+
+async def test_member_that_is_held_is_kept_after_the_release(client: Redisson) -> None:
+    lock = multi(client)
+    async with lock._members[1]:
+        async with lock:
+            assert await lock._members[1].hold_count() == 2
+        assert await lock._members[1].owned()
+        assert not await lock._members[0].locked()
+
+
+async def test_error_of_one_member_leaves_nothing_held(client: Redisson, redis: Redis) -> None:
+    await redis.set("b", "no lock", px=20000)
+    lock = multi(client)
+    for timeout in (0, None):
+        with pytest.raises(ScriptError, match="WRONGTYPE"):
+            await lock.acquire(timeout=timeout)
+        await client.ping()
+        assert await held(redis) == [False, True, False]
+    await redis.delete("b")
+
+
+# Against deadlock.
+
+
+async def test_opposite_orders_do_not_deadlock(clients: ClientFactory) -> None:
+    """Redisson takes members as they are given, and waits until a timeout breaks the circle."""
+    orders = list(itertools.permutations(NAMES))
+    locks = [
+        multi(client, *order)
+        for client, order in zip([clients(), clients()] * 3, orders, strict=True)
+    ]
+    inside = 0
+
+    async def visit(lock: MultiLock) -> None:
+        nonlocal inside
+        for _ in range(4):
+            async with lock:
+                inside += 1
+                assert inside == 1
+                await asyncio.sleep(0)
+                inside -= 1
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(visit(lock) for lock in locks))
+
+
+async def test_nobody_waits_for_a_member_while_holding_a_later_one(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client, other = clients(), clients()
+    async with other.get_lock("b"):
+        waiting = asyncio.create_task(multi(client, "c", "b", "a").acquire())
+        await until_listening(client)
+        await client.ping()
+        assert await held(redis) == [True, True, False]
+        async with multi(other, "c").hold(timeout=0):
+            pass
+    await (await waiting).release()
+
+
+async def test_after_a_refusal_the_members_are_asked_one_by_one_for_a_while(
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_lock, "_CONTENDED", 60.0)
+    client, other = clients(), clients()
+    lock = multi(client)
+    async with other.get_lock("a"):
+        assert await lock.try_acquire(timeout=0.02) is None
+        async with Counted(redis) as counted:
+            assert await lock.try_acquire(timeout=0.02) is None
+        # Asked twice for the first: before and after listening.
+        assert counted.calls["evalsha"] == 2
+
+
+# Losing a member.
+
+
+async def test_loss_of_a_member_is_that_of_the_whole(
+    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = multi(clients(lease_time=0.9))
+    with pytest.raises(LeaseLostError) as caught:
+        async with lock as lease:
+            await redis.delete("b")
+            await asyncio.sleep(30)
+    assert lease.lost
+    assert caught.value.name == "a, b, c"
+    assert [each.message for each in caplog.records if "lost" in each.message] == [
+        message for message in caplog.messages if message.startswith("lost lock 'b'")
+    ]
+    assert await held(redis) == [False] * 3
+
+
+async def test_member_lost_while_others_are_waited_for_is_taken_again(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client, other = clients(lease_time=0.9), clients()
+    lock = multi(client)
+    async with other.get_lock("c"):
+        waiting = asyncio.create_task(lock.acquire())
+        await until_listening(client)
+        await redis.delete("a")
+        await until(lambda: client.statistics().losses)
+    lease = await waiting
+    assert await held(redis) == [True] * 3
+    assert not lease.lost
+    await lease.release()
+
+
+async def test_release_goes_on_after_a_member_that_fails(client: Redisson, redis: Redis) -> None:
+    """Redisson stops at the first error, and leaves the later members locked."""
+    lock = multi(client)
+    lease = await lock.acquire()
+    for name in ("a", "c"):
+        await redis.delete(name)
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+    assert await held(redis) == [False] * 3
+    async with lock as lease:
+        for name in ("a", "c"):
+            await redis.delete(name)
+            await redis.set(name, "no lock", px=20000)
+        with pytest.raises(ScriptError, match="WRONGTYPE"):
+            await lock.release()
+        assert await held(redis) == [True, False, True]
+    for name in ("a", "c"):
+        await redis.delete(name)
+
+
+async def test_extend_sets_the_lease_of_all(client: Redisson, redis: Redis) -> None:
+    lock = multi(client)
+    lease = await lock.acquire()
+    await lease.extend(5)
+    assert 4 < lease.remaining < 5
+    for name in NAMES:
+        assert 4000 < await redis.pttl(name) <= 5000
+    await redis.delete("b")
+    with pytest.raises(LeaseLostError):
+        await lease.extend(5)
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_looking(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    lock, rival = multi(client), multi(other)
+    assert (await lock.locked(), await lock.remaining()) == (False, None)
+    async with other.get_lock("b"):
+        # It could not be had now, whoever holds the others.
+        assert await lock.locked()
+    lease = await lock.acquire()
+    left = await rival.remaining()
+    assert left is not None
+    assert 29 < left <= 30
+    seen = await rival.inspect()
+    assert len(seen.holders) == 3
+    assert seen.keys == NAMES
+    assert sorted(seen.members) == [f"{name} at {client._where}/0" for name in NAMES]
+    assert await rival.force_release()
+    assert not await rival.force_release()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+# Several servers.
+
+
+async def test_members_on_three_servers(fleet: Fleet) -> None:
+    locks = [
+        MultiLock(
+            *(client.get_lock(name) for client, name in zip(fleet.clients(3), NAMES, strict=True))
+        )
+        for _ in range(2)
+    ]
+    lock, rival = locks
+    async with lock:
+        assert [
+            await redis.exists(name) for redis, name in zip(fleet.redis, NAMES, strict=False)
+        ] == [1] * 3
+        for _ in range(2):
+            assert await rival.try_acquire() is None
+    async with rival:
+        pass
+
+
+async def test_release_reaches_the_others_when_one_server_is_gone(fleet: Fleet) -> None:
+    clients = fleet.clients(3, lease_time=1)
+    lock = MultiLock(*(client.get_lock("k") for client in clients))
+    lease = await lock.acquire()
+    await fleet.servers[0].kill()
+    releasing = asyncio.create_task(lease.release())
+    await until_async(fleet.everything_free)
+    with pytest.raises(Exception, match="no "):
+        await releasing
+
+
+async def test_lost_reply_of_the_third_leaves_nothing(
+    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link: FaultProxy = await proxy()
+    near, far = clients(), clients(link.url, lease_time=0.9)
+    lock = MultiLock(near.get_lock("a"), near.get_lock("b"), far.get_lock("c"))
+    await far.ping()
+    link.swallow_reply(b"EVALSHA", 100)
+    with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
+        await lock.acquire(timeout=0.3)
+    link.pass_through()
+    await until_async(lambda: nothing_held(redis))
+    await far.ping()
+    assert await held(redis) == [False] * 3
+
+
+async def nothing_held(redis: Redis) -> bool:
+    return not any(await held(redis))

@@ -1,0 +1,342 @@
+"""The read side: leases of their own, renewals that only lengthen, waiting together."""
+
+from __future__ import annotations
+
+import asyncio
+from operator import gt
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, NotHeldError, Redisson
+from redisson_py._primitives.read_lock import ReadLock
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.primitives.read_write import (
+    Held,
+    all_asleep,
+    fields,
+    held_by_another_task,
+    read_write_lock,
+    renewed,
+    whole,
+)
+from tests.support import Counted, until, until_listening
+
+
+@pytest.fixture
+def lock(client: Redisson) -> ReadLock:
+    """The read side of one lock."""
+    return read_write_lock(client).read_lock()
+
+
+@pytest.fixture
+def far(clients: ClientFactory) -> ReadLock:
+    """The same for another client."""
+    return read_write_lock(clients()).read_lock()
+
+
+class TestHolding:
+    async def test_questions_are_answered_for_the_task_that_asks(
+        self, lock: ReadLock, far: ReadLock
+    ) -> None:
+        # testIsHeldByCurrentThread, -OtherThread, testIsLocked, -OtherThread, testLockUnlock
+        async def looks(each: ReadLock) -> tuple[bool, bool, int]:
+            return await each.locked(), await each.owned(), await each.hold_count()
+
+        for _ in range(2):
+            for held in (False, True):
+                if held:
+                    await lock.acquire()
+                assert await looks(lock) == (held, held, int(held))
+                assert await asyncio.create_task(looks(lock)) == (held, False, 0)
+                assert await looks(far) == (held, False, 0)
+            await lock.release()
+            assert await looks(lock) == (False, False, 0)
+
+    async def test_who_does_not_hold_it_cannot_release_it(
+        self, lock: ReadLock, far: ReadLock, redis: Redis
+    ) -> None:
+        # testUnlockFail
+        async with lock as lease:
+            with pytest.raises(NotHeldError):
+                await asyncio.create_task(lock.release())
+            with pytest.raises(NotHeldError):
+                await far.release()
+            assert await fields(redis) == {"mode": "read", lease.owner: "1"}
+
+    async def test_re_entry_counts_and_readers_do_not_keep_each_other_out(
+        self, lock: ReadLock, client: Redisson
+    ) -> None:
+        # testReentrancy
+        assert await lock.try_acquire()
+        assert await lock.try_acquire()
+        other = await held_by_another_task(read_write_lock(client, "other").read_lock())
+        same = await held_by_another_task(lock)
+        await lock.release()
+        assert await lock.hold_count() == 1
+        await same.let_go()
+        await other.let_go()
+        await lock.release()
+
+    async def test_the_second_reader_enters_at_once(self, lock: ReadLock, far: ReadLock) -> None:
+        # testExpireRead
+        await lock.acquire(lease_time=20)
+        async with far.hold(timeout=0):
+            await lock.release()
+        assert not await lock.locked()
+
+    async def test_uncontended_costs(self, lock: ReadLock, client: Redisson, redis: Redis) -> None:
+        async with lock:
+            pass
+        traffic = client._stream.traffic
+        writes, commands = traffic.writes, traffic.commands
+        async with Counted(redis) as counted:
+            for _ in range(50):
+                async with lock:
+                    pass
+        assert traffic.writes - writes == traffic.commands - commands == 100
+        once = ("exists", "set", "hset", "pexpire", "hmget", "hlen", "del", "publish")
+        assert counted.calls == {"evalsha": 100} | dict.fromkeys(once, 50)
+
+    @pytest.mark.parametrize("readers", [10, 300])
+    async def test_what_a_release_costs_does_not_grow_with_the_readers(
+        self, lock: ReadLock, redis: Redis, readers: int
+    ) -> None:
+        others = [await held_by_another_task(lock) for _ in range(readers)]
+        async with lock:
+            async with Counted(redis) as counted:
+                await others[0].let_go()
+                await others[readers // 2].let_go()
+        assert counted.calls["pttl"] < 60
+        for each in others:
+            await each.let_go()
+
+
+class TestLeases:
+    async def test_a_long_lease_survives_the_renewals_and_the_end_of_a_co_holder(
+        self, lock: ReadLock, clients: ClientFactory, redis: Redis
+    ) -> None:
+        # parity.md A3: Redisson's watchdog cuts the lease of all to its own.
+        other = clients(lease_time=0.6)
+        async with lock.hold(lease_time=20) as lease:
+            async with read_write_lock(other).read_lock():
+                await renewed(other, 3)
+                assert await redis.pttl("k") > 10_000
+            assert await redis.pttl("k") > 10_000
+            async with read_write_lock(other).read_lock().hold(lease_time=1) as short:
+                await short.extend(0.5)
+            assert await redis.pttl("k") > 10_000
+            assert lease.remaining > 10
+
+    async def test_a_short_lease_ends_nobody_elses(
+        self, lock: ReadLock, far: ReadLock, clients: ClientFactory
+    ) -> None:
+        writer = read_write_lock(clients()).write_lock()
+        async with far as lasting:
+            with pytest.raises(LeaseLostError):
+                async with lock.hold(lease_time=0.2):
+                    await asyncio.sleep(10)
+            # Redis was told, though others read on: its field is gone.
+            assert (await far.inspect()).holders[0].owner == lasting.owner
+            assert len((await far.inspect()).holders) == 1
+            assert not await lock.owned()
+            assert await writer.try_acquire() is None
+            assert not lasting.lost
+        async with writer.hold(timeout=0):
+            pass
+
+    async def test_a_reader_that_was_lost_leaves_no_field_behind(
+        self, lock: ReadLock, far: ReadLock, redis: Redis
+    ) -> None:
+        async with far as lasting:
+            for _ in range(3):
+                lease = await lock.acquire(lease_time=0.05)
+                await lease.wait_lost()
+                with pytest.raises(LeaseLostError):
+                    await lease.release()
+            await lock.locked()
+            assert await fields(redis) == {"mode": "read", lasting.owner: "1"}
+
+    async def test_a_writer_waits_for_the_last_reader_and_no_longer(
+        self, lock: ReadLock, far: ReadLock, clients: ClientFactory
+    ) -> None:
+        # testReadLockExpiration
+        order: list[str] = []
+        first = await held_by_another_task(lock, lease_time=20)
+        second = await held_by_another_task(far, lease_time=10)
+        other = clients()
+
+        async def write() -> None:
+            async with read_write_lock(other).write_lock():
+                order.append("writer")
+
+        task = asyncio.create_task(write())
+        await until_listening(other)
+        for each, name in ((second, "second"), (first, "first")):
+            order.append(name)
+            await each.let_go()
+        async with asyncio.timeout(4):  # sooner than the safety poll
+            await task
+        assert order == ["second", "first", "writer"]
+
+    async def test_two_readers_enter_when_the_lease_of_a_writer_ends(
+        self, lock: ReadLock, far: ReadLock
+    ) -> None:
+        # testReadLockLeaseTimeoutDiffThreadsWRR
+        lease = await whole(lock).write_lock().acquire(lease_time=0.3)
+        readers = [asyncio.create_task(held_by_another_task(each)) for each in (lock, far)]
+        both: list[Held] = await asyncio.gather(*readers)
+        assert lease.lost
+        for each in both:
+            await each.let_go()
+        with pytest.raises(LeaseLostError):
+            await lease.release()
+
+    async def test_a_writer_enters_when_the_lease_of_the_first_reader_ends(
+        self, lock: ReadLock, far: ReadLock
+    ) -> None:
+        # testReadLockLeaseTimeoutDiffThreadsRRW
+        lease = await lock.acquire(lease_time=0.5)
+        async with far:
+            pass
+        # Within the lease of the first, and not that of the second, thirty seconds.
+        async with whole(far).write_lock().hold(timeout=10):
+            assert lease.lost
+        with pytest.raises(LeaseLostError):
+            await lock.release()
+
+    async def test_what_is_left_after_a_partial_release_is_the_lease_of_the_first(
+        self, lock: ReadLock, far: ReadLock
+    ) -> None:
+        # testReadLockLeaseTimeout
+        first = await lock.acquire(lease_time=0.5)
+        await lock.acquire(lease_time=20)
+        await lock.release()
+        assert 0 < (await lock.remaining() or 0) <= 0.5
+        async with whole(far).write_lock().hold(timeout=10):
+            assert first.lost
+        with pytest.raises(LeaseLostError):
+            await lock.release()
+
+    async def test_re_entry_after_the_lease_ended_is_a_loss_and_no_phantom(
+        self, lock: ReadLock, far: ReadLock, redis: Redis
+    ) -> None:
+        # parity.md A15: Redisson counts on from holds that have ended.
+        async with far as lasting:
+            lease = await lock.acquire()
+            await redis.delete("{k}:" + lease.owner + ":rwlock_timeout:1")
+            with pytest.raises(LeaseLostError):
+                await lock.acquire()
+            assert lease.lost
+            async with lock as anew:
+                assert anew.owner != lease.owner
+                assert await lock.hold_count() == 1
+            await lock.locked()
+            assert await fields(redis) == {"mode": "read", lasting.owner: "1"}
+
+    async def test_a_dead_reader_is_told_at_its_next_renewal(
+        self, clients: ClientFactory, far: ReadLock, redis: Redis
+    ) -> None:
+        lock = read_write_lock(clients(lease_time=0.6)).read_lock()
+        async with far:
+            lease = await lock.acquire()
+            await redis.delete("{k}:" + lease.owner + ":rwlock_timeout:1")
+            await asyncio.wait_for(lease.wait_lost(), 10)
+            with pytest.raises(LeaseLostError):
+                await lock.release()
+
+
+class TestRenewals:
+    async def test_readers_live_on_and_so_does_the_lock(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        # testReadLockExpirationRenewal, testReadWriteTTL
+        client = clients(lease_time=0.6)
+        both = read_write_lock(client)
+        names = [read_write_lock(client, f"k{n}").read_lock() for n in range(50)]
+        async with both.write_lock() as write, both.read_lock() as read:
+            leases = await asyncio.gather(*[each.acquire() for each in names])
+            await renewed(client, 4)
+            for name in ("k", "k0", "k49"):
+                assert await redis.pttl(name) > 0
+            await both.write_lock().release()
+            await renewed(client, 4)
+            assert (await both.read_lock().locked(), await both.read_lock().owned()) == (True, True)
+            assert (write.lost, read.lost) == (False, False)
+            for lease in leases:
+                await lease.release()
+        assert client.statistics().losses == 0
+
+    async def test_a_hundred_readers_are_renewed_by_one_script(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        client = clients(lease_time=1.5)
+        lock = read_write_lock(client).read_lock()
+        others = [await held_by_another_task(lock) for _ in range(100)]
+        granted = [each.lease._ends_at for each in others]
+        async with Counted(redis) as counted:
+            await until(lambda: all(map(gt, (each.lease._ends_at for each in others), granted)))
+        assert counted.calls["evalsha"] == client.statistics().renewals == 1
+        for each in others:
+            await each.let_go()
+
+    async def test_a_reader_whose_client_died_keeps_nobody_out(
+        self, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        # testMultiInstanceReadLockZombieCleanup
+        link = await proxy()
+        dead = await read_write_lock(clients(link.url, lease_time=0.6)).read_lock().acquire()
+        link.hold()
+        living = clients(lease_time=0.6)
+        async with read_write_lock(living).read_lock():
+            await until(lambda: dead.lost)
+            await renewed(living, 2)
+        async with read_write_lock(living).write_lock().hold(timeout=0):
+            pass
+        link.pass_through()
+        with pytest.raises(LeaseLostError):
+            await dead.release()
+
+
+class TestWaiting:
+    async def test_all_that_waited_for_a_writer_enter_together(
+        self, lock: ReadLock, far: ReadLock, clients: ClientFactory, redis: Redis
+    ) -> None:
+        # testWriteRead
+        async with lock, far:
+            pass
+        write = await read_write_lock(clients()).write_lock().acquire()
+        waiting = [
+            asyncio.create_task(held_by_another_task(each))
+            for each in (lock, far)
+            for _ in range(20)
+        ]
+        for each in (lock, far):
+            await all_asleep(whole(each), 20)
+        traffic = lock._context.executor.router.stream_for(b"k").traffic
+        writes = traffic.writes
+        async with Counted(redis) as counted:
+            async with asyncio.timeout(4):  # sooner than the safety poll
+                await write.release()
+                readers = await asyncio.gather(*waiting)
+        assert len(await fields(redis)) == 41
+        # The release, and a question of each; those of one client leave together.
+        assert counted.calls["evalsha"] == 41
+        assert counted.calls["publish"] == 1
+        assert traffic.writes == writes + 1
+        for reader in readers:
+            await reader.let_go()
+
+    async def test_waiting_readers_cost_one_subscription(
+        self, lock: ReadLock, clients: ClientFactory, redis: Redis
+    ) -> None:
+        async with Counted(redis) as counted, read_write_lock(clients()).write_lock():
+            waiting = [asyncio.create_task(lock.acquire()) for _ in range(50)]
+            await all_asleep(whole(lock), 50)
+            assert lock.statistics().waiters == 50
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
+        assert counted.calls["subscribe"] == 1
+        assert lock.statistics().waiters == 0

@@ -1,0 +1,369 @@
+"""Both sides of a read-write lock together: who keeps whom out, downgrades, upgrades, looking."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import (
+    ClientClosedError,
+    LeaseLostError,
+    NotHeldError,
+    Redisson,
+)
+from redisson_py._primitives.read_write_lock import ReadWriteLock
+from redisson_py._primitives.read_write_sides import read_write_wakes
+from redisson_py._wakeups.table import ALL
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.client import ClientFactory
+from tests.primitives.read_write import (
+    all_asleep,
+    fields,
+    held_by_another_task,
+    read_write_lock,
+    renewed,
+)
+from tests.support import Counted, until, until_listening
+
+
+@pytest.fixture
+def lock(client: Redisson) -> ReadWriteLock:
+    """One lock."""
+    return read_write_lock(client)
+
+
+@pytest.fixture
+def far(clients: ClientFactory) -> ReadWriteLock:
+    """The same lock for another client."""
+    return read_write_lock(clients())
+
+
+class TestWhoKeepsWhomOut:
+    async def test_many_readers_and_no_writer(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        # testMultiRead
+        async with lock.read_lock():
+            others = [await held_by_another_task(each.read_lock()) for each in (lock, far, far)]
+            for each in (lock, far):
+                assert await each.read_lock().locked()
+                assert not await each.write_lock().locked()
+                assert await asyncio.create_task(each.write_lock().try_acquire()) is None
+            assert not await far.read_lock().owned()
+        for other in others:
+            assert await far.write_lock().try_acquire() is None
+            await other.let_go()
+        async with far.write_lock().hold(timeout=0):
+            assert not await lock.read_lock().locked()
+        assert not await lock.read_lock().force_release()
+
+    async def test_one_writer_and_nobody_else(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        # testWriteLock
+        write = lock.write_lock()
+        async with write:
+            async with write:
+                assert (await write.hold_count(), await write.owned()) == (2, True)
+                assert await far.write_lock().locked()
+                assert not await far.write_lock().owned()
+                for each in (lock, far):
+                    for side in (each.read_lock(), each.write_lock()):
+                        assert await asyncio.create_task(side.try_acquire()) is None
+                async with lock.read_lock():
+                    assert await lock.read_lock().hold_count() == 1
+            assert await far.read_lock().try_acquire() is None
+        assert not await far.write_lock().locked()
+        await write.acquire()
+        assert await far.write_lock().force_release()
+        assert not await write.locked()
+        with pytest.raises(LeaseLostError):
+            await write.release()
+
+    @pytest.mark.parametrize("name", ["k", "{test}:abc:key", "a{b", b"\xff\x00{"])
+    async def test_names_with_braces_and_bytes(
+        self, client: Redisson, clients: ClientFactory, redis: Redis, name: str | bytes
+    ) -> None:
+        # testName; testInCluster: what it does, with a name whose keys share one slot
+        lock, far = read_write_lock(client, name), read_write_lock(clients(), name)
+        assert lock.name == lock.read_lock().name == name
+        async with lock.write_lock():
+            async with lock.read_lock():
+                assert await far.read_lock().try_acquire() is None
+            assert await far.read_lock().try_acquire() is None
+        async with lock.read_lock(), far.read_lock():
+            assert len(await redis.keys("*:rwlock_timeout:*")) == 2
+        assert await redis.keys("*rwlock*") == []
+
+    @pytest.mark.parametrize("count", [1, 6])
+    async def test_every_section_counts_and_nobody_meets_a_writer(
+        self, clients: ClientFactory, count: int
+    ) -> None:
+        # testConcurrency_SingleInstance, testConcurrencyLoop_, testConcurrency_MultiInstance
+        locks = [read_write_lock(clients()) for _ in range(count)]
+        readers = writers = sections = 0
+
+        async def work(lock: ReadWriteLock) -> None:
+            nonlocal readers, writers, sections
+            for _ in range(10):
+                if random.random() < 0.5:
+                    async with lock.write_lock():
+                        assert readers == writers == 0
+                        writers += 1
+                        await asyncio.sleep(0)
+                        writers -= 1
+                else:
+                    async with lock.read_lock():
+                        assert writers == 0
+                        readers += 1
+                        await asyncio.sleep(0)
+                        readers -= 1
+                sections += 1
+
+        await asyncio.gather(*[work(random.choice(locks)) for _ in range(24)])
+        assert sections == 240
+
+    async def test_a_forced_release_is_for_one_side(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        # testForceUnlock
+        assert not await far.read_lock().force_release()
+        assert not await far.write_lock().force_release()
+        async with lock.read_lock() as reading:
+            assert not await far.write_lock().force_release()
+            assert not reading.lost
+        async with lock.write_lock() as writing:
+            assert not await far.read_lock().force_release()
+            assert not writing.lost
+        await lock.read_lock().acquire()
+        assert await lock.read_lock().force_release()
+        with pytest.raises(LeaseLostError):
+            await lock.read_lock().release()
+        async with far.write_lock().hold(timeout=0):
+            pass
+
+    async def test_a_forced_release_of_a_writer_ends_its_reads(
+        self, lock: ReadWriteLock, redis: Redis
+    ) -> None:
+        write = await lock.write_lock().acquire()
+        read = await lock.read_lock().acquire()
+        assert await lock.write_lock().force_release()
+        assert (write.lost, read.lost) == (True, True)
+        assert await fields(redis) == {}
+        for side in (lock.read_lock(), lock.write_lock()):
+            with pytest.raises(LeaseLostError):
+                await side.release()
+
+
+class TestOneTaskOnBothSides:
+    async def test_a_writer_reads_and_goes_on_writing(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        # testWR
+        async with lock.write_lock() as write:
+            async with lock.read_lock() as read:
+                assert read.owner == write.owner
+            assert await lock.write_lock().owned()
+            assert not await lock.read_lock().owned()
+            assert await far.read_lock().try_acquire() is None
+
+    @pytest.mark.parametrize("first", ["read", "write"])
+    async def test_a_writer_that_reads_lets_readers_in_and_no_writer(
+        self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis, first: str
+    ) -> None:
+        # testWriteReadReentrancy
+        await lock.write_lock().acquire()
+        read = await lock.read_lock().acquire()
+        for side in (far.read_lock(), far.write_lock()):
+            assert await side.try_acquire() is None
+        if first == "read":
+            await lock.read_lock().release()
+            assert await far.read_lock().try_acquire() is None
+            read = await lock.read_lock().acquire()
+        await lock.write_lock().release()
+        assert await fields(redis) == {"mode": "read", read.owner: "1"}
+        assert await far.write_lock().try_acquire() is None
+        async with far.read_lock().hold(timeout=0):
+            await lock.read_lock().release()
+            assert await far.read_lock().locked()
+        async with far.write_lock().hold(timeout=0):
+            pass
+
+    async def test_the_sides_are_told_apart(self, lock: ReadWriteLock, far: ReadWriteLock) -> None:
+        # testReadLockIsLocked; parity.md A14: Redisson's async isLocked knows no sides
+        async def locked() -> tuple[bool, bool]:
+            return await far.read_lock().locked(), await far.write_lock().locked()
+
+        assert await locked() == (False, False)
+        async with lock.write_lock():
+            assert await locked() == (False, True)
+            await lock.read_lock().acquire()
+            assert await locked() == (True, True)
+        assert await locked() == (True, False)
+        await lock.read_lock().release()
+        assert await locked() == (False, False)
+
+    @pytest.mark.parametrize("side", ["read_lock", "write_lock"])
+    async def test_hold_counts_go_with_every_acquire_and_release(
+        self, lock: ReadWriteLock, side: str
+    ) -> None:
+        # testHoldCount
+        this = getattr(lock, side)()
+        other = lock.write_lock() if side == "read_lock" else lock.read_lock()
+        for steps in (1, 2):
+            for held in range(steps):
+                assert await this.hold_count() == held
+                await this.acquire()
+            for held in range(steps, 0, -1):
+                assert (await this.hold_count(), await other.hold_count()) == (held, 0)
+                await this.release()
+            assert await this.hold_count() == 0
+        with pytest.raises(NotHeldError):
+            await this.release()
+
+    async def test_a_downgrade_wakes_the_readers_that_wait(
+        self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
+    ) -> None:
+        # parity.md B25: Redisson tells nobody, and they sleep until their poll.
+        await lock.write_lock().acquire()
+        await lock.read_lock().acquire()
+        waiting = [asyncio.create_task(held_by_another_task(far.read_lock())) for _ in range(5)]
+        await all_asleep(far, 5)
+        async with asyncio.timeout(4):  # sooner than the safety poll
+            await lock.write_lock().release()
+            got = await asyncio.gather(*waiting)
+        assert await lock.read_lock().owned()
+        assert len(await fields(redis)) == 7
+        for each in got:
+            await each.let_go()
+        await lock.read_lock().release()
+
+    @pytest.mark.parametrize("wait", ["acquire", "try_acquire", "with a line"])
+    async def test_an_upgrade_is_refused_at_once(
+        self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis, wait: str
+    ) -> None:
+        # parity.md B25: in Redisson it would wait for itself.
+        write = lock.write_lock()
+        others = await held_by_another_task(far.read_lock())
+        line = None
+        if wait == "with a line":
+            line = asyncio.create_task(held_by_another_task(write))
+            await until(lambda: write.statistics().waiters == 1)
+        async with lock.read_lock():
+            async with Counted(redis) as counted:
+                with pytest.raises(RuntimeError, match="release the read lock first"):
+                    await (write.try_acquire() if wait == "try_acquire" else write.acquire())
+            assert "evalsha" not in counted.calls
+            assert await lock.read_lock().owned()
+        await others.let_go()
+        if line is not None:
+            await (await line).let_go()
+        async with write, lock.read_lock(), write:
+            pass
+
+    async def test_a_task_that_has_lost_its_read_may_write(
+        self, lock: ReadWriteLock, redis: Redis
+    ) -> None:
+        read = await lock.read_lock().acquire()
+        await lock.read_lock().force_release()
+        assert read.lost
+        async with lock.write_lock().hold(timeout=10):
+            pass
+        with pytest.raises(LeaseLostError):
+            await lock.read_lock().release()
+
+    async def test_a_child_task_is_somebody_else(self, lock: ReadWriteLock) -> None:
+        async with lock.write_lock():
+            assert await asyncio.create_task(lock.read_lock().try_acquire()) is None
+
+
+@pytest.mark.parametrize("first", ["read_lock", "write_lock"])
+async def test_sides_are_renewed_again_after_a_restart_that_lost_one(
+    clients: ClientFactory, own_server: EmbeddedServer, first: str
+) -> None:
+    # RedissonLockExpirationRenewalTest.testReadLockAfterTimeout, .testWriteLockAfterTimeout
+    client = clients(own_server.url, lease_time=0.6)
+    side = getattr(read_write_lock(client), first)()
+    await side.acquire()
+    await own_server.restart(keep_data=False)
+    with pytest.raises(LeaseLostError):
+        await side.release()
+    async with side.hold(timeout=10) as lease:
+        await renewed(client, 4)  # longer than the lease
+        assert not lease.lost
+        assert await side.owned()
+
+
+class TestLooking:
+    async def test_who_reads_and_who_writes(
+        self, lock: ReadWriteLock, clients: ClientFactory
+    ) -> None:
+        other = clients(client_name="other")
+        far = read_write_lock(other)
+        free = await lock.inspect()
+        assert (free.holders, free.writer, free.readers, free.keys) == ((), None, (), ("k",))
+        task = asyncio.current_task()
+        assert task is not None
+        async with far.read_lock(), lock.read_lock().hold(lease_time=100) as lease:
+            seen = await lock.inspect()
+            assert seen.writer is None
+            assert seen.holders == seen.readers
+            mine, theirs = sorted(seen.readers, key=lambda each: each.owner != lease.owner)
+            assert (mine.owner, mine.holds, mine.task) == (lease.owner, 1, task.get_name())
+            assert 99 < mine.remaining <= 100
+            assert (theirs.client_name, theirs.task) == ("other", None)
+            assert 29 < theirs.remaining <= 30
+            others_view = (await far.read_lock().inspect()).holders
+            assert {each.owner for each in others_view} == {mine.owner, theirs.owner}
+            assert (await far.write_lock().inspect()).holders == ()
+        async with far.write_lock() as writing, far.write_lock(), far.read_lock():
+            seen = await lock.inspect()
+            assert seen.writer is not None
+            assert (seen.writer.owner, seen.writer.holds) == (writing.owner, 2)
+            assert 29 < seen.writer.remaining <= 30
+            assert [reader.owner for reader in seen.readers] == [writing.owner]
+            assert seen.holders == (seen.writer, *seen.readers)
+            (writer,) = (await lock.write_lock().inspect()).holders
+            assert writer.owner == writing.owner
+
+    async def test_local_counters(self, lock: ReadWriteLock, client: Redisson) -> None:
+        async with lock.write_lock() as first:
+            waiting = [
+                asyncio.create_task(held_by_another_task(side))
+                for side in (lock.read_lock(), lock.read_lock(), lock.write_lock())
+            ]
+            await until(lambda: lock.statistics().waiters == 3)
+            assert lock.read_lock().statistics().waiters == 2
+            assert lock.write_lock().statistics().waiters == 1
+            assert lock.statistics().held_leases == 1
+            assert client.statistics().waiters == 3
+            await until_listening(client)
+            assert not first.lost
+        for each in asyncio.as_completed(waiting):
+            await (await each).let_go()
+        assert (lock.statistics().waiters, lock.statistics().held_leases) == (0, 0)
+
+    async def test_names_show(self, lock: ReadWriteLock) -> None:
+        assert repr(lock) == "<ReadWriteLock 'k'>"
+        assert repr(lock.read_lock()) == "<ReadLock 'k'>"
+        assert lock.key == b"k"
+        async with lock.read_lock() as lease:
+            assert "read lock 'k'" in repr(lease)
+
+    async def test_a_closed_client_says_so(self, clients: ClientFactory) -> None:
+        client = clients()
+        lock = read_write_lock(client)
+        await client.aclose()
+        for side in (lock.read_lock(), lock.write_lock()):
+            for call in (side.acquire, side.locked, side.hold_count, side.force_release):
+                with pytest.raises(ClientClosedError):
+                    await call()
+        with pytest.raises(ClientClosedError):
+            await lock.inspect()
+
+    @pytest.mark.parametrize(("message", "seats"), [(0, 1), (1, ALL), (2, ALL), (3, 0), (-1, 0)])
+    def test_messages(self, message: int, seats: int) -> None:
+        assert read_write_wakes(message) == seats

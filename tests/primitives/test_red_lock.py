@@ -1,0 +1,337 @@
+"""What is special about a RedLock: several servers, a quorum of them, members that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+
+from redisson_py import (
+    LeaseLostError,
+    NotHeldError,
+    QuorumError,
+    ScriptError,
+)
+from redisson_py._primitives.red_lock import RedLock
+from redisson_py._time import now
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.support import Counted, until, until_async
+
+
+async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
+    """Return what another task gets."""
+    return await asyncio.create_task(work)
+
+
+async def until_asleep(lock: RedLock) -> None:
+    """Return when somebody listens for a release on every server, and no answer is due."""
+    contexts = [member._context for member in lock._locks]
+    streams = [each.executor.router.stream_for(b"") for each in contexts]
+    await until(
+        lambda: (
+            all(each.bus.table.seats for each in contexts)
+            and not any(stream.waiting for stream in streams)
+        )
+    )
+
+
+# Members.
+
+
+async def test_members_are_locks_of_different_servers(fleet: Fleet) -> None:
+    one, other, again = fleet.clients(1)[0], fleet.clients(2)[1], fleet.clients(1)[0]
+    with pytest.raises(ValueError, match="at least one"):
+        RedLock()
+    with pytest.raises(ValueError, match="one server"):
+        RedLock(one.get_lock("a"), one.get_lock("b"))
+    with pytest.raises(ValueError, match="one server"):
+        RedLock(one.get_lock("a"), other.get_lock("a"), again.get_lock("a"))
+    for no_lock in ("a", RedLock(one.get_lock("a")), one):
+        with pytest.raises(TypeError, match="made of locks"):
+            RedLock(other.get_lock("a"), no_lock)  # type: ignore[arg-type]
+
+
+async def test_name_is_that_of_the_members_each_once(fleet: Fleet) -> None:
+    clients = fleet.clients(3)
+    assert RedLock(*(client.get_lock("k") for client in clients)).name == "k"
+    names: list[str | bytes] = ["a", b"b", "a"]
+    lock = RedLock(*(client.get_lock(name) for client, name in zip(clients, names, strict=True)))
+    assert sorted(str(lock.name).split(", ")) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("count", "quorum"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
+async def test_quorum_is_more_than_half(fleet: Fleet, count: int, quorum: int) -> None:
+    lock = fleet.red_lock(count)
+    in_the_way = [client.get_lock("k") for client in fleet.clients(count)]
+    leases = [await each.acquire() for each in in_the_way[: count - quorum + 1]]
+    assert await lock.try_acquire() is None
+    await leases.pop().release()
+    async with lock:
+        assert await fleet.held(count=count) == count
+    for lease in leases:
+        await lease.release()
+
+
+async def test_fenced_locks_and_write_locks_can_be_members(fleet: Fleet) -> None:
+    clients, rival = fleet.clients(3), fleet.red_lock(3)
+    async with RedLock(*(client.get_fenced_lock("k") for client in clients)) as lease:
+        assert lease.token is None
+        assert await rival.try_acquire() is None
+        # The token of a server is had by entering its lock once more.
+        async with clients[0].get_fenced_lock("k") as inner:
+            assert inner.token
+
+
+# Counts.
+
+
+@pytest.mark.parametrize("count", [3, 5])
+async def test_acquire_and_release_are_one_script_a_server(fleet: Fleet, count: int) -> None:
+    lock = fleet.red_lock(count)
+    async with lock:
+        pass
+    await until_executed(lock)
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(Counted(redis)) for redis in fleet.redis[:count]]
+        lease = await lock.acquire()
+        await until_executed(lock)
+        assert await fleet.held(count=count) == count
+        await lease.release()
+        await until_executed(lock)
+    assert [each.calls["evalsha"] for each in servers] == [2] * count
+    # What was on its way when a quorum had answered was not taken for lost.
+    tombstones = [await redis.keys("*tombstone*") for redis in fleet.redis]
+    assert tombstones == [[]] * len(fleet.redis)
+
+
+async def test_passing_to_a_task_here_sends_nothing(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, turn=30)
+    lease = await lock.acquire()
+    await until_executed(lock)
+    sent = [client._stream.traffic.commands for client in fleet.made]
+    waiting = asyncio.create_task(lock.acquire())
+    await until(lambda: lock.statistics().waiters)
+    await lease.release()
+    passed = await waiting
+    assert passed.owner == lease.owner
+    assert passed.remaining > 29
+    assert [client._stream.traffic.commands for client in fleet.made] == sent
+    assert await fleet.held() == 3
+    with pytest.raises(NotHeldError):
+        await lock.release()
+    assert await lock.hold_count() == 0
+    await passed.release()
+
+
+async def test_what_was_passed_is_the_other_tasks_on_every_server(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, turn=30)
+
+    async def get_it() -> tuple[int, bool]:
+        async with lock:
+            async with lock:
+                inner = await lock.hold_count()
+            return inner, await lock._locks[2].owned()
+
+    async with lock:
+        waiting = asyncio.create_task(get_it())
+        await until(lambda: lock.statistics().waiters)
+    assert not await lock._locks[2].owned()
+    assert await waiting == (2, True)
+
+
+async def test_waiting_sends_nothing(fleet: Fleet) -> None:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    clients = fleet.made[:3]
+    async with rival:
+        waiting = asyncio.create_task(lock.acquire())
+        await until_asleep(lock)
+        sent = [client._stream.traffic.commands for client in clients]
+        # As a wake-up that is worth nothing: one server's lock is free, and taken again.
+        other = RedLock(*(client.get_lock("other") for client in fleet.clients(3)))
+        async with other:
+            pass
+        assert [client._stream.traffic.commands for client in clients] == sent
+    await (await waiting).release()
+
+
+async def test_release_wakes_a_waiter_once_for_all_servers(fleet: Fleet) -> None:
+    """The messages of three servers are one chance, and are asked about once."""
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    held = await rival.acquire()
+    await until_executed(rival)
+    waiting = asyncio.create_task(lock.acquire())
+    await until_asleep(lock)
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(Counted(each)) for each in fleet.redis[:3]]
+        await held.release()
+        lease = await waiting
+        await until_executed(lock)
+        await until_executed(rival)
+    # The release, and one question; one more where the first came before the release.
+    assert {each.calls["evalsha"] - 1 for each in servers} <= {1, 2}
+    await lease.release()
+
+
+async def test_own_undo_does_not_wake_who_waits(fleet: Fleet) -> None:
+    """One server has forgotten: it says yes at each question, and that is given back."""
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    async with rival:
+        await until_executed(rival)
+        await fleet.redis[0].delete("k")
+        waiting = asyncio.create_task(lock.acquire())
+        await until_asleep(lock)
+        await until_executed(lock)
+        async with Counted(fleet.redis[0]) as counted:
+            await asyncio.sleep(0.3)
+        assert counted.calls.get("evalsha", 0) <= 2
+    await (await waiting).release()
+
+
+# Granted, or not.
+
+
+async def test_one_server_of_three_in_other_hands_does_not_matter(fleet: Fleet) -> None:
+    lock, in_the_way = fleet.red_lock(3), fleet.clients(1)[0].get_lock("k")
+    async with in_the_way:
+        async with lock as lease:
+            assert not lease.lost
+            await until_executed(lock)
+            assert await fleet.held() == 3
+            assert len({owner for each in await fleet.holds() for owner in each}) == 3
+        await until_executed(lock)
+        assert [bool(each) for each in await fleet.holds()] == [True, False, False]
+
+
+async def test_majority_in_other_hands_is_told_by_server(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    in_the_way = [client.get_lock("k") for client in fleet.clients(2)]
+    leases = [await each.acquire(lease_time=20) for each in in_the_way]
+    assert await lock.try_acquire() is None
+    assert await lock.try_acquire(timeout=0.05) is None
+    for timeout in (0, 0.05):
+        with pytest.raises(QuorumError) as caught:
+            await lock.acquire(timeout=timeout)
+        answers = caught.value.answers
+        assert set(answers) == {f"127.0.0.1:{each.port}/0" for each in fleet.servers[:3]}
+        assert sorted(text.split(" for")[0] for text in answers.values()) == [
+            "busy",
+            "busy",
+            "granted, and given back",
+        ]
+        assert "2 of 3" in str(caught.value)
+        await until_executed(lock)
+        assert [bool(each) for each in await fleet.holds()] == [True, True, False]
+    for lease in leases:
+        await lease.release()
+
+
+async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    async with lock:
+        with pytest.raises(QuorumError, match="tasks here") as caught:
+            await in_a_task(lock.acquire(timeout=0.05))
+        assert len(caught.value.answers) == 3
+
+
+async def test_waiter_gets_it_when_the_holders_lease_ends(fleet: Fleet) -> None:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    lease = await rival.acquire(lease_time=0.3)
+    async with lock.hold(timeout=10) as next_lease:
+        assert lease.lost
+        assert not next_lease.lost
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_refusals_that_make_a_quorum_impossible_are_raised(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    await fleet.redis[0].set("k", "mine", px=20000)
+    async with lock:
+        assert isinstance(await fleet.redis[0].get("k"), bytes)
+    await fleet.redis[1].set("k", "mine", px=20000)
+    with pytest.raises(ScriptError, match="WRONGTYPE"):
+        await lock.acquire()
+    await until_executed(lock)
+    assert not await fleet.redis[2].exists("k")
+    for redis in fleet.redis[:2]:
+        await redis.delete("k")
+
+
+async def test_lease_that_is_over_before_the_answers_is_not_granted(fleet: Fleet) -> None:
+    """Redisson counts such a grant, and subtracts no margin for clocks that drift."""
+    lock = fleet.red_lock(3)
+    with pytest.raises(LeaseLostError):
+        await lock.acquire(lease_time=0.001)
+    await until_async(fleet.everything_free)
+    before = now()
+    async with lock.hold(lease_time=2) as lease:
+        assert lease.remaining <= 2 * 0.99 - 0.002
+        assert lease._ends_at >= before + 2 * 0.99 - 0.002
+
+
+# Several who want it.
+
+
+@pytest.mark.parametrize("timeout", [None, 20])
+async def test_only_one_is_inside_at_a_time(fleet: Fleet, timeout: float | None) -> None:
+    """Ten tasks in two processes, so to say, five times each, on a counter of no atom."""
+    locks = [fleet.red_lock(3), fleet.red_lock(3)]
+    counter = 0
+
+    async def count(lock: RedLock) -> None:
+        nonlocal counter
+        for _ in range(5):
+            async with lock.hold(timeout=timeout, lease_time=5):
+                before = counter
+                await asyncio.sleep(0)
+                counter = before + 1
+
+    await asyncio.gather(*(count(locks[number % 2]) for number in range(10)))
+    assert counter == 50
+
+
+async def test_split_votes_are_resolved(fleet: Fleet) -> None:
+    """Three clients that ask five servers each in another order, all at the same time."""
+    locks = []
+    for shift in range(3):
+        lock = fleet.red_lock(5)
+        order = (lock._locks * 2)[2 * shift : 2 * shift + 5]
+        lock._locks = order
+        locks.append(lock)
+        async with lock:
+            pass
+        await until_executed(lock)
+    inside = 0
+
+    async def visit(lock: RedLock) -> None:
+        nonlocal inside
+        for _ in range(5):
+            async with lock:
+                inside += 1
+                assert inside == 1
+                await asyncio.sleep(0)
+                inside -= 1
+
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(visit(lock) for lock in locks for _ in range(2)))
+
+
+async def test_processes_take_turns(fleet: Fleet) -> None:
+    """Who released is awake and would win again: it lets the other go first."""
+    locks = {name: fleet.red_lock(3) for name in ("one", "other")}
+    order: list[str] = []
+
+    async def visit(name: str, times: int) -> None:
+        for _ in range(times):
+            async with locks[name]:
+                order.append(name)
+
+    for name in locks:
+        await visit(name, 1)
+    await asyncio.gather(*(visit(name, 20) for name in locks))
+    changes = sum(before != after for before, after in itertools.pairwise(order))
+    assert changes >= 4

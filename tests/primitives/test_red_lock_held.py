@@ -1,0 +1,391 @@
+"""A RedLock while it is held: re-entry, members that are lost or join, extending, looking."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from redisson_py import ClientClosedError, LeaseLostError, NotHeldError
+from redisson_py._lease.lease import Lease
+from redisson_py._primitives.joint import JointSnapshot
+from redisson_py._primitives.red_lock import RedLock
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.support import until, until_async
+
+SHORT = 0.9
+
+
+async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
+    """Return what another task gets."""
+    return await asyncio.create_task(work)
+
+
+# Re-entry.
+
+
+async def test_reentry_counts_and_keeps_the_lock_until_the_last_release(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    assert await lock.hold_count() == 0
+    async with lock as outer:
+        async with lock as inner:
+            assert inner.owner == outer.owner
+            assert await lock.hold_count() == 2
+            await until_executed(lock)
+            assert [list(each.values()) for each in await fleet.holds()] == [[2]] * 3
+            assert await in_a_task(lock.try_acquire()) is None
+            assert await in_a_task(lock.hold_count()) == 0
+        assert await lock.hold_count() == 1
+        assert await lock.owned()
+    assert await lock.hold_count() == 0
+    assert not await lock.owned()
+
+
+async def test_leases_can_be_released_in_any_order_and_by_any_task(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    outer, inner = await lock.acquire(), await lock.acquire()
+    await in_a_task(outer.release())
+    assert await lock.hold_count() == 1
+    with pytest.raises(NotHeldError):
+        await outer.release()
+    with pytest.raises(NotHeldError):
+        await in_a_task(lock.release())
+    await lock.release()
+    with pytest.raises(NotHeldError):
+        await lock.release()
+    with pytest.raises(NotHeldError):
+        await inner.release()
+
+
+async def test_member_that_is_held_already_is_entered_again(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    members = lock._locks
+    async with members[0], members[1], lock:
+        await until_executed(lock)
+        assert await members[0].hold_count() == 2
+        async with members[2]:
+            assert await members[2].hold_count() == 2
+    for member in members:
+        assert not await member.locked()
+
+
+async def test_members_that_are_not_reentrant_refuse(fleet: Fleet) -> None:
+    lock = RedLock(*(each.get_lock("k", reentrant=False) for each in fleet.clients(3)))
+    async with lock:
+        with pytest.raises(RuntimeError, match="held by this task already"):
+            await lock.acquire()
+        assert await lock.hold_count() == 1
+    assert not await lock.locked()
+
+
+# Losing members.
+
+
+async def test_loss_of_a_minority_is_no_loss(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = fleet.red_lock(3, lease_time=SHORT)
+    async with lock as lease:
+        await until_executed(lock)
+        await fleet.redis[1].delete("k")
+        await until(lambda: "lost lock 'k'" in caplog.text)
+        assert not lease.lost
+        assert lease.remaining > 0
+        assert await lock.owned()
+
+
+async def test_loss_of_a_quorum_cancels_the_body_and_frees_the_rest(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock, rival = fleet.red_lock(3, lease_time=SHORT), fleet.red_lock(3)
+    cancelled = False
+    with pytest.raises(LeaseLostError) as caught:
+        async with lock as lease:
+            await until_executed(lock)
+            for redis in fleet.redis[:2]:
+                await redis.delete("k")
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                cancelled = True
+                assert lease.lost
+                assert lease.remaining == 0
+                raise
+    assert cancelled
+    assert caught.value.name == "k"
+    assert caught.value.owner == lease.owner
+    assert "lost red lock 'k': too few of its parts are left" in caplog.text
+    with pytest.raises(NotHeldError):
+        await lock.release()
+    assert await fleet.held() == 0
+    async with rival.hold(timeout=10), asyncio.timeout(10):
+        await lease.wait_lost()
+
+
+async def test_loss_without_a_block_is_told_by_release(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=SHORT)
+    lease = await lock.acquire()
+    await until_executed(lock)
+    for redis in fleet.redis[1:3]:
+        await redis.delete("k")
+    async with asyncio.timeout(10):
+        await lease.wait_lost()
+    with pytest.raises(LeaseLostError):
+        lease.check()
+    # Whoever gives up now, without a release, must not keep the third from others.
+    await until_executed(lock)
+    assert await fleet.held() == 0
+    with pytest.raises(LeaseLostError):
+        await lock.release()
+    with pytest.raises(NotHeldError):
+        await lock.release()
+
+
+async def test_release_that_finds_too_few_tells_of_the_loss(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    lease = await lock.acquire()
+    await until_executed(lock)
+    for redis in fleet.redis[:2]:
+        await redis.delete("k")
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+    assert lease.lost
+
+
+async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    lease = await lock.acquire()
+    await until_executed(lock)
+    assert await lock._locks[0].force_release()
+    assert not lease.lost
+    assert await lock._locks[1].force_release()
+    assert lease.lost
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_renewal_by_each_client_keeps_it(fleet: Fleet) -> None:
+    lock, rival = fleet.red_lock(3, lease_time=SHORT), fleet.red_lock(3)
+    async with lock as lease:
+        clients = [member._context.watchdog for member in lock._locks]
+        await until(lambda: min(each.renewals for each in clients) >= 3)
+        assert not lease.lost
+        assert await rival.try_acquire() is None
+
+
+async def test_with_a_lease_time_it_ends_by_itself(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    with pytest.raises(LeaseLostError):
+        async with lock.hold(lease_time=0.3) as lease:
+            assert 0 < lease.remaining < 0.3
+            await asyncio.sleep(30)
+    await until_async(fleet.everything_free)
+
+
+async def test_inner_lease_that_ends_leaves_the_outer_one(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    async with lock as outer:
+        inner = await lock.acquire(lease_time=0.2)
+        async with asyncio.timeout(10):
+            await inner.wait_lost()
+        assert not outer.lost
+        with pytest.raises(LeaseLostError):
+            await inner.release()
+        await until_executed(lock)
+        assert [list(each.values()) for each in await fleet.holds()] == [[1]] * 3
+
+
+async def test_hold_that_nobody_can_release_is_not_renewed(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = fleet.red_lock(3, lease_time=SHORT)
+    gc.disable()
+    try:
+        # Found without the garbage collector: nothing here refers to itself in a circle.
+        await in_a_task(forget(lock))
+        await until(lambda: caplog.text.count("not renewed any more") == 3)
+    finally:
+        gc.enable()
+    await until_async(fleet.everything_free)
+
+
+async def forget(lock: RedLock) -> None:
+    await lock.acquire()
+    await until_executed(lock)
+
+
+async def test_lease_kept_by_another_task_goes_on(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=SHORT)
+    lease: Lease = await in_a_task(lock.acquire())
+    watchdogs = [member._context.watchdog for member in lock._locks]
+    await until(lambda: min(each.renewals for each in watchdogs) >= 3)
+    assert not lease.lost
+    await lease.release()
+
+
+# Joining late.
+
+
+async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=60)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock as lease:
+        assert await fleet.held(count=2) == 2
+        await fleet.servers[2].resume()
+        await until_executed(lock)
+        assert await fleet.held() == 3
+        # So that one of the others can be lost.
+        await fleet.redis[0].delete("k")
+        assert await lock._locks[0].force_release() is False
+        assert not lease.lost
+        assert await lock.owned()
+    await until_executed(lock)
+    assert await fleet.held() == 0
+
+
+async def test_released_before_a_server_has_answered_nothing_is_left_there(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=60)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock:
+        pass
+    await fleet.servers[2].resume()
+    await until_executed(lock)
+    assert await fleet.held() == 0
+    async with lock:
+        await until_executed(lock)
+        assert await fleet.held() == 3
+
+
+# Extending.
+
+
+async def test_extend_sets_a_lease_on_all(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    async with lock as lease:
+        await until_executed(lock)
+        await lease.extend(5)
+        await until_executed(lock)
+        assert 4 < lease.remaining < 5
+        for redis in fleet.redis[:3]:
+            assert 4000 < await redis.pttl("k") <= 5000
+        await lease.extend(60)
+        assert 50 < lease.remaining < 60
+
+
+async def test_extend_needs_a_quorum_only(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    lease = await lock.acquire()
+    await until_executed(lock)
+    await fleet.redis[0].delete("k")
+    await lease.extend(60)
+    assert 50 < lease.remaining < 60
+    await until_executed(lock)
+    await fleet.redis[1].delete("k")
+    for _ in range(2):
+        with pytest.raises(LeaseLostError):
+            await lease.extend(60)
+        assert lease.lost
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+# Looking.
+
+
+async def test_what_it_says_of_itself(fleet: Fleet) -> None:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    assert (await lock.locked(), await lock.remaining()) == (False, None)
+    assert not (await lock.inspect()).holders
+    async with lock as lease:
+        await until_executed(lock)
+        assert await rival.locked()
+        left = await rival.remaining()
+        assert left is not None
+        assert 29 < left <= 30
+        assert (await lock.owned(), await rival.owned()) == (True, False)
+        seen = await rival.inspect()
+        assert isinstance(seen, JointSnapshot)
+        assert {holder.owner for holder in seen.holders} > {lease.owner}
+        assert set(seen.members) == {f"k at 127.0.0.1:{each.port}/0" for each in fleet.servers[:3]}
+        assert seen.keys == ("k",) * 3
+        assert lock.statistics().held_leases == 1
+        assert rival.statistics().held_leases == 0
+        # With two of three free it could be had.
+        for redis in fleet.redis[:2]:
+            await redis.delete("k")
+        assert not await rival.locked()
+        assert await rival.remaining() is None
+        with pytest.raises(LeaseLostError):
+            await lock.release()
+    assert "red lock 'k'" in repr(lease)
+    assert repr(lock) == "<RedLock 'k'>"
+
+
+async def test_force_release_frees_every_server_and_wakes_a_waiter(fleet: Fleet) -> None:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    assert not await lock.force_release()
+    lease = await lock.acquire()
+    await until_executed(lock)
+    waiting = asyncio.create_task(rival.acquire())
+    await until(lambda: rival.statistics().waiters)
+    assert await lock.force_release()
+    assert lease.lost
+    await (await waiting).release()
+    with pytest.raises(LeaseLostError):
+        await lock.release()
+
+
+# Closing.
+
+
+async def test_closed_clients_of_a_quorum_end_it(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    lock = fleet.red_lock(3)
+    with pytest.raises(LeaseLostError):
+        async with lock as lease:
+            await until_executed(lock)
+            await fleet.made[0].aclose()
+            assert not lease.lost
+            await in_a_task(fleet.made[1].aclose())
+            await asyncio.sleep(30)
+    assert await fleet.held() == 0
+    with pytest.raises(ClientClosedError):
+        await lock.acquire()
+
+
+@pytest.mark.parametrize("closed", [0, 2])
+async def test_waiters_hear_that_one_of_the_clients_is_closed(fleet: Fleet, closed: int) -> None:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    async with rival:
+        await until_executed(rival)
+        waiting = asyncio.create_task(lock.acquire())
+        await until(lambda: all(each._table.seats for each in fleet.made[:3]))
+        await fleet.made[closed].aclose()
+        with pytest.raises(ClientClosedError):
+            async with asyncio.timeout(3):
+                await waiting
+
+
+# Decorating.
+
+
+async def test_names_of_all_members_are_filled_by_the_call(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, name="report:{day}")
+
+    @lock
+    async def report(day: str) -> int:
+        await until_executed(lock)
+        return await fleet.held(f"report:{day}")
+
+    assert await report("monday") == 3
+    assert await fleet.held("report:monday") == 0

@@ -1,0 +1,240 @@
+"""Weaknesses of Redisson's plain locks that are none here, where no other test shows it already.
+
+The table in tests/README.md names, for each known weakness, the tests that would fail on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, Redisson, _waiting
+from tests.fixtures.client import ClientFactory, assert_idle
+from tests.support import Counted, until, until_async, until_listening, until_waiting
+
+
+async def taken_by_a_stranger(redis: Redis, name: str, milliseconds: int) -> None:
+    """Make it look as if somebody of another client held the lock `name`."""
+    async with redis.pipeline(transaction=True) as both:
+        both.hset(name, "somebody:1", "1")
+        both.pexpire(name, milliseconds)
+        await both.execute()
+
+
+# Correctness.
+
+
+async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redis) -> None:  # A2
+    client = clients(lease_time=0.6)
+
+    async def come_and_go(number: int) -> None:
+        lock = client.get_lock(f"k{number % 4}")
+        for _ in range(10):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(random.choice([0.0, 0.001, 0.05])), lock:
+                    await asyncio.sleep(0)
+            async with lock, lock:
+                pass
+
+    await asyncio.gather(*[come_and_go(number) for number in range(16)])
+    assert_idle(client)
+    await client.ping()
+    renewals = client.statistics().renewals
+    for number in range(4):
+        await taken_by_a_stranger(redis, f"k{number}", 500)
+
+    async def all_gone() -> bool:
+        return not await redis.exists(*[f"k{number}" for number in range(4)])
+
+    # More than twice the time after which the client would renew what it had not let go.
+    await until_async(all_gone)
+    assert client.statistics().renewals == renewals
+
+
+async def test_lease_times_of_one_object_do_not_mix(client: Redisson) -> None:  # A4
+    lock = client.get_lock("k")
+    lease = await lock.acquire(lease_time=5)
+    watched = asyncio.create_task(lock.acquire())
+    own = asyncio.create_task(lock.acquire(lease_time=60))
+    await until_waiting(client, 2)
+    assert lease.remaining < 5
+    await lease.release()
+    lease = await watched
+    assert 29 < lease.remaining < 30
+    assert 29 < (await lock.remaining() or 0) <= 30
+    await lease.release()
+    lease = await own
+    assert 59 < lease.remaining < 60
+    assert 59 < (await lock.remaining() or 0) <= 60
+    await lease.release()
+
+
+async def test_a_token_is_its_holders_in_every_way_to_acquire(
+    client: Redisson, clients: ClientFactory
+) -> None:  # A5; RedissonFencedLockTest.testTokenIncrease
+    lock, far = client.get_fenced_lock("k"), clients().get_fenced_lock("k")
+    tokens: list[int | None] = []
+    async with lock as lease:
+        tokens.append(lease.token)
+    async with lock.hold(lease_time=5) as lease:
+        assert 4 < (await lock.remaining() or 0) <= 5, "a token does not cost the lease time"
+        tokens.append(lease.token)
+        async with lock as inner:
+            assert inner.token == lease.token, "a re-entry is no new holder"
+    lease = await lock.acquire(timeout=1)
+    tokens.append(lease.token)
+    assert await lock.force_release()
+    gained = await far.try_acquire()
+    assert gained is not None
+    tokens.append(gained.token)
+    assert lease.token == tokens[-2], "it stays what it was, whatever others got since"
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+    await gained.release()
+    known = [token for token in tokens if token is not None]
+    assert len(known) == 4
+    assert known == sorted(set(known))
+
+
+async def test_a_release_is_one_command_and_leaves_no_key(  # A17
+    client: Redisson, redis: Redis
+) -> None:
+    lock = client.get_lock("k")
+    async with lock:
+        pass
+    before = set(await redis.keys("*"))
+    lease = await lock.acquire()
+    sent = client.statistics().commands_sent
+    async with Counted(redis) as counted:
+        await lease.release()
+    assert client.statistics().commands_sent == sent + 1
+    assert counted.calls["evalsha"] == 1
+    assert set(await redis.keys("*")) == before, "what is left is the client's description"
+
+
+# Wake-ups.
+
+
+async def test_a_release_does_not_wake_a_herd(clients: ClientFactory, redis: Redis) -> None:  # C27
+    holder, crowd = clients(), [clients(turn=60) for _ in range(3)]
+    entered = 0
+
+    async def work(client: Redisson) -> None:
+        nonlocal entered
+        async with client.get_lock("k"):
+            entered += 1
+            await asyncio.sleep(0)
+
+    lease = await holder.get_lock("k").acquire()
+    async with asyncio.TaskGroup() as group:
+        for client in crowd:
+            for _ in range(20):
+                group.create_task(work(client))
+            await until_waiting(client, 20)
+            await until_listening(client)
+        async with Counted(redis) as counted:
+            await lease.release()
+            await until(lambda: entered == 60)
+    # Sixty hand-offs: a question of every client at each would be 180 and more.
+    assert counted.calls["evalsha"] <= 20
+
+
+async def test_a_release_that_nobody_was_told_of_is_noticed(  # C28
+    client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_waiting, "SAFETY_POLL", 0.2)
+    await taken_by_a_stranger(redis, "k", 60_000)
+    waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
+    await until_listening(client)
+    await redis.delete("k")
+    async with asyncio.timeout(10):  # and not the 60 s of the lease it was told
+        lease = await waiting
+    assert client.statistics().wake_ups == 0
+    await lease.release()
+
+
+async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
+    clients: ClientFactory, redis: Redis
+) -> None:
+    holder, client = clients(), clients()
+    names = [f"k{number}" for number in range(300)]
+    leases = await asyncio.gather(*[holder.get_lock(name).acquire() for name in names])
+    tasks = [asyncio.create_task(client.get_lock(name).acquire(timeout=30)) for name in names]
+    await until(lambda: client._table.seats == 300 and not client._stream.waiting)
+    assert len(await redis.pubsub_channels("redisson_lock__channel:*")) == 300
+    assert client.statistics().connections == 1
+    # Those who give up take nothing from the others.
+    for task in tasks[::2]:
+        task.cancel()
+    await asyncio.wait(tasks[::2])
+    await asyncio.gather(*[lease.release() for lease in leases])
+    async with asyncio.timeout(4):  # sooner than the safety poll: all were told
+        gained = await asyncio.gather(*tasks[1::2])
+    assert client.statistics().wake_ups >= 150
+    assert client.statistics().connections == 1
+    await asyncio.gather(*[lease.release() for lease in gained])
+
+
+async def test_renewals_do_not_multiply_with_the_acquisitions(clients: ClientFactory) -> None:
+    # C33; no matter how slow the machine: that makes them fewer.
+    client = clients(lease_time=0.6)
+    lock = client.get_lock("k")
+    present = asyncio.get_running_loop().time
+    start = present()
+    for _ in range(100):
+        async with lock:
+            pass
+    async with lock as lease:
+        renewals = client.statistics().renewals
+        await until(lambda: client.statistics().renewals >= renewals + 4)
+        assert not lease.lost
+    # One chain of them: no two are nearer to each other than half of a third of the lease.
+    assert client.statistics().renewals <= (present() - start) / 0.1 + 1
+
+
+# What can be asked and said.
+
+
+async def test_it_can_be_asked_who_holds_who_waits_and_for_how_long(  # D37
+    clients: ClientFactory,
+) -> None:
+    client, other = clients(client_name="holder"), clients()
+    lock, far = client.get_lock("k"), other.get_lock("k")
+    async with lock as lease:
+        near = asyncio.create_task(lock.acquire())
+        waiting = [asyncio.create_task(far.acquire()) for _ in range(2)]
+        await until_waiting(other, 2)
+        await until_waiting(client, 1)
+        assert lock.statistics().held_leases == lock.statistics().waiters == 1
+        assert (far.statistics().held_leases, far.statistics().waiters) == (0, 2)
+        (holder,) = (await far.inspect()).holders
+        assert (holder.owner, holder.client_name) == (lease.owner, "holder")
+        assert holder.pid
+        assert 0 < lease.remaining < 30
+        lease.check()
+        for task in (near, *waiting):
+            task.cancel()
+        await asyncio.wait([near, *waiting])
+    assert lock.statistics().held_leases == far.statistics().waiters == 0
+
+
+async def test_a_renewed_lock_can_have_a_longest_time_to_be_held(  # D40
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=0.6)
+    lock = client.get_lock("k")
+    longest = 0
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1), lock as lease:
+            while True:
+                longest = max(longest, await redis.pttl("k"))
+                assert not lease.lost
+                await asyncio.sleep(0.02)
+    # Until then it was renewed, and never kept longer than a crash may cost.
+    assert client.statistics().renewals >= 2
+    assert 0 < longest <= 600
+    assert not await lock.locked()

@@ -1,0 +1,267 @@
+"""The write side: what reading under a write hold changes, leases, expiry."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, Redisson
+from redisson_py._primitives.read_write_lock import ReadWriteLock
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.primitives.read_write import (
+    all_asleep,
+    fields,
+    held_by_another_task,
+    read_write_lock,
+    renewed,
+)
+from tests.support import Counted, until, until_async
+
+
+@pytest.fixture
+def lock(client: Redisson) -> ReadWriteLock:
+    """One lock."""
+    return read_write_lock(client)
+
+
+@pytest.fixture
+def far(clients: ClientFactory) -> ReadWriteLock:
+    """The same lock for another client."""
+    return read_write_lock(clients())
+
+
+class TestCosts:
+    async def test_uncontended(self, lock: ReadWriteLock, client: Redisson, redis: Redis) -> None:
+        write = lock.write_lock()
+        async with write:
+            pass
+        traffic = client._stream.traffic
+        writes, commands = traffic.writes, traffic.commands
+        async with Counted(redis) as counted:
+            for _ in range(50):
+                async with write:
+                    pass
+        assert traffic.writes - writes == traffic.commands - commands == 100
+        once = ("exists", "hset", "pexpire", "hmget", "hdel", "hlen", "del", "publish")
+        assert counted.calls == {"evalsha": 100} | dict.fromkeys(once, 50)
+
+    async def test_a_hand_off_to_a_writer_is_one_message_and_one_question(
+        self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
+    ) -> None:
+        for each in (lock, far):
+            async with each.write_lock():
+                pass
+        reads = [await held_by_another_task(lock.read_lock()) for _ in range(20)]
+        waiting = asyncio.create_task(far.write_lock().acquire())
+        await all_asleep(far, 1)
+        async with Counted(redis) as counted:
+            for read in reads:
+                await read.let_go()
+            lease = await waiting
+        assert counted.calls["evalsha"] == 21
+        assert counted.calls["publish"] == 1
+        await lease.release()
+
+
+class TestPassing:
+    @pytest.mark.parametrize("reads", ["", "held", "asked for", "released"])
+    async def test_a_hold_is_passed_unless_its_task_reads(
+        self, clients: ClientFactory, redis: Redis, reads: str
+    ) -> None:
+        client = clients(turn=30)
+        lock = read_write_lock(client)
+        mine = await lock.write_lock().acquire()
+        others = asyncio.create_task(held_by_another_task(lock.write_lock()))
+        await until(lambda: lock.write_lock().statistics().waiters == 1)
+        if reads in ("held", "released"):
+            await lock.read_lock().acquire()
+        if reads == "released":
+            await lock.read_lock().release()
+        if reads == "asked for":
+            # Released by another task, when the question has left and is not answered.
+            releasing = asyncio.create_task(mine.release())
+            await lock.read_lock().acquire()
+            await releasing
+        else:
+            await mine.release()
+        if reads in ("held", "asked for"):
+            assert await fields(redis) == {"mode": "read", mine.owner: "1"}
+            assert lock.write_lock().statistics().waiters == 1
+            await lock.read_lock().release()
+        theirs = await others
+        assert (theirs.lease.owner == mine.owner) == (reads in ("", "released"))
+        await theirs.let_go()
+
+    async def test_who_was_passed_the_hold_may_read_under_it(
+        self, clients: ClientFactory, far: ReadWriteLock
+    ) -> None:
+        client = clients(turn=30)
+        lock = read_write_lock(client)
+
+        async def write_and_read() -> None:
+            async with lock.write_lock() as write:
+                async with lock.read_lock() as read:
+                    assert read.owner == write.owner
+
+        await asyncio.gather(*[write_and_read() for _ in range(4)])
+        async with far.write_lock().hold(timeout=10):
+            pass
+
+    async def test_a_hold_under_which_a_read_was_in_doubt_is_not_passed(
+        self, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        link = await proxy()
+        client = clients(link.url, turn=30)
+        lock = read_write_lock(client)
+        mine = await lock.write_lock().acquire()
+        link.cut_after_execution(b"EVALSHA")
+        async with lock.read_lock():
+            pass
+        others = asyncio.create_task(held_by_another_task(lock.write_lock()))
+        await until(lambda: lock.write_lock().statistics().waiters == 1)
+        await lock.write_lock().release()
+        theirs = await others
+        assert theirs.lease.owner != mine.owner
+        await theirs.let_go()
+
+
+class TestLeases:
+    async def test_a_re_entry_keeps_the_longer_lease(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        # testWriteLockExpiration; Redisson adds the leases up
+        outer = await lock.write_lock().acquire(lease_time=0.6)
+        inner = await lock.write_lock().acquire(lease_time=0.2)
+        assert await far.write_lock().try_acquire(timeout=0.05) is None
+        await inner.wait_lost()
+        assert not outer.lost
+        async with far.write_lock().hold(timeout=10):
+            assert outer.lost
+        for lease in (inner, outer):
+            with pytest.raises(LeaseLostError):
+                await lease.release()
+
+    async def test_an_expired_writer_makes_room_and_has_nothing_to_release(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        # testExpireWrite
+        lease = await lock.write_lock().acquire(lease_time=0.3)
+        async with far.write_lock().hold(timeout=10):
+            assert lease.lost
+            with pytest.raises(LeaseLostError):
+                await lock.write_lock().release()
+            assert await far.write_lock().owned()
+
+    async def test_a_writer_whose_client_is_gone_keeps_others_out_for_one_lease(
+        self, clients: ClientFactory, proxy: ProxyFactory, far: ReadWriteLock
+    ) -> None:
+        # testAutoExpire
+        link = await proxy()
+        lease = await read_write_lock(clients(link.url, lease_time=0.6)).write_lock().acquire()
+        link.hold()
+        async with far.write_lock().hold(timeout=10):
+            assert lease.lost
+        link.pass_through()
+        with pytest.raises(LeaseLostError):
+            await lease.release()
+
+    async def test_a_long_read_survives_the_writers_renewals_and_its_end(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        # parity.md A3: the long reader that a watchdog cut short loses the lock in silence.
+        client = clients(lease_time=0.6)
+        lock = read_write_lock(client)
+        await lock.write_lock().acquire()
+        read = await lock.read_lock().acquire(lease_time=20)
+        await renewed(client, 3)
+        assert await redis.pttl("k") > 10_000
+        await lock.write_lock().acquire()
+        await lock.write_lock().release()
+        assert await redis.pttl("k") > 10_000
+        await lock.write_lock().release()
+        assert await redis.pttl("k") > 10_000
+        assert read.remaining > 10
+        await read.release()
+
+    async def test_a_shorter_lease_for_writing_is_none_for_reading(
+        self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
+    ) -> None:
+        write = await lock.write_lock().acquire()
+        read = await lock.read_lock().acquire(lease_time=20)
+        await write.extend(0.2)
+        assert await redis.pttl("k") > 10_000
+        await write.wait_lost()
+        assert not read.lost
+        # What it reads keeps the hash alive; others may read all the same, and nobody writes.
+        async with far.read_lock().hold(timeout=10):
+            assert await asyncio.create_task(far.write_lock().try_acquire()) is None
+            assert not read.lost
+        with pytest.raises(LeaseLostError):
+            await lock.write_lock().release()
+        await read.release()
+        async with far.write_lock().hold(timeout=0):
+            pass
+
+    async def test_a_short_read_ends_without_the_writer(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        async with lock.write_lock() as write:
+            read = await lock.read_lock().acquire(lease_time=0.1)
+            await read.wait_lost()
+            assert not write.lost
+            assert not await lock.read_lock().owned()
+            with pytest.raises(LeaseLostError):
+                await lock.read_lock().release()
+            async with lock.read_lock():
+                assert await lock.read_lock().hold_count() == 1
+            assert await far.read_lock().try_acquire() is None
+        async with far.write_lock().hold(timeout=0):
+            pass
+
+    async def test_dead_reads_of_a_writer_do_not_outlive_it(
+        self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
+    ) -> None:
+        async with lock.write_lock():
+            read = await lock.read_lock().acquire(lease_time=0.1)
+            await read.wait_lost()
+
+            async def ended() -> bool:
+                return not await redis.exists("{k}:" + read.owner + ":rwlock_timeout:1")
+
+            await until_async(ended)
+        assert await fields(redis) == {}
+
+
+class TestWaiting:
+    async def test_the_end_of_a_writer_wakes_readers_and_writers(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
+        holder = await lock.write_lock().acquire()
+        waiting = [
+            asyncio.create_task(held_by_another_task(side))
+            for side in (far.read_lock(), far.read_lock(), far.write_lock(), far.write_lock())
+        ]
+        await all_asleep(far, 3)  # one writer stands for all in its line
+        async with asyncio.timeout(4):  # sooner than the safety poll
+            await holder.release()
+            for each in asyncio.as_completed(waiting):
+                await (await each).let_go()
+
+    @pytest.mark.parametrize(
+        ("held", "wanted"), [("read_lock", "write_lock"), ("write_lock", "read_lock")]
+    )
+    async def test_a_forced_release_wakes_whoever_waits(
+        self, lock: ReadWriteLock, far: ReadWriteLock, held: str, wanted: str
+    ) -> None:
+        lease = await getattr(lock, held)().acquire()
+        waiting = asyncio.create_task(getattr(far, wanted)().acquire())
+        await all_asleep(far, 1)
+        async with asyncio.timeout(4):  # sooner than the safety poll
+            assert await getattr(lock, held)().force_release()
+            gained = await waiting
+        await gained.release()
+        with pytest.raises(LeaseLostError):
+            await lease.release()
