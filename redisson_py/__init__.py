@@ -23,10 +23,10 @@ from redisson_py._lease.lease import Lease
 from redisson_py._primitives.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
 from redisson_py._primitives.fair_lock import FairLock
 from redisson_py._primitives.fenced_lock import FencedLock
+from redisson_py._primitives.joint import JointSnapshot
 from redisson_py._primitives.latch import CountDownLatch, LatchSnapshot
 from redisson_py._primitives.lock import RLock
 from redisson_py._primitives.looking import HolderSnapshot, LockSnapshot
-from redisson_py._primitives.joint import JointSnapshot
 from redisson_py._primitives.multi_lock import MultiLock
 from redisson_py._primitives.permit import Permit
 from redisson_py._primitives.permit_expirable_semaphore import PermitExpirableSemaphore

@@ -36,8 +36,8 @@ from redisson_py._primitives.latch import CountDownLatch
 from redisson_py._primitives.lock import RLock
 from redisson_py._primitives.lock_like import LockLike
 from redisson_py._primitives.multi_lock import MultiLock
-from redisson_py._primitives.read_write_lock import ReadWriteLock
 from redisson_py._primitives.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py._primitives.read_write_lock import ReadWriteLock
 from redisson_py._primitives.red_lock import RedLock
 from redisson_py._primitives.semaphore import Semaphore
 from redisson_py._redis import Connector, connector_from_client, connector_from_url

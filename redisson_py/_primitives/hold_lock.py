@@ -44,13 +44,16 @@ class HoldLock(HashLock):
     _releasing: ClassVar[Script] = RELEASE
     _setting: ClassVar[Script] = SET_LEASE
     _renewal: Script = RENEW
-    _wakes: Wakes = staticmethod(lock_wakes)
-    """How many waiters a message is for."""
 
     def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
         super().__init__(context, name)
         self._reentrant = reentrant
         self._tombstones = _keys.tombstone(self._key, "")
+
+    @property
+    def _wakes(self) -> Wakes:
+        """How many waiters a message is for."""
+        return lock_wakes
 
     # What subclasses ask.
 

@@ -73,10 +73,11 @@ class CountDownLatch:
     that wait cost one subscription, and are let go by one look at Redis.
 
     Not promised: that a waiter sees a zero after which somebody set a new count at once (then
-    it waits for that one too); that the latch opens if one who should count down dies, or if
-    Redis loses its data in between. The count has no lease: delete it if nobody brings it to
-    zero any more.
+    it waits for that one too); that the latch opens if one who should count down dies. The
+    count has no lease: delete it if nobody brings it to zero any more. If Redis loses its data
+    the latch is unset, which is open, and waiters are let go.
 
+    Cancelled while it waits, a task leaves nothing; any other call is carried out all the same.
     In a Redis Cluster the name must have no braces. Protocol: Redisson's RCountDownLatch, a
     string that counts down and a message at zero.
     """

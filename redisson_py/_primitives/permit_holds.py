@@ -71,7 +71,6 @@ class PermitHolds(Decorator):
 
     kind = "semaphore"
     _renewal: Script = RENEW
-    _wakes: Wakes = staticmethod(permit_wakes)
     _passes = True
     """Whether a hold may go from task to task here without Redis."""
 
@@ -86,6 +85,11 @@ class PermitHolds(Decorator):
         self._receipts = Receipts(context, self._key)
         self._tombstones = _keys.tombstone(self._key, "")
         self.channel = _keys.prefixed(b"redisson_sc", self._key)
+
+    @property
+    def _wakes(self) -> Wakes:
+        """How many waiters a message is for."""
+        return permit_wakes
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"

@@ -58,7 +58,6 @@ class ReadWriteSide(HoldLock):
     """One side of a read-write lock."""
 
     _acquiring: ClassVar[Script]
-    _wakes: Wakes = staticmethod(read_write_wakes)
 
     def __init__(self, context: Context, name: Name) -> None:
         super().__init__(context, name)
@@ -66,6 +65,11 @@ class ReadWriteSide(HoldLock):
         self._read_hold_key = READ_LOCK.encode() + b":" + self._key
         self._write_hold_key = WRITE_LOCK.encode() + b":" + self._key
         self._hold_key = self._line_key
+
+    @property
+    def _wakes(self) -> Wakes:
+        """How many waiters a message is for."""
+        return read_write_wakes
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name)

@@ -393,10 +393,8 @@ class ExpirableScripts(_PermitScripts):
 
     async def inspect(self, holders: Arg = 100) -> list[Any]:
         """Read which permits there are."""
-        found: list[Any] = await self.run("inspect", permits=self.permits, holders=holders)
-        return found
+        return list(await self.run("inspect", permits=self.permits, holders=holders))
 
-    async def ids(self) -> set[bytes]:
+    async def ids(self) -> frozenset[bytes]:
         """Return the ids of the permits that are taken."""
-        found: list[bytes] = await ask(self.redis, "ZRANGE", self.permits, 0, -1)
-        return {*found}
+        return frozenset(await ask(self.redis, "ZRANGE", self.permits, 0, -1))

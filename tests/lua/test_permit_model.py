@@ -179,8 +179,7 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         """The dead are found by the next who looks: all comes back."""
         if self.model.value is not None:
             await self.scripts.end(*(self.model.held.keys() - self.model.over))
-            found = await self.scripts.available()
-            value = found[0] if isinstance(found, list) else found
+            value = await self.scripts.available()
             assert value + self.model.away == self.model.total
             assert not await self.redis.exists(self.scripts.permits)
         counts = getattr(self.scripts, "counts", b"none")

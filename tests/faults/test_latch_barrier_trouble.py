@@ -1,0 +1,160 @@
+"""The server restarts or forgets its scripts, the connection breaks, a process is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from redisson_py._primitives.barrier import CyclicBarrier
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory, ServerFactory
+from tests.latch_and_barrier import assert_broken, assert_works, get_barrier, get_latch
+from tests.support import until_async, until_listening
+
+
+@pytest_asyncio.fixture
+async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
+    """A barrier of three, reset in the end."""
+    barrier = get_barrier(client)
+    yield barrier
+    await barrier.reset()
+
+
+async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
+    return await barrier.n_waiting() == count
+
+
+async def test_a_cut_connection_and_forgotten_scripts_are_nothing_to_it(
+    barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link = await proxy()
+    far = clients(link.url)
+    waiting = [asyncio.create_task(get_barrier(far).wait()) for _ in range(2)]
+    await until_async(lambda: _waiting_at(barrier, 2))
+    await until_listening(far)
+    await redis.script_flush()
+    link.cut()
+    await until_listening(far)
+    assert await barrier.wait() == 2
+    assert sorted(await asyncio.gather(*waiting)) == [0, 1]
+
+
+async def test_a_release_while_it_was_cut_off_is_not_missed(
+    client: Redisson, clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    far = clients(link.url)
+    waiting = asyncio.create_task(get_barrier(far, parties=2).wait())
+    await until_listening(far)
+    link.refuse()
+    link.cut()
+    assert await get_barrier(client, parties=2).wait() == 1
+    link.pass_through()
+    async with asyncio.timeout(3):  # before the safety poll
+        assert await waiting == 0
+
+
+async def test_a_restart_that_keeps_data_keeps_who_waits(
+    clients: ClientFactory, server_factory: ServerFactory
+) -> None:
+    server = await server_factory(appendonly=True)
+    one, other = clients(server.url), clients(server.url)
+    waiting = asyncio.create_task(get_barrier(one, parties=2).wait())
+    await until_listening(one)
+    await server.restart(keep_data=True)
+    assert await get_barrier(other, parties=2).wait(10) == 1
+    assert await waiting == 0
+
+
+async def test_a_restart_that_loses_data_breaks_it_for_who_waits(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    one, other = clients(own_server.url), clients(own_server.url)
+    waiting = asyncio.create_task(get_barrier(one).wait())
+    await until_listening(one)
+    await own_server.restart(keep_data=False)
+    await assert_broken(waiting)
+    await assert_works(get_barrier(other))
+
+
+#: Waits at the barrier of three, or counts the latch down, whatever comes of it.
+PARTY = """
+import asyncio, sys
+from redisson_py import Redisson
+from tests.latch_and_barrier import get_barrier
+
+async def main():
+    async with Redisson.from_url(sys.argv[1], lease_time=0.8) as client:
+        await get_barrier(client).wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_a_party_whose_process_is_killed_breaks_it_for_the_others(
+    barrier: CyclicBarrier, client: Redisson, server_url: str
+) -> None:
+    waiting = asyncio.create_task(barrier.wait())
+    await until_listening(client)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", PARTY, server_url)
+    await until_async(lambda: _waiting_at(barrier, 2))
+    process.kill()
+    await process.wait()
+    await assert_broken(waiting)
+
+
+async def test_waiters_for_a_latch_survive_a_restart_that_keeps_data(
+    clients: ClientFactory, server_factory: ServerFactory
+) -> None:
+    server = await server_factory(appendonly=True)
+    one, other = clients(server.url), clients(server.url)
+    latch = get_latch(other)
+    await latch.try_set_count(1)
+    waiting = [asyncio.create_task(get_latch(one).wait()) for _ in range(3)]
+    await until_listening(one)
+    await server.restart(keep_data=True)
+    await until_listening(one)
+    assert not any(task.done() for task in waiting)
+    assert await latch.count_down() == 0
+    async with asyncio.timeout(3):  # before the safety poll
+        await asyncio.gather(*waiting)
+
+
+async def test_waiters_for_a_latch_that_the_server_forgot_are_let_go(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    one, other = clients(own_server.url), clients(own_server.url)
+    await get_latch(other).try_set_count(1)
+    waiting = [asyncio.create_task(get_latch(one).wait()) for _ in range(3)]
+    await until_listening(one)
+    await own_server.restart(keep_data=False)
+    async with asyncio.timeout(3):  # before the safety poll
+        await asyncio.gather(*waiting)
+
+
+async def test_a_latch_under_forgotten_scripts_and_killed_connections(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    one, other = clients(client_name="one"), clients(client_name="other")
+    latch = get_latch(one, count=200)
+    waiting = [asyncio.create_task(get_latch(other, count=200).wait(20)) for _ in range(5)]
+
+    async def count(number: int) -> None:
+        await get_latch(one, count=200).count_down()
+        if number % 20 == 0:
+            await redis.script_flush()
+            for each in await redis.client_list():
+                if each["name"]:
+                    await redis.client_kill_filter(_id=each["id"])
+
+    assert await latch.count() == 200
+    for start in range(0, 200, 10):
+        await asyncio.gather(*map(count, range(start, start + 10)))
+    await asyncio.gather(*waiting)
+    assert await latch.count() == 0
