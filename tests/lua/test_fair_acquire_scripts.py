@@ -254,16 +254,15 @@ async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
         assert await everything(redis) == before
 
 
-@pytest.mark.parametrize("bad", BAD_MS)
 @pytest.mark.parametrize("which", ["holds", "lease_ms", "wait_ms", "alive_ms"])
 async def test_a_bad_number_is_refused_before_anything_is_written(
-    fair: FairScripts, redis: Redis, which: str, bad: str
+    fair: FairScripts, redis: Redis, which: str
 ) -> None:
     for held in (False, True):
         if held:
             await fair.acquire(A)
         before = await everything(redis)
-        for owner in (A, B):
+        for owner, bad in itertools.product((A, B), BAD_MS):
             with pytest.raises(ResponseError):
                 await fair.acquire(owner, **{which: bad})
             assert await everything(redis) == before

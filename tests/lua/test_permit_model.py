@@ -179,7 +179,8 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         """The dead are found by the next who looks: all comes back."""
         if self.model.value is not None:
             await self.scripts.end(*(self.model.held.keys() - self.model.over))
-            value = await self.scripts.available()
+            found: Any = await self.scripts.available()
+            value = found[0] if isinstance(found, list) else found
             assert value + self.model.away == self.model.total
             assert not await self.redis.exists(self.scripts.permits)
         counts = getattr(self.scripts, "counts", b"none")
