@@ -34,7 +34,7 @@ class QuorumError(AcquireTimeoutError):
     """Raised when too few servers of a RedLock said yes. Nothing is held.
 
     Attributes:
-        answers: What each server said, by the name of its client.
+        answers: What each server said, by its address and database.
     """
 
     def __init__(self, message: str, answers: dict[str, str]) -> None:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from redisson_py import Lease, Redisson
-
-if TYPE_CHECKING:
-    from redisson_py import CountDownLatch, PermitExpirableSemaphore, ReadWriteLock
+from redisson_py import CountDownLatch, Lease, PermitExpirableSemaphore, ReadWriteLock, Redisson
 
 LOCK = "lock"
 FENCED = "fenced lock"

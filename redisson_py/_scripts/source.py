@@ -193,7 +193,7 @@ def _sha(text: str) -> str:
 
 
 #: What clients send beside scripts.
-_OUTSIDE = {
+OUTSIDE = {
     "client|setname",
     "del",
     "evalsha",
@@ -209,10 +209,11 @@ _OUTSIDE = {
     "subscribe",
     "unsubscribe",
 }
-_CALL = re.compile(r"redis\.p?call\('([A-Z]+)'")
+#: A command in a script.
+CALL = re.compile(r"redis\.p?call\('([A-Z]+)'")
 
 
 def commands() -> list[str]:
     """Return the Redis commands a user of this library must be allowed, read from the scripts."""
-    inside = {c.lower() for script in load_all() for c in _CALL.findall(script.text)}
-    return sorted(_OUTSIDE | inside)
+    inside = {c.lower() for script in load_all() for c in CALL.findall(script.text)}
+    return sorted(OUTSIDE | inside)

@@ -374,7 +374,7 @@ def test_every_interleaving_is_answered_as_the_model_says(machine: type[Queue]) 
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=30,
+            max_examples=25,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

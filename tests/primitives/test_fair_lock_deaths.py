@@ -39,14 +39,13 @@ async def fair(redis: Redis) -> AsyncIterator[FairScripts]:
 # Weakness 18: a dead head blocks the queue for minutes.
 
 
-@pytest.mark.parametrize("dead", [1, 3])
 async def test_dead_heads_are_passed_over_after_one_lease(
-    clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts, dead: int
+    clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts
 ) -> None:
     link = await proxy()
     far, near = clients(link.url, lease_time=LEASE), clients()
     lease = await fair_lock(near).acquire()
-    gone = await one_by_one(fair, *(fair_lock(far).acquire() for _ in range(dead)))
+    gone = await one_by_one(fair, *(fair_lock(far).acquire() for _ in range(3)))
     (waiting,) = await one_by_one(fair, fair_lock(near).acquire())
     await until_listening(near)
     die(link)
@@ -152,7 +151,7 @@ async def test_a_living_waiter_outlives_its_own_lease_behind_a_head_that_does_no
     client, other = clients(lease_time=LEASE), clients(lease_time=LEASE)
     first, second = await one_by_one(fair, fair_lock(client).acquire(), fair_lock(other).acquire())
     queued = await fair.queued()
-    await fair.set_moment("slow:1", 1000 * 2.5 * LEASE)
+    await fair.set_moment("slow:1", 1000 * 1.7 * LEASE)
     lease = await first
     assert await fair.queued() == queued[2:]
     assert not second.done()

@@ -1,0 +1,67 @@
+"""A MultiLock over several servers, of which one dies or loses replies."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import AcquireTimeoutError, ConnectionLostError
+from redisson_py._primitives.multi_lock import MultiLock
+from redisson_py.testing import FaultProxy
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import until_async
+
+NAMES = ("a", "b", "c")
+
+
+async def test_members_on_three_servers(fleet: Fleet) -> None:
+    locks = [
+        MultiLock(
+            *(client.get_lock(name) for client, name in zip(fleet.clients(3), NAMES, strict=True))
+        )
+        for _ in range(2)
+    ]
+    lock, rival = locks
+    async with lock:
+        assert [
+            await redis.exists(name) for redis, name in zip(fleet.redis, NAMES, strict=False)
+        ] == [1] * 3
+        for _ in range(2):
+            assert await rival.try_acquire() is None
+    async with rival:
+        pass
+
+
+async def test_release_reaches_the_others_when_one_server_is_gone(fleet: Fleet) -> None:
+    clients = fleet.clients(3, lease_time=1)
+    lock = MultiLock(*(client.get_lock("k") for client in clients))
+    lease = await lock.acquire()
+    await fleet.servers[0].kill()
+    releasing = asyncio.create_task(lease.release())
+    await until_async(fleet.everything_free)
+    with pytest.raises(ConnectionLostError):
+        await releasing
+
+
+async def test_lost_reply_of_the_third_leaves_nothing(
+    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link: FaultProxy = await proxy()
+    near, far = clients(), clients(link.url, lease_time=0.9)
+    lock = MultiLock(near.get_lock("a"), near.get_lock("b"), far.get_lock("c"))
+    await far.ping()
+    link.swallow_reply(b"EVALSHA", 100)
+    with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
+        await lock.acquire(timeout=0.3)
+    link.pass_through()
+    await until_async(lambda: nothing_held(redis))
+    await far.ping()
+    assert await nothing_held(redis)
+
+
+async def nothing_held(redis: Redis) -> bool:
+    return not await redis.exists(*NAMES)
