@@ -150,12 +150,12 @@ class Arrival:
 
     async def last_word(self) -> int | None:
         """Return the position if it was released although its time was up."""
-        leaving = self._leaving
-        if leaving is None or not await wait_until(leaving.future, _LAST_WORD):
+        if self._leaving is None:
             return None
-        if leaving.future.exception() is not None:
+        answer = self._leaving.future
+        if not (answer.done() or await wait_until(answer, _LAST_WORD)) or answer.exception():
             return None
-        position: int = leaving.future.result()
+        position: int = answer.result()
         return position if position >= 0 else None
 
     def give_up(self, error: BaseException) -> None:

@@ -80,8 +80,9 @@ class CyclicBarrier:
 
     Promised: a wait arrives exactly once, whatever happens to the connection; nobody is let go
     before all have come; a party that dies breaks the barrier within one lease of its client
-    (`lease_time`), since a waiting one keeps its arrival alive by looking again. Nothing lasts
-    in Redis when nobody waits, but the mark of a broken barrier.
+    (`lease_time`), since a waiting one keeps its arrival alive by looking again. When nobody
+    waits nothing is left in Redis but the mark of a broken barrier, and for a minute a small
+    key of each wait.
 
     Not promised: that a wait that ends in the moment of release by a cancellation, or by the
     loss of the connection, holds the others back: they are let go all the same. If Redis loses
@@ -158,7 +159,10 @@ class CyclicBarrier:
             if stream.full:
                 await stream.room()
             arrival = Arrival(self, context)
-            position = await _waiting.acquire(arrival, context.bus, deadline, once=once)
+            try:
+                position = await _waiting.acquire(arrival, context.bus, deadline, once=once)
+            except AcquireTimeoutError:
+                position = None
             if position is None:
                 position = await arrival.last_word()
         if position is None:

@@ -245,5 +245,5 @@ def test_the_scripts_do_what_the_model_does(server_url: str) -> None:
         url = server_url
 
     run_state_machine_as_test(
-        OnThisServer, settings=settings(max_examples=40, stateful_step_count=25, deadline=None)
+        OnThisServer, settings=settings(max_examples=25, stateful_step_count=20, deadline=None)
     )

@@ -185,28 +185,26 @@ class TestWait:
             await barrier.wait(owner, receipt_ms=50)
         assert await redis.zcard(barrier.released) == 1
 
-    @pytest.mark.parametrize("generation", ["", "x", "-1", "1.5"])
-    async def test_a_bad_generation_is_refused(
-        self, barrier: BarrierScripts, redis: Redis, generation: str
-    ) -> None:
-        with pytest.raises(ResponseError):
-            await barrier.wait("a", generation)
+    async def test_a_bad_generation_is_refused(self, barrier: BarrierScripts, redis: Redis) -> None:
+        for generation in ("", "x", "-1", "1.5"):
+            with pytest.raises(ResponseError, match="must be"):
+                await barrier.wait("a", generation)
         assert await everything(redis) == {}
 
-    @pytest.mark.parametrize("bad", BAD_MS)
     async def test_bad_numbers_are_refused_before_anything_is_written(
-        self, barrier: BarrierScripts, redis: Redis, bad: str
+        self, barrier: BarrierScripts, redis: Redis
     ) -> None:
-        for asked in (
-            barrier.wait("a", parties=bad),
-            barrier.wait("a", lease_ms=bad),
-            barrier.wait("a", receipt_ms=bad),
-            barrier.leave("a", receipt_ms=bad),
-            barrier.abort(receipt_ms=bad),
-            barrier.reset(receipt_ms=bad),
-        ):
-            with pytest.raises(ResponseError):
-                await asked
+        for bad in BAD_MS:
+            for asked in (
+                barrier.wait("a", parties=bad),
+                barrier.wait("a", lease_ms=bad),
+                barrier.wait("a", receipt_ms=bad),
+                barrier.leave("a", receipt_ms=bad),
+                barrier.abort(receipt_ms=bad),
+                barrier.reset(receipt_ms=bad),
+            ):
+                with pytest.raises(ResponseError, match="must be"):
+                    await asked
         assert await everything(redis) == {}
 
     async def test_a_corrupted_barrier_is_an_error_and_stays(

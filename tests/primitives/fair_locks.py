@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from redisson_py import Redisson
-from redisson_py._primitives.fair_lock import FairLock
+from redisson_py import FairLock, Redisson
 from redisson_py.testing import FaultProxy
 from tests.lua.fair_scripts import FairScripts
 from tests.lua.scripts import Scripts
@@ -23,7 +22,7 @@ JAVA = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:31"
 
 def fair_lock(client: Redisson, name: str = "k", *, reentrant: bool = True) -> FairLock:
     """Return a fair lock of a client."""
-    return FairLock(client._context, name, reentrant=reentrant)
+    return client.get_fair_lock(name, reentrant=reentrant)
 
 
 async def server_side(redis: Redis, name: str = "k") -> FairScripts:

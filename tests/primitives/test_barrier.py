@@ -118,7 +118,7 @@ class TestRounds:
     ) -> None:
         barrier = get_barrier(clients(lease_time=0.6), parties=2)
         waiting = asyncio.create_task(barrier.wait())
-        await asyncio.sleep(1.5)
+        await asyncio.sleep(1.2)
         assert await barrier.wait() == 1
         assert await waiting == 0
 

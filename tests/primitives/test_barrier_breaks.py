@@ -32,7 +32,8 @@ LEASE = 0.8
 
 @pytest_asyncio.fixture
 async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
-    """A barrier of three, reset in the end."""
+    """A barrier of three of a client that is connected, reset in the end."""
+    await client.ping()
     barrier = get_barrier(client)
     yield barrier
     await barrier.reset()
@@ -56,13 +57,13 @@ async def waiting(barrier: CyclicBarrier, other: Redisson) -> AsyncIterator[asyn
 
 async def by_timeout(barrier: CyclicBarrier) -> None:
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.02):
+        async with asyncio.timeout(0.05):
             await barrier.wait()
 
 
 async def by_own_timeout(barrier: CyclicBarrier) -> None:
-    with pytest.raises(AcquireTimeoutError, match=r"not all 3 parties came within 0\.02 s"):
-        await barrier.wait(0.02)
+    with pytest.raises(AcquireTimeoutError, match=r"not all 3 parties came within 0\.05 s"):
+        await barrier.wait(0.05)
 
 
 async def by_having_no_time(barrier: CyclicBarrier) -> None:
@@ -71,13 +72,13 @@ async def by_having_no_time(barrier: CyclicBarrier) -> None:
 
 
 async def by_scope(barrier: CyclicBarrier) -> None:
-    with anyio.move_on_after(0.02):
+    with anyio.move_on_after(0.05):
         await barrier.wait()
 
 
 async def by_cancel(barrier: CyclicBarrier) -> None:
     task = asyncio.ensure_future(barrier.wait())
-    asyncio.get_running_loop().call_later(0.02, task.cancel)
+    asyncio.get_running_loop().call_later(0.05, task.cancel)
     with suppress(asyncio.CancelledError):
         await task
 
@@ -178,6 +179,21 @@ class TestLeaving:
         assert await get_barrier(client, parties=2).wait() == 1
         assert await waiting == 0
         assert loop.time() - started >= 0.3
+
+    async def test_whose_time_is_up_while_it_asks_was_there_too(
+        self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        link = await proxy()
+        far = clients(link.url)
+        await far.ping()
+        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.3))
+        await until_listening(far)
+        link.hold()
+        assert await get_barrier(client, parties=2).wait() == 1
+        # The question after the message, and the leaving when its time is up.
+        await link.wait_until(lambda link: link.held >= 2)
+        link.release_held()
+        assert await waiting == 0
 
     async def test_a_client_that_closes_breaks_it_though_its_parties_sleep(
         self, barrier: CyclicBarrier, clients: ClientFactory, waiting: asyncio.Task[int]

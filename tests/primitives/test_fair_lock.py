@@ -9,8 +9,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, ClientClosedError, Lease, Redisson
-from redisson_py._primitives.fair_lock import FairLock
+from redisson_py import AcquireTimeoutError, ClientClosedError, FairLock, Lease, Redisson
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lua.fair_scripts import WAIT, FairScripts

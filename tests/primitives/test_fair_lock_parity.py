@@ -14,8 +14,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, NotHeldError, Redisson
-from redisson_py._primitives.fair_lock import FairLock
+from redisson_py import FairLock, LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lua.fair_scripts import FairScripts

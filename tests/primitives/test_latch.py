@@ -20,7 +20,8 @@ from tests.support import Counted, until_listening, until_waiting
 
 @pytest_asyncio.fixture
 async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
-    """A latch that is deleted in the end."""
+    """A latch of a client that is connected, deleted in the end."""
+    await client.ping()
     latch = get_latch(client)
     yield latch
     await latch.delete()
@@ -140,7 +141,7 @@ FIRST_USES: dict[str, Callable[[CountDownLatch], Awaitable[Any]]] = {
 
 async def _times_out(latch: CountDownLatch) -> None:
     with pytest.raises(AcquireTimeoutError):
-        await latch.wait(0.01)
+        await latch.wait(0.05)
 
 
 class TestInitialCount:

@@ -166,7 +166,7 @@ async def wait_with_a_count(scene: Scene, cut: Probe) -> None:
 async def wait_until_time_is_up(scene: Scene, cut: Probe) -> None:
     await scene.latch.try_set_count(1)
     try:
-        await cut(scene.latch.wait(0.02))
+        await cut(scene.latch.wait(0.03))
     except AcquireTimeoutError:
         assert not cut.cancelled
     else:
@@ -283,8 +283,9 @@ async def wait_for_the_last_to_come(scene: Scene, cut: Probe) -> None:
 
 @trial
 async def wait_and_time_out(scene: Scene, cut: Probe) -> None:
+    await scene.client.ping()
     try:
-        await cut(scene.barrier.wait(0.02))
+        await cut(scene.barrier.wait(0.03))
     except AcquireTimeoutError:
         assert not cut.cancelled
     else:

@@ -38,10 +38,12 @@ async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
     await latch.delete()
 
 
-@pytest.fixture
-def waiter(clients: ClientFactory) -> Redisson:
-    """Another client, which waits."""
-    return clients()
+@pytest_asyncio.fixture
+async def waiter(clients: ClientFactory) -> Redisson:
+    """Another client, connected, which waits."""
+    client = clients()
+    await client.ping()
+    return client
 
 
 @pytest.fixture
@@ -279,23 +281,23 @@ class TestOneForAll:
 
 async def by_timeout(latch: CountDownLatch) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(0.02):
+        async with asyncio.timeout(0.1):
             await latch.wait()
 
 
 async def by_own_timeout(latch: CountDownLatch) -> None:
     with suppress(AcquireTimeoutError):
-        await latch.wait(0.02)
+        await latch.wait(0.1)
 
 
 async def by_scope(latch: CountDownLatch) -> None:
-    with anyio.move_on_after(0.02):
+    with anyio.move_on_after(0.1):
         await latch.wait()
 
 
 async def by_cancel(latch: CountDownLatch) -> None:
     task = asyncio.ensure_future(latch.wait())
-    asyncio.get_running_loop().call_later(0.02, task.cancel)
+    asyncio.get_running_loop().call_later(0.1, task.cancel)
     with suppress(asyncio.CancelledError):
         await task
 
@@ -331,14 +333,14 @@ class TestLeaving:
         await head
         assert_idle(waiter)
 
-    async def test_ten_thousand_waiters_cancelled(
+    async def test_a_group_of_two_thousand_waiters_cancelled(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
     ) -> None:
         with anyio.move_on_after(10) as scope:
             async with anyio.create_task_group() as group:
-                for _ in range(10_000):
+                for _ in range(2000):
                     group.start_soon(far.wait)
-                await until_waiting(waiter, 10_000)
+                await until_waiting(waiter, 2000)
                 scope.cancel()
         assert_idle(waiter)
 

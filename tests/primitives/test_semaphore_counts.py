@@ -1,0 +1,83 @@
+"""What the calls of a semaphore cost, exactly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
+from tests.fixtures.client import ClientFactory
+from tests.support import Counted, until, until_listening, until_waiting
+
+NAME = "semaphore"
+Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]
+
+
+def plain(client: Redisson, permits: int | None) -> Semaphore:
+    return client.get_semaphore(NAME, permits)
+
+
+def expirable(client: Redisson, permits: int | None) -> PermitExpirableSemaphore:
+    return client.get_permit_expirable_semaphore(NAME, permits)
+
+
+either = pytest.mark.parametrize("make", [plain, expirable])
+
+
+@either
+async def test_an_uncontended_pair_is_two_scripts_and_two_writes(
+    make: Make, client: Redisson, redis: Redis
+) -> None:
+    semaphore = make(client, 5)
+    async with semaphore:
+        pass
+    traffic = client._stream.traffic
+    writes = traffic.writes
+    async with Counted(redis) as counted:
+        for _ in range(50):
+            async with semaphore:
+                pass
+    assert traffic.writes - writes == 100
+    assert counted.calls["evalsha"] == 100
+    assert "subscribe" not in counted.calls
+
+
+async def test_a_release_of_n_wakes_at_most_n(clients: ClientFactory) -> None:
+    holder, waiter = clients(), clients()
+    permit = await holder.get_semaphore(NAME, 3).acquire(3)
+    semaphore = waiter.get_semaphore(NAME)
+    waiting = [asyncio.create_task(semaphore.acquire()) for _ in range(10)]
+    await until_waiting(waiter, 10)
+    await until_listening(waiter)
+    before = waiter.statistics().wake_ups
+    await holder.get_semaphore(NAME).release(2)
+    await until(lambda: sum(task.done() for task in waiting) == 2)
+    await until_listening(waiter)
+    assert 1 <= waiter.statistics().wake_ups - before <= 2
+    assert waiter.statistics().waiters == 8
+    await permit.release()
+    gained: list[Permit] = []
+    for task in asyncio.as_completed(waiting):
+        gained.append(await task)
+        await gained[-1].release()
+    assert len(gained) == 10
+
+
+async def test_a_thousand_waiters_are_one_subscription_and_one_that_asks(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    holder, waiter = clients(), clients()
+    permit = await holder.get_semaphore(NAME, 1).acquire()
+    semaphore = waiter.get_semaphore(NAME)
+    tasks = [asyncio.create_task(semaphore.acquire()) for _ in range(1000)]
+    await until_waiting(waiter, 1000)
+    await until_listening(waiter)
+    assert await redis.pubsub_numsub("redisson_sc:{semaphore}") == [(b"redisson_sc:{semaphore}", 1)]
+    assert waiter._table.seats == 1
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    await permit.release()
