@@ -132,10 +132,10 @@ class JointHold(Hold):
                 reason,
                 now() - self.granted_at,
             )
-        self.resource._hold_ended(self)
         for lease in gone:
             assert isinstance(lease, JointLease)
             lease.give_up()
+        self.resource._hold_ended(self)
         return gone
 
     def join(self, part: Lease) -> None:
@@ -231,8 +231,6 @@ async def ask(
         raise
     released = pending.pop(lock, None) is None
     if isinstance(answer, Busy):
-        if answer.queued:
-            attempt.undo()
         raise NotGrantedError(answer.retry_in)
     if released:
         if attempt.doubtful:

@@ -15,7 +15,7 @@ from redisson_py._primitives.joint_hold import NotGrantedError, ask, release_all
 from redisson_py._primitives.lock_like import LockLike
 from redisson_py._primitives.together import Together
 from redisson_py._stream.call import LateReplyError
-from redisson_py.errors import AcquireTimeoutError
+from redisson_py.errors import AcquireTimeoutError, LeaseLostError
 
 #: How long after a refusal the members are asked one after another only, in seconds. Asking
 #: all at once then costs the others more than it can spare us.
@@ -153,16 +153,27 @@ class MultiLock(JointLock):
                     return None
                 parts.append(part)
             if lease_time is not None and not alone:
-                held = [part for part in parts if part._state == "held"]
-                settings = Together(
-                    part._hold.resource._set_lease(part, lease_time) for part in held
-                )
-                await settings.wait()
-                self._check_enough(settings)
+                await self._set_all(parts, lease_time, deadline)
         except BaseException:
             release_all(parts)
             raise
         return parts
+
+    async def _set_all(
+        self, parts: Sequence[Lease], lease_time: float, deadline: float | None
+    ) -> None:
+        """Have the same lease on all, from now; one that is lost by now is found later."""
+        held = [part for part in parts if part._state == "held"]
+        settings = Together(part._hold.resource._set_lease(part, lease_time) for part in held)
+        if deadline is None:
+            await settings.wait()
+        else:
+            await settings.wait(0, deadline - running_loop().time())
+        for _, error in sorted(settings.errors.items()):
+            if not isinstance(error, LeaseLostError):
+                raise error
+        if settings.left:
+            raise AcquireTimeoutError("Redis did not answer within the timeout")
 
     async def _settle(self, operations: Together[Any], grace: float = 0) -> None:
         await operations.wait()

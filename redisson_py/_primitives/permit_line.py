@@ -7,8 +7,7 @@ first served, also where the first wants more than those behind it.
 
 A hold that is released is passed to the head where both want the same number of units: its
 attempt wakes up and finds the hold, and Redis is asked nothing. The next head need not ask
-either: what the last one heard is true while no message has come since. A message is older
-than an answer that comes after it, because both travel on one ordered stream.
+either: what the last one heard is true while no message has come since it asked.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class PermitAttempt(HoldAttempt):
         passed: A hold that another task here passed to it.
     """
 
-    __slots__ = ("_over", "_source", "_waiter", "passed", "units")
+    __slots__ = ("_asked_on", "_over", "_source", "_told", "_waiter", "passed", "units")
 
     def __init__(
         self, context: Context, source: PermitHolds, owner: str, units: int, lease_time: float
@@ -67,6 +66,8 @@ class PermitAttempt(HoldAttempt):
         self._source = source
         self._waiter: Waiter | None = None
         self._over = False
+        self._asked_on: Channel | None = None
+        self._told = 0
         self.units = units
         self.passed: Hold | None = None
 
@@ -120,9 +121,16 @@ class PermitAttempt(HoldAttempt):
     def _undo_all(self) -> None:
         self._source._undo_units(self.owner, self.units, self._lease_time)
 
+    def ask(self, deadline: float | None) -> None:
+        """Send the question; `answer` must follow, or `undo`."""
+        # A message may come before the answer is looked at: what counts is what came before.
+        self._asked_on = self._channel
+        self._told = 0 if self._asked_on is None else self._asked_on.messages
+        super().ask(deadline)
+
     def _busy(self, answer: int) -> Busy:
         busy = super()._busy(answer)
-        self._source._line.heard_busy(self.units, self._channel, busy.retry_in)
+        self._source._line.heard_busy(self.units, self._asked_on, self._told, busy.retry_in)
         return busy
 
     def undo(self) -> None:
@@ -184,11 +192,16 @@ class PermitLine(Line):
         super().close(error)
         self.head = None
 
-    def heard_busy(self, units: int, channel: Channel | None, seconds: float | None) -> None:
-        """Redis says that so many units are not available, perhaps for so long."""
+    def heard_busy(
+        self, units: int, channel: Channel | None, messages: int, seconds: float | None
+    ) -> None:
+        """Redis says that so many units are not available, perhaps for so long.
+
+        It was asked when so many messages had come on the channel.
+        """
         poll = SAFETY_POLL if seconds is None else min(seconds, SAFETY_POLL)
         self._busy_channel = channel
-        self._busy_messages = 0 if channel is None else channel.messages
+        self._busy_messages = messages
         self._busy_units = units
         self._busy_until = running_loop().time() + poll
 

@@ -12,9 +12,11 @@ from redisson_py._lease.hold import Hold
 from redisson_py._lease.lease import Lease
 from redisson_py._loop import running_loop
 from redisson_py._primitives.context import Mine
+from redisson_py._primitives.fair_lock import FairLock
 from redisson_py._primitives.hold_lock import HoldLock
 from redisson_py._primitives.joint import STALE_GRANTS, JointLock, database_of, loss
 from redisson_py._primitives.joint_hold import JointHold, JointLease, end_of, move
+from redisson_py._primitives.lock import RLock
 from redisson_py._primitives.lock_like import LockLike
 from redisson_py._primitives.rounds import Rounds, answer_time
 from redisson_py._primitives.together import Together
@@ -61,7 +63,7 @@ class RedLock(JointLock):
     keys, without a margin for drift.
 
     Raises:
-        TypeError: A member is no lock of a kind that a task holds by itself.
+        TypeError: A member is no lock of one server, or a fair one, whose line is there only.
         ValueError: There is no member, or two are of one client or server.
     """
 
@@ -71,14 +73,18 @@ class RedLock(JointLock):
         for lock in locks:
             if not isinstance(lock, HoldLock):
                 raise TypeError(f"a red lock is made of locks, not of {type(lock).__name__}")
+            if isinstance(lock, FairLock):
+                raise TypeError("a red lock has no use for the order of a fair lock: take an RLock")
         if not locks:
             raise ValueError("a red lock needs at least one lock")
         members = sorted(locks, key=database_of)
         for one, other in itertools.pairwise(members):
             if _server(one) == _server(other):
                 raise ValueError(f"{one!r} and {other!r} are on one server")
-        self._locks = members
         super().__init__(members, len(members) // 2 + 1)
+        self._locks = members
+        # Others bring something to each holder, a token, or leave something with it.
+        self._passable = all(isinstance(lock, RLock) for lock in members)
 
     def _of(self, members: Sequence[LockLike]) -> Self:
         return type(self)(*(member for member in members if isinstance(member, HoldLock)))
@@ -160,6 +166,8 @@ class RedLock(JointLock):
 
     def _receive(self, hold: JointHold) -> JointHold:
         """Make the parts of a hold that another task passed the current task's."""
+        # Also where no part is yet, so that one that joins later finds the task.
+        self._mines()
         for part in hold.parts:
             lock = part._hold.resource
             assert isinstance(lock, HoldLock)
@@ -183,7 +191,7 @@ class RedLock(JointLock):
     def _pass_on(self, line: Line, hold: JointHold, parts: list[Lease]) -> bool:
         """Hand the hold to the next task in line here, if that may be; return whether."""
         inner = [part._hold for part in parts]
-        if any(each.count != 1 or each.next_token is not None for each in inner):
+        if not self._passable or any(each.count != 1 for each in inner):
             return False
         options = self._context.options
         hold.ends_at = end_of(parts, self._needed)

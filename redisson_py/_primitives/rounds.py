@@ -104,6 +104,7 @@ class Rounds:
         self._asleep: Future[None] | None = None
         self._heard_at = running_loop().time()
         self._deadline: float | None = None
+        self._hurried = False
         self._splits = 0
         self._spread = 0.0
         self.answers: dict[str, str] = {}
@@ -129,6 +130,7 @@ class Rounds:
         self._deadline = deadline
         began = running_loop().time()
         limit = began + self._answer_time
+        self._hurried = deadline is not None and deadline < limit
         if deadline is not None:
             limit = min(limit, deadline)
         self._pending = {}
@@ -167,10 +169,15 @@ class Rounds:
             if (lease := answered.results.get(number)) is not None:
                 hold.join(lease)
             elif isinstance(answered.errors[number], ConnectionLostError):
-                doubt(stream_of(self._locks[self._asked[number]]))
+                self._doubt(self._asked[number])
 
         if answered.left:
             hold.late, answered.on_end = answered, ended
+
+    def _doubt(self, number: int) -> None:
+        """A server gave no answer; was it asked for long enough, it counts as silent."""
+        if not self._hurried:
+            doubt(stream_of(self._locks[number]))
 
     def _left_out(self, number: int) -> bool:
         """Whether a server is not asked: waiting for it would be in vain."""
@@ -198,7 +205,7 @@ class Rounds:
                 frees.append(math.inf if error.retry_in is None else error.retry_in)
             elif isinstance(error, ConnectionLostError | AcquireTimeoutError):
                 heard -= 1
-                doubt(stream_of(self._locks[number]))
+                self._doubt(number)
             elif isinstance(error, BackendError):
                 refusals.append(error)
             elif isinstance(error, LeaseLostError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ConnectionLostError
+from redisson_py._primitives.hold_lock import SET_LEASE
 from redisson_py._primitives.multi_lock import MultiLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
@@ -61,6 +63,24 @@ async def test_lost_reply_of_the_third_leaves_nothing(
     await until_async(lambda: nothing_held(redis))
     await far.ping()
     assert await nothing_held(redis)
+
+
+async def test_timeout_is_also_that_of_the_leases_set_at_the_end(
+    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link: FaultProxy = await proxy()
+    near, far = clients(), clients(link.url)
+    lock = MultiLock(near.get_lock("a"), far.get_lock("b"))
+    # As after a refusal: one by one, and all leases in the end.
+    lock._one_by_one_until = math.inf
+    await far.ping()
+    shas = SET_LEASE.sha.encode(), SET_LEASE.plain_sha.encode()
+    link.swallow_reply(lambda command: any(sha in command for sha in shas))
+    with pytest.raises(AcquireTimeoutError):
+        await lock.acquire(timeout=0.2, lease_time=5)
+    await until_async(lambda: nothing_held(redis))
+    link.cut()
+    await far.ping()
 
 
 async def nothing_held(redis: Redis) -> bool:

@@ -14,13 +14,14 @@ from redisson_py._primitives import rounds
 from redisson_py._primitives.red_lock import RedLock
 from redisson_py._primitives.rounds import stream_of
 from redisson_py._primitives.silence import is_silent
+from redisson_py._stream.stream import Stream
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
 from tests.support import until, until_async
 from tests.sweep import Probe, Swept, sweep
 
-SHORT = 0.9
+SHORT = 0.6
 
 
 def is_missing(lock: RedLock, number: int) -> bool:
@@ -206,6 +207,35 @@ async def test_lost_replies_leave_nothing(fleet: Fleet, lost: int) -> None:
             assert await fleet.held() >= 2
         await until_async(fleet.everything_free)
         await close(fleet)
+
+
+async def test_late_duplicate_of_what_was_released_unanswered_is_refused(fleet: Fleet) -> None:
+    """Asked, released, asked again because the connection broke: the server granted it twice."""
+    async with FaultProxy.in_front_of(fleet.servers[0].url) as proxy:
+        lock = await warm(behind(fleet, proxy, lease_time=60))
+        proxy.hold()
+        async with lock:
+            pass
+        proxy.cut_after_execution(b"EVALSHA")
+        proxy.release_held()
+        await proxy.wait_until(lambda each: each.triggered == 1)
+        await until_async(lambda: fleet.redis[0].keys("*tombstone*"))
+        await until_async(fleet.everything_free)
+        await close(fleet)
+
+
+async def test_server_with_too_much_unanswered_is_not_asked(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = await warm(fleet.red_lock(3))
+    full = [stream_of(each) for each in lock._locks[:2]]
+    monkeypatch.setattr(Stream, "full", property(lambda stream: stream in full))
+    with pytest.raises(QuorumError, match="too much is unanswered"):
+        await lock.acquire(timeout=0)
+    full.pop()
+    async with lock:
+        await until_executed(lock)
+        assert await fleet.held() == 2
 
 
 # Callers who give up.

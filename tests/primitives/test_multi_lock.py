@@ -22,7 +22,7 @@ from redisson_py._primitives.lock_like import LockLike
 from redisson_py._primitives.multi_lock import MultiLock
 from redisson_py._primitives.red_lock import RedLock
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until, until_listening
+from tests.support import Counted, until, until_async, until_listening
 
 NAMES = ("a", "b", "c")
 
@@ -40,6 +40,10 @@ async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
 async def held(redis: Redis) -> list[bool]:
     """Return of which of the names somebody holds the lock."""
     return [bool(await redis.exists(name)) for name in NAMES]
+
+
+async def nothing_held(redis: Redis) -> bool:
+    return not any(await held(redis))
 
 
 # Members.
@@ -204,6 +208,38 @@ async def test_error_of_one_member_leaves_nothing_held(client: Redisson, redis: 
         await client.ping()
         assert await held(redis) == [False, True, False]
     await redis.delete("b")
+
+
+async def test_lease_that_is_over_before_all_are_held_is_told(
+    client: Redisson, redis: Redis
+) -> None:
+    with pytest.raises(LeaseLostError, match="multi lock 'a, b, c' was lost"):
+        await multi(client).acquire(lease_time=0.001)
+    await until_async(lambda: nothing_held(redis))
+
+
+async def test_red_lock_that_is_busy_keeps_nothing_of_the_others(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client, other = clients(), clients()
+    lock = MultiLock(client.get_lock("a"), RedLock(client.get_lock("b")))
+    async with other.get_lock("b"):
+        for timeout in (0, 0.05):
+            assert await lock.try_acquire(timeout=timeout) is None
+            await client.ping()
+            assert await held(redis) == [False, True, False]
+    async with lock.hold(lease_time=5) as lease:
+        assert 4 < lease.remaining < 5
+        assert await lock.hold_count() == 1
+
+
+async def test_members_are_named_by_the_arguments_of_a_call(client: Redisson, redis: Redis) -> None:
+    @MultiLock(client.get_lock("{one}"), client.get_lock("{other}"))
+    async def transfer(one: str, other: str) -> list[bool]:
+        return await held(redis)
+
+    assert await transfer("c", "a") == [True, False, True]
+    assert await held(redis) == [False] * 3
 
 
 # Against deadlock.

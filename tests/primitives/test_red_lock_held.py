@@ -82,6 +82,23 @@ async def test_members_that_are_not_reentrant_refuse(fleet: Fleet) -> None:
     assert not await lock.locked()
 
 
+async def test_reentry_that_finds_the_lock_gone_says_so(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    lease = await lock.acquire()
+    await until_executed(lock)
+    for redis in fleet.redis[:2]:
+        await redis.delete("k")
+    with pytest.raises(LeaseLostError):
+        await lock.acquire()
+    assert lease.lost
+    await until_executed(lock)
+    assert await fleet.held() == 0
+    async with lock:
+        pass
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
 # Losing members.
 
 
@@ -225,43 +242,6 @@ async def test_lease_kept_by_another_task_goes_on(fleet: Fleet) -> None:
     await until(lambda: min(each.renewals for each in watchdogs) >= 3)
     assert not lease.lost
     await lease.release()
-
-
-# Joining late.
-
-
-async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, lease_time=60)
-    async with lock:
-        await until_executed(lock)
-    await fleet.servers[2].pause()
-    async with lock as lease:
-        assert await fleet.held(count=2) == 2
-        await fleet.servers[2].resume()
-        await until_executed(lock)
-        assert await fleet.held() == 3
-        # So that one of the others can be lost.
-        await fleet.redis[0].delete("k")
-        assert await lock._locks[0].force_release() is False
-        assert not lease.lost
-        assert await lock.owned()
-    await until_executed(lock)
-    assert await fleet.held() == 0
-
-
-async def test_released_before_a_server_has_answered_nothing_is_left_there(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, lease_time=60)
-    async with lock:
-        await until_executed(lock)
-    await fleet.servers[2].pause()
-    async with lock:
-        pass
-    await fleet.servers[2].resume()
-    await until_executed(lock)
-    assert await fleet.held() == 0
-    async with lock:
-        await until_executed(lock)
-        assert await fleet.held() == 3
 
 
 # Extending.

@@ -1,0 +1,382 @@
+"""What RedissonPermitExpirableSemaphoreTest checks, on ours; and what is weak there, of permits.
+
+Threads are tasks here, and clients stay clients. Times are scaled: seconds there are tenths here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import NotHeldError, Permit, PermitExpirableSemaphore, Redisson
+from tests.fixtures.client import ClientFactory
+from tests.support import until_async, until_listening
+
+NAME = "semaphore"
+UNKNOWN = "0" * 32
+REDISSONS_NEVER = 922337203685477  # the end of a lease that has none
+
+
+def get(client: Redisson, permits: int | None = None) -> PermitExpirableSemaphore:
+    return client.get_permit_expirable_semaphore(NAME, permits)
+
+
+async def all_lost(permits: Iterable[Permit]) -> None:
+    """Return when the leases of all of these are over."""
+    await asyncio.gather(*[permit.wait_lost() for permit in permits])
+
+
+class Section:
+    """A critical section that counts itself the careless way: read, wait, write."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def run(self, semaphore: PermitExpirableSemaphore, times: int = 1) -> None:
+        for _ in range(times):
+            async with semaphore:
+                seen = self.count
+                await asyncio.sleep(0)
+                self.count = seen + 1
+
+
+class TestCounting:
+    async def test_a_missing_one_has_no_permits(self, client: Redisson) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testNotExistent."""
+        assert await get(client).available() == 0
+
+    async def test_it_is_made_once(self, client: Redisson) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testTrySetPermits."""
+        semaphore = get(client)
+        assert await semaphore.try_set_permits(10) is True
+        assert await semaphore.try_set_permits(15) is False
+        assert await semaphore.available() == 10
+
+    async def test_the_total_is_set_whatever_is_taken(self, client: Redisson) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testSetPermits."""
+        semaphore = get(client)
+        await semaphore.set_permits(10)
+        held = await semaphore.acquire_many(6)
+        for total in (15, 9, 9, 6, 5):
+            await semaphore.set_permits(total)
+            assert await semaphore.permits() == total
+            assert await semaphore.available() == total - 6
+            assert await semaphore.acquired() == 6
+        assert await semaphore.try_acquire() is None
+        await semaphore.release_many(held)
+        assert await semaphore.available() == 5
+
+    async def test_permits_are_added_and_taken_away(self, client: Redisson) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testAddPermits."""
+        semaphore = get(client)
+        await semaphore.try_set_permits(10)
+        for more, free in ((5, 15), (-10, 5), (-10, -5)):
+            await semaphore.add_permits(more)
+            assert await semaphore.available() == free
+
+    async def test_counts_agree_before_and_after_the_leases_end(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """testAvailablePermits, testAcquiredPermits, testGetPermits."""
+        semaphore, far = get(client, 2), get(clients())
+        held = [await semaphore.acquire(lease_time=0.6) for _ in range(2)]
+        assert await far.try_acquire() is None
+        assert (await far.available(), await far.acquired(), await far.permits()) == (0, 2, 2)
+        await all_lost(held)
+        taken = await far.acquire_many(2, lease_time=60, timeout=10)
+        assert (await far.available(), await far.acquired(), await far.permits()) == (0, 2, 2)
+        await far.release_many(taken)
+        assert (await far.available(), await far.acquired(), await far.permits()) == (2, 0, 2)
+
+    async def test_a_prefix_is_for_all_keys(self, clients: ClientFactory, redis: Redis) -> None:
+        """testGetInClusterNameMapper, but for the cluster: what is made has one hash tag."""
+        client = clients(name_mapper=lambda name: f"semaphore:{name}")
+        semaphore = client.get_permit_expirable_semaphore("some")
+        assert await semaphore.try_set_permits(1)
+        permit = await semaphore.acquire()
+        keys = {key async for key in redis.scan_iter("*some*")}
+        permits_key = b"{semaphore:some}:timeout"
+        assert {b"semaphore:some", permits_key} <= keys
+        assert all(b"{semaphore:some}" in key for key in keys - {b"semaphore:some"})
+        await semaphore.release(permit)
+        assert await semaphore.available() == 1
+
+
+class TestWaiting:
+    async def test_an_acquire_waits_for_a_release(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testBlockingAcquire."""
+        waiter = clients()
+        semaphore, far = get(client, 1), get(waiter)
+        permit = await semaphore.acquire()
+        assert len(permit.id) == 32
+        waiting = asyncio.create_task(far.acquire(timeout=10))
+        await until_listening(waiter)
+        assert not waiting.done()
+        await semaphore.release(permit.id)
+        other = await waiting
+        assert len(other.id) == 32
+        assert other.id != permit.id
+        assert await semaphore.available() == 0
+        await far.release(other)
+
+    async def test_six_of_ten_at_once(self, client: Redisson) -> None:
+        """testBlockingAcquireMany, testAcquireAsyncMany, testAcquire."""
+        semaphore = get(client, 10)
+        asked = asyncio.create_task(semaphore.acquire_many(6, lease_time=5))
+        held = await asked
+        assert len({permit.id for permit in held}) == 6
+        assert await semaphore.available() == 4
+        one = await asyncio.create_task(semaphore.acquire(lease_time=5))
+        assert await semaphore.available() == 3
+        await semaphore.release_many([*held, one.id])
+        assert await semaphore.available() == 10
+
+    async def test_who_tries_is_told_no_or_waits_a_time(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testTryAcquire."""
+        waiter = clients()
+        semaphore, far = get(client, 1), get(waiter)
+        permit = await semaphore.try_acquire()
+        assert permit is not None
+        assert await far.try_acquire() is None
+        assert await far.try_acquire(timeout=0.05) is None
+        waiting = asyncio.create_task(far.try_acquire(timeout=10))
+        await until_listening(waiter)
+        await semaphore.release(permit)
+        other = await waiting
+        assert other is not None
+        await far.release(other)
+
+    async def test_four_and_five_of_ten(self, client: Redisson) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testTryAcquireMany."""
+        semaphore = get(client, 10)
+        four, five = [await semaphore.try_acquire_many(n) for n in (4, 5)]
+        assert four is not None
+        assert five is not None
+        assert len({permit.id for permit in four + five}) == 9
+        assert await semaphore.available() == 1
+        assert await semaphore.try_acquire_many(2) is None
+        assert await semaphore.available() == 1
+        await semaphore.release_many(four + five)
+
+    @pytest.mark.parametrize("timeout", [10, None])
+    async def test_a_waiter_gets_what_ends_by_itself(
+        self, client: Redisson, clients: ClientFactory, timeout: float | None
+    ) -> None:
+        """testExpire, testExpireTryAcquire."""
+        semaphore, far = get(client, 1), get(clients())
+        permit = await semaphore.acquire(lease_time=0.2)
+        other = await far.try_acquire(timeout=timeout, lease_time=60)
+        assert other is not None
+        assert permit.lost
+        assert await semaphore.try_release(permit.id) is False
+        assert await semaphore.available() == 0
+        await far.release(other)
+        assert await semaphore.available() == 1
+
+    @pytest.mark.parametrize("first", [2, 1])
+    @pytest.mark.parametrize("apart", [False, True], ids=["tasks", "clients"])
+    async def test_two_who_want_more_than_there_are_get_it_in_turn(
+        self, clients: ClientFactory, first: int, apart: bool
+    ) -> None:
+        """testConcurrencyMultiPermits, testConcurrencyMultiPermits2."""
+        one = get(clients(), 2)
+        two = get(clients(), 2) if apart else one
+        out = 0
+
+        async def take(semaphore: PermitExpirableSemaphore, n: int) -> int:
+            nonlocal out
+            permits = await semaphore.try_acquire_many(n, timeout=10)
+            assert permits is not None
+            out += n
+            assert out <= 2
+            await asyncio.sleep(0.05)
+            out -= n
+            await semaphore.release_many(permits)
+            return len(permits)
+
+        assert [*await asyncio.gather(take(one, first), take(two, 2))] == [first, 2]
+        assert await one.available() == 2
+
+    async def test_tasks_of_one_client(self, client: Redisson) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testConcurrency_SingleInstance."""
+        section = Section()
+        await asyncio.gather(*[section.run(get(client, 1)) for _ in range(100)])
+        assert section.count == 100
+        assert await get(client).available() == 1
+
+    async def test_clients_that_come_again_and_again(self, clients: ClientFactory) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testConcurrencyLoop_MultiInstance."""
+        section = Section()
+        await asyncio.gather(*[section.run(get(clients(), 1), 10) for _ in range(16)])
+        assert section.count == 160
+        assert await get(clients()).available() == 1
+
+
+class TestReleases:
+    async def test_an_id_that_never_was(self, client: Redisson) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testReleaseWithoutPermits."""
+        semaphore = get(client)
+        with pytest.raises(NotHeldError, match="released already, has expired, or never was"):
+            await semaphore.release(UNKNOWN)
+        assert await semaphore.try_release(UNKNOWN) is False
+        assert await semaphore.available() == 0
+
+    async def test_what_ended_by_itself_is_not_released(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testReleaseExpired."""
+        semaphore, far = get(client, 1), get(clients())
+        permit = await semaphore.acquire(lease_time=0.2)
+        await permit.wait_lost()
+        # The server lets it go a moment later than we do.
+        await until_async(far.available)
+        assert await semaphore.try_release(permit.id) is False
+        taken = await far.acquire(timeout=10)
+        assert await far.try_release(permit.id) is False
+        assert await far.available() == 0
+        await taken.release()
+
+    async def test_a_list_in_parts_and_each_once(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """testRelease, testReleaseAsyncMany."""
+        semaphore, far = get(client, 10), get(clients())
+        ids = [permit.id for permit in await semaphore.acquire_many(6, lease_time=60)]
+        await asyncio.create_task(semaphore.release_many(ids[:4]))
+        assert await semaphore.available() == 8
+        with pytest.raises(NotHeldError, match="none was released"):
+            await semaphore.release_many(ids[:4])
+        await asyncio.create_task(semaphore.release_many(ids[4:]))
+        assert await semaphore.available() == 10
+        for each in (semaphore, far):
+            with pytest.raises(NotHeldError):
+                await each.release_many(ids)
+            assert await each.available() == 10
+
+    async def test_many_that_ended_come_back_by_themselves(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testReleaseManyExpiredDoesNotThrow."""
+        semaphore, far = get(client, 10), get(clients())
+        held = await semaphore.acquire_many(6, lease_time=0.2)
+        taken = await far.acquire_many(10, timeout=10)
+        await all_lost(held)
+        await far.release_many(taken[:9])
+        assert await far.available() == 9
+        await far.release(taken[9])
+        assert await far.available() == 10
+
+    async def test_a_list_with_something_wrong_changes_nothing(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """testTryReleaseManyExpired, testReleaseManyNotExistOrExpired."""
+        semaphore, far = get(client, 10), get(clients())
+        short = await semaphore.acquire_many(2, lease_time=0.2)
+        live = [permit.id for permit in await semaphore.acquire_many(3, lease_time=60)]
+        await all_lost(short)
+        # Its lease is over for us a little sooner than for the server.
+        full = await far.acquire_many(7, timeout=10)
+        await far.release_many(full)
+        for bad in (UNKNOWN, short[0].id):
+            for each in (semaphore, far):
+                with pytest.raises(NotHeldError):
+                    await each.release_many([*live, bad])
+                assert await each.try_release_many([live[0], bad, live[1]]) == 0
+                assert await each.available() == 7
+        assert await far.try_release_many([permit.id for permit in short]) == 0
+        assert await semaphore.try_release_many(live) == 3
+        assert await far.available() == 10
+
+
+class TestLeases:
+    async def test_a_lease_is_set_anew_while_it_lasts(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testUpdateLeaseTime."""
+        semaphore, far = get(client, 1), get(clients())
+        assert await semaphore.update_lease_time(UNKNOWN, 1) is False
+        permit = await semaphore.acquire(lease_time=5)
+        assert await semaphore.update_lease_time(permit, 60) is True
+        assert 50 < await far.lease_time(permit) <= 60
+        assert 50 < permit.remaining <= 60
+        assert await far.try_acquire() is None
+        assert await semaphore.update_lease_time(permit.id, 0.2) is True
+        other = await far.acquire(timeout=10)
+        await permit.wait_lost()
+        for each in (semaphore, far):
+            assert await each.update_lease_time(permit.id, 1) is False
+        await other.release()
+
+    async def test_one_of_another_client_is_set_too(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """testUpdateLeaseTime, by who knows no more than the id."""
+        semaphore, far = get(client, 1), get(clients())
+        permit = await semaphore.acquire(lease_time=5)
+        assert await far.update_lease_time(permit.id, 60) is True
+        assert await semaphore.lease_time(permit) > 50
+        await semaphore.release(permit)
+
+    async def test_what_is_left_of_a_lease(
+        self, client: Redisson, clients: ClientFactory, redis: Redis
+    ) -> None:
+        """RedissonPermitExpirableSemaphoreTest.testGetLeaseTime."""
+        semaphore, far = get(client, 2), get(clients())
+        with pytest.raises(NotHeldError, match="there is no permit"):
+            await semaphore.lease_time(UNKNOWN)
+        permit = await semaphore.acquire(lease_time=60)
+        assert 50 < await far.lease_time(permit.id) <= 60
+        watched = await semaphore.acquire()
+        left = await far.lease_time(watched)
+        assert 0 < left < math.inf
+        await semaphore.release(watched)
+        await redis.decr(NAME)
+        await redis.zadd("{semaphore}:timeout", {bytes.fromhex(UNKNOWN): REDISSONS_NEVER})
+        assert await far.lease_time(UNKNOWN) == math.inf
+        await far.release(UNKNOWN)
+        assert await semaphore.update_lease_time(permit, 0.2)
+        both = await far.acquire_many(2, timeout=10)
+        await permit.wait_lost()
+        with pytest.raises(NotHeldError):
+            await far.lease_time(permit)
+        await far.release_many(both)
+
+    async def test_the_watchdog_keeps_permits_for_longer_than_a_lease(
+        self, clients: ClientFactory
+    ) -> None:
+        """Weakness 41."""
+        holder, other = clients(lease_time=0.6), clients()
+        permit = await get(holder, 1).acquire()
+        ends = asyncio.get_running_loop().time() + 0.7
+        assert await get(other).try_acquire(timeout=0.75) is None
+        assert asyncio.get_running_loop().time() >= ends
+        assert not permit.lost
+        assert await get(other).lease_time(permit) <= 0.6
+        await permit.release()
+        assert await get(other).available() == 1
+
+    async def test_the_clock_of_the_server_says_what_is_over(
+        self, client: Redisson, clients: ClientFactory, redis: Redis
+    ) -> None:
+        """Weakness 6: with Redisson the clock of whoever asks does."""
+        semaphore, far = get(client, 1), get(clients())
+        permit = await semaphore.acquire(lease_time=60)
+        end = await redis.zscore("{semaphore}:timeout", bytes.fromhex(permit.id))
+        assert isinstance(end, float)
+        seconds, _ = await redis.time()
+        assert 50_000 < end - seconds * 1000 <= 61_000
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("time.time", lambda: seconds + 3600.0)
+            patch.setattr("time.time_ns", lambda: (seconds + 3600) * 10**9)
+            assert await far.try_acquire(lease_time=60) is None
+            assert await far.available() == 0
+            assert 50 < await far.lease_time(permit) <= 60
+        await semaphore.release(permit)

@@ -1,0 +1,107 @@
+"""Servers of a RedLock that answer after a quorum has: they join, or give back."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.support import until
+
+
+async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=60)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock as lease:
+        assert await fleet.held(count=2) == 2
+        await fleet.servers[2].resume()
+        await until_executed(lock)
+        assert await fleet.held() == 3
+        # So that one of the others can be lost.
+        await fleet.redis[0].delete("k")
+        assert await lock._locks[0].force_release() is False
+        assert not lease.lost
+        assert await lock.owned()
+    await until_executed(lock)
+    assert await fleet.held() == 0
+
+
+async def test_reentry_waits_a_moment_for_who_has_not_answered(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=100)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock:
+        entering = lock.acquire(timeout=10)
+        asyncio.get_running_loop().call_soon(fleet.servers[2]._running_process().resume)
+        inner = await entering
+        await until_executed(lock)
+        assert [list(each.values()) for each in await fleet.holds()] == [[2]] * 3
+        await inner.release()
+
+
+async def test_server_that_says_yes_after_a_pass_joins_the_next_holder(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, turn=30, lease_time=60)
+    async with lock:
+        await until_executed(lock)
+    entered, leave = asyncio.Event(), asyncio.Event()
+
+    async def hold_it() -> tuple[int, bool]:
+        async with lock:
+            entered.set()
+            await leave.wait()
+            return await lock._locks[2].hold_count(), await lock.owned()
+
+    await fleet.servers[2].pause()
+    lease = await lock.acquire()
+    next_holder = asyncio.create_task(hold_it())
+    await until(lambda: lock.statistics().waiters)
+    await lease.release()
+    await entered.wait()
+    await fleet.servers[2].resume()
+    await until_executed(lock)
+    assert not await lock._locks[2].owned()
+    leave.set()
+    assert await next_holder == (1, True)
+
+
+async def test_member_that_its_holder_keeps_is_not_passed(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, turn=30)
+    lease = await lock.acquire()
+    await until_executed(lock)
+    async with lock._locks[0]:
+        waiting = asyncio.create_task(lock.acquire())
+        await until(lambda: lock.statistics().waiters)
+        await lease.release()
+        next_lease = await waiting
+        assert next_lease.owner != lease.owner
+        assert await lock._locks[0].owned()
+    await next_lease.release()
+
+
+async def test_late_server_is_left_to_who_waits_for_its_lock_alone(fleet: Fleet) -> None:
+    """The holder itself, even: it does not know yet that it has it."""
+    lock = fleet.red_lock(3, lease_time=60)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock:
+        alone = lock._locks[2].acquire(timeout=20)
+        asyncio.get_running_loop().call_later(0.02, fleet.servers[2]._running_process().resume)
+        await (await alone).release()
+
+
+async def test_released_before_a_server_has_answered_nothing_is_left_there(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=60)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock:
+        pass
+    await fleet.servers[2].resume()
+    await until_executed(lock)
+    assert await fleet.held() == 0
+    async with lock:
+        await until_executed(lock)
+        assert await fleet.held() == 3

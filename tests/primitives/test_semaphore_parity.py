@@ -1,0 +1,367 @@
+"""What RedissonSemaphoreTest checks, on ours; and what is weak there, of plain semaphores.
+
+Threads are tasks here, and clients stay clients. Times are scaled: seconds there are tenths here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Redisson, Semaphore, _waiting
+from redisson_py._primitives import permit_line
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.primitives.fair_locks import die
+from tests.support import until, until_async, until_listening
+
+NAME = "semaphore"
+
+
+def get(client: Redisson, permits: int | None = None) -> Semaphore:
+    return client.get_semaphore(NAME, permits)
+
+
+class Section:
+    """A critical section that counts itself the careless way: read, wait, write."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def run(self, semaphore: Semaphore, times: int = 1) -> None:
+        for _ in range(times):
+            async with semaphore:
+                seen = self.count
+                await asyncio.sleep(0)
+                self.count = seen + 1
+
+
+class TestCounting:
+    async def test_nothing_is_asked_for_no_permits(self, client: Redisson) -> None:
+        """RedissonSemaphoreTest.testZero."""
+        semaphore = get(client)
+        permit = await semaphore.try_acquire(0, timeout=10)
+        assert permit is not None
+        assert permit.units == 0
+        await semaphore.release(0)
+        assert await semaphore.available() == 0
+
+    async def test_releases_make_a_semaphore(self, client: Redisson) -> None:
+        """testReleaseWithoutPermits, testAcquireWithoutSetPermits."""
+        semaphore = get(client)
+        await semaphore.release()
+        assert await semaphore.available() == 1
+        await semaphore.release()
+        assert (await semaphore.acquire(2, timeout=10)).units == 2
+        assert await semaphore.available() == 0
+        await semaphore.release(2)
+
+    async def test_it_is_made_once_and_ends_with_its_life(
+        self, client: Redisson, redis: Redis
+    ) -> None:
+        """RedissonSemaphoreTest.testTrySetPermits."""
+        semaphore = get(client)
+        assert await semaphore.try_set_permits(10, lifetime=0.6) is True
+        assert await semaphore.try_set_permits(15) is False
+        assert await semaphore.available() == 10
+
+        async def gone() -> bool:
+            return not await redis.exists(NAME)
+
+        await until_async(gone)
+        assert await semaphore.available() == 0
+        assert await gone()
+
+    async def test_permits_are_added(self, client: Redisson) -> None:
+        """RedissonSemaphoreTest.testAddPermits."""
+        semaphore = get(client)
+        await semaphore.try_set_permits(10)
+        await semaphore.acquire(10)
+        await semaphore.add_permits(4)
+        assert await semaphore.available() == 4
+        await semaphore.release(10)
+        assert await semaphore.available() == 14
+        await semaphore.acquire(5)
+        assert await semaphore.available() == 9
+        await semaphore.release(5)
+
+    async def test_permits_are_taken_away_below_zero(self, client: Redisson) -> None:
+        """RedissonSemaphoreTest.testReducePermits."""
+        semaphore = get(client)
+        await semaphore.try_set_permits(10)
+        await semaphore.acquire(10)
+        await semaphore.add_permits(-5)
+        assert await semaphore.available() == -5
+        await semaphore.release(10)
+        assert await semaphore.available() == 5
+        await semaphore.acquire(5)
+        assert await semaphore.available() == 0
+        await semaphore.release(5)
+
+    async def test_what_is_free_is_drained(self, client: Redisson) -> None:
+        """RedissonSemaphoreTest.testDrainPermits."""
+        semaphore = get(client)
+        assert await semaphore.drain() == 0
+        await semaphore.try_set_permits(10)
+        await semaphore.acquire(3)
+        assert await semaphore.drain() == 7
+        assert await semaphore.available() == 0
+        assert await semaphore.drain() == 0
+        await semaphore.release(3)
+
+    async def test_counts_go_with_every_acquire_and_release(self, client: Redisson) -> None:
+        """RedissonSemaphoreTest.testReleaseAcquire."""
+        semaphore = get(client)
+        await semaphore.try_set_permits(10)
+        await semaphore.acquire()
+        assert await semaphore.available() == 9
+        await semaphore.release()
+        assert await semaphore.available() == 10
+        await semaphore.acquire(5)
+        assert await semaphore.available() == 5
+        await semaphore.release(5)
+        assert await semaphore.available() == 10
+
+    async def test_a_release_may_be_for_an_existing_one_only(
+        self, client: Redisson, redis: Redis
+    ) -> None:
+        """RedissonSemaphoreTest.testReleaseIfExists."""
+        semaphore = get(client)
+        assert await semaphore.release_if_exists() is False
+        assert await redis.exists(NAME) == 0
+        await semaphore.try_set_permits(10)
+        assert await semaphore.release_if_exists() is True
+        assert await semaphore.available() == 11
+
+    async def test_adding_and_draining_leave_an_expiry(
+        self, client: Redisson, redis: Redis
+    ) -> None:
+        """Weakness 11: Redisson's addPermits and drainPermits drop it."""
+        semaphore = get(client)
+        await semaphore.try_set_permits(2, lifetime=60)
+        await semaphore.add_permits(3)
+        assert 0 < await redis.pttl(NAME) <= 60_000
+        assert await semaphore.drain() == 5
+        assert 0 < await redis.pttl(NAME) <= 60_000
+        await redis.delete(NAME)
+
+
+class TestWaiting:
+    async def test_one_permit_is_not_enough_for_two(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonSemaphoreTest.testAcquireAfterAddPermits."""
+        waiter = clients()
+        semaphore, far = get(client), get(waiter)
+        await semaphore.try_set_permits(1)
+        permit = await semaphore.acquire()
+        waiting = asyncio.create_task(far.acquire(2, timeout=10))
+        await until_listening(waiter)
+        wake_ups = waiter.statistics().wake_ups
+        await permit.release()
+        await until(lambda: waiter.statistics().wake_ups > wake_ups)
+        await until_listening(waiter)
+        assert not waiting.done()
+        await semaphore.add_permits(1)
+        await (await waiting).release()
+        assert await semaphore.available() == 2
+
+    async def test_an_acquire_waits_for_a_release(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonSemaphoreTest.testBlockingAcquire."""
+        waiter = clients()
+        semaphore, far = get(client, 1), get(waiter)
+        await semaphore.acquire()
+        waiting = asyncio.create_task(far.acquire(timeout=10))
+        await until_listening(waiter)
+        assert not waiting.done()
+        await semaphore.release()
+        permit = await waiting
+        assert await semaphore.available() == 0
+        await permit.release()
+
+    async def test_who_wants_four_waits_until_four_are_free(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """testBlockingNAcquire; Redisson's waits on, asking, for what is missing."""
+        waiter = clients()
+        semaphore, far = get(client, 5), get(waiter)
+        await semaphore.acquire(3)
+        waiting = asyncio.create_task(far.acquire(4, timeout=10))
+        await until_listening(waiter)
+        await semaphore.release()
+        await asyncio.wait([waiting], timeout=0.02)
+        assert not waiting.done()
+        assert await semaphore.available() == 3
+        await semaphore.release()
+        permit = await waiting
+        assert await semaphore.available() == 0
+        await permit.release()
+        await semaphore.release()
+        assert await semaphore.available() == 5
+
+    async def test_who_tries_for_four_is_told_no_or_waits_a_time(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        """RedissonSemaphoreTest.testTryNAcquire."""
+        waiter = clients()
+        semaphore, far = get(client, 5), get(waiter)
+        await semaphore.acquire(3)
+        assert await far.try_acquire(4) is None
+        assert await far.try_acquire(4, timeout=0.05) is None
+        waiting = asyncio.create_task(far.try_acquire(4, timeout=10))
+        await until_listening(waiter)
+        await semaphore.release(2)
+        permit = await waiting
+        assert permit is not None
+        assert await semaphore.available() == 0
+        await permit.release()
+        await semaphore.release()
+
+    async def test_who_wants_many_is_served_in_turn(self, client: Redisson) -> None:
+        """Weakness 26: with Redisson, those who want one pass those who want more."""
+        semaphore = get(client, 3)
+        held = [await semaphore.acquire() for _ in range(3)]
+        order: list[int] = []
+
+        async def take(n: int) -> None:
+            async with semaphore.hold(n, timeout=10):
+                order.append(n)
+
+        waiting = [asyncio.create_task(take(n)) for n in (3, 1, 2)]
+        await until_listening(client)
+        await until(lambda: client.statistics().waiters == 3)
+        for permit in held:
+            assert order == []
+            await permit.release()
+        await asyncio.gather(*waiting)
+        assert order == [3, 1, 2]
+
+
+class TestCrowds:
+    async def test_tasks_of_one_client(self, client: Redisson) -> None:
+        """RedissonSemaphoreTest.testConcurrency_SingleInstance."""
+        section = Section()
+        await asyncio.gather(*[section.run(get(client, 1)) for _ in range(15)])
+        assert section.count == 15
+        assert await get(client).available() == 1
+
+    async def test_clients_that_come_again_and_again(self, clients: ClientFactory) -> None:
+        """RedissonSemaphoreTest.testConcurrencyLoop_MultiInstance."""
+        section = Section()
+        await asyncio.gather(*[section.run(get(clients(), 1), 10) for _ in range(16)])
+        assert section.count == 160
+        assert await get(clients()).available() == 1
+
+    async def test_many_clients(self, clients: ClientFactory) -> None:
+        """RedissonSemaphoreTest.testConcurrency_MultiInstance_1_permits."""
+        section = Section()
+        await asyncio.gather(*[section.run(get(clients(), 1)) for _ in range(30)])
+        assert section.count == 30
+        assert await get(clients()).available() == 1
+
+    async def test_some_want_one_and_some_want_all(self, clients: ClientFactory) -> None:
+        """RedissonSemaphoreTest.testConcurrencyLoopMax_MultiInstance."""
+        most = 2**31 - 1
+        out = 0
+
+        async def run(semaphore: Semaphore, first: int) -> int:
+            nonlocal out
+            sizes = (1, most) if first == 1 else (most, 1)
+            for n in sizes * 4:
+                async with semaphore.hold(n, timeout=20):
+                    out += n
+                    assert out <= most
+                    await asyncio.sleep(0)
+                    out -= n
+            return 8
+
+        running = [run(get(clients(), most), n) for n in (1, most, 1, most)]
+        assert await asyncio.gather(*running) == [8] * 4
+        assert await get(clients()).available() == most
+
+
+class TestHolders:
+    async def test_what_a_dead_client_had_comes_back(
+        self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
+    ) -> None:
+        """Weakness 11: with Redisson it is gone for ever."""
+        link = await proxy()
+        semaphore = get(client)
+        dead = await get(clients(link.url, lease_time=0.6), 3).acquire(2)
+        kept = await semaphore.acquire()
+        assert await semaphore.available() == 0
+        die(link)
+        permit = await semaphore.acquire(2, timeout=10)
+        await dead.wait_lost()
+        assert not kept.lost
+        await permit.release()
+        await kept.release()
+        assert await semaphore.available() == 3
+
+    async def test_a_release_is_for_what_was_taken(self, client: Redisson) -> None:
+        """Weakness 11: a permit comes back once, whoever gives it back."""
+        semaphore = get(client, 2)
+        for _ in range(3):
+            async with semaphore:
+                assert await semaphore.available() == 1
+        assert await semaphore.available() == 2
+
+    async def test_the_watchdog_keeps_permits_for_longer_than_a_lease(
+        self, clients: ClientFactory
+    ) -> None:
+        """Weakness 41."""
+        holder, other = clients(lease_time=0.6), clients()
+        permit = await get(holder, 1).acquire()
+        ends = asyncio.get_running_loop().time() + 0.7
+        assert await get(other).try_acquire(timeout=0.75) is None
+        assert asyncio.get_running_loop().time() >= ends
+        assert not permit.lost
+        await permit.release()
+        assert await get(other).available() == 1
+
+
+class TestWakeUps:
+    @pytest.mark.parametrize("n", [1, 2])
+    async def test_a_release_that_nobody_was_told_of_is_noticed(
+        self, client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch, n: int
+    ) -> None:
+        """Weakness 28: Redisson's acquire waits for a message, and for no other reason."""
+        for module in (_waiting, permit_line):
+            monkeypatch.setattr(module, "SAFETY_POLL", 0.1)
+        semaphore = get(client)
+        await semaphore.try_set_permits(0)
+        waiting = asyncio.create_task(semaphore.acquire(n, timeout=30))
+        await until_listening(client)
+        await redis.set(NAME, n)  # and no message at all
+        async with asyncio.timeout(10):
+            await (await waiting).release()
+
+    @pytest.mark.parametrize(
+        "free",
+        [lambda semaphore: semaphore.release(), lambda semaphore: semaphore.add_permits(1)],
+        ids=["release", "add"],
+    )
+    async def test_a_release_while_the_waiter_was_cut_off_is_not_missed(
+        self,
+        client: Redisson,
+        clients: ClientFactory,
+        proxy: ProxyFactory,
+        free: Callable[[Semaphore], asyncio.Future[None]],
+    ) -> None:
+        """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
+        link = await proxy()
+        waiter = clients(link.url)
+        semaphore = get(client)
+        await semaphore.try_set_permits(0)
+        waiting = asyncio.create_task(get(waiter).acquire(timeout=30))
+        await until_listening(waiter)
+        die(link)
+        await free(semaphore)
+        link.pass_through()
+        async with asyncio.timeout(3):  # before the safety poll
+            await (await waiting).release()
