@@ -14,17 +14,29 @@ from redisson_py import (
     ClientClosedError,
     ClientStatistics,
     ConnectionLostError,
+    CountDownLatch,
+    CyclicBarrier,
+    FairLock,
     FencedLock,
     HolderSnapshot,
     Lease,
     LeaseLostError,
     LockSnapshot,
+    MultiLock,
     NotHeldError,
+    Permit,
+    PermitExpirableSemaphore,
+    PrimitiveStatistics,
     QuorumError,
+    ReadLock,
+    ReadWriteLock,
     Redisson,
     RedissonError,
+    RedLock,
     RLock,
     ScriptError,
+    Semaphore,
+    WriteLock,
 )
 
 
@@ -74,6 +86,54 @@ async def locks(client: Redisson) -> None:
         assert_type(maybe, Lease)
     await lock.release()
     await lock.acquire(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def other_locks(client: Redisson, other: Redisson) -> None:
+    assert_type(client.get_fair_lock("k"), FairLock)
+    both = client.get_read_write_lock("k")
+    assert_type(both, ReadWriteLock)
+    assert_type(both.read_lock(), ReadLock)
+    assert_type(both.write_lock(), WriteLock)
+    assert_type(client.get_multi_lock(client.get_lock("a"), client.get_fair_lock("b")), MultiLock)
+    assert_type(client.get_red_lock(client.get_lock("k"), other.get_lock("k")), RedLock)
+    async with both.read_lock() as lease:
+        assert_type(lease, Lease)
+    assert_type(both.read_lock().statistics(), PrimitiveStatistics)
+
+
+async def semaphores(client: Redisson) -> None:
+    semaphore = client.get_semaphore("s", 5)
+    assert_type(semaphore, Semaphore)
+    assert_type(await semaphore.acquire(), Permit)
+    assert_type(await semaphore.acquire(2, timeout=1), Permit)
+    assert_type(await semaphore.try_acquire(), Permit | None)
+    async with semaphore as permit:
+        assert_type(permit, Permit)
+        assert_type(permit.id, str)
+    async with semaphore.hold(n=2, timeout=timedelta(seconds=1)) as permit:
+        assert_type(permit, Permit)
+    await semaphore.release(3)
+    assert_type(await semaphore.available(), int)
+    expirable = client.get_permit_expirable_semaphore("p", 5)
+    assert_type(expirable, PermitExpirableSemaphore)
+    permit = await expirable.acquire(lease_time=5)
+    assert_type(await expirable.acquire_many(2), list[Permit])
+    assert_type(await expirable.try_release(permit.id), bool)
+    await expirable.release(permit)
+
+
+async def meeting(client: Redisson) -> None:
+    latch = client.get_latch("job", 3)
+    assert_type(latch, CountDownLatch)
+    assert_type(await latch.count_down(), int)
+    assert_type(await latch.try_set_count(3), bool)
+    await latch.wait(timeout=1)
+    barrier = client.get_barrier("round", 3)
+    assert_type(barrier, CyclicBarrier)
+    assert_type(await barrier.wait(), int)
+    assert_type(barrier.parties, int)
+    async with barrier as position:
+        assert_type(position, int)
 
 
 async def looking(lock: RLock | FencedLock) -> None:
