@@ -13,12 +13,12 @@ def get_latch(
     client: Redisson, name: str | bytes = "l", count: int | None = None
 ) -> CountDownLatch:
     """Return a latch of this client."""
-    return CountDownLatch(client._context, name, count)
+    return client.get_latch(name, count)
 
 
 def get_barrier(client: Redisson, name: str | bytes = "b", parties: int = 3) -> CyclicBarrier:
     """Return a barrier of this client."""
-    return CyclicBarrier(client._context, name, parties)
+    return client.get_barrier(name, parties)
 
 
 async def assert_broken(*waiting: asyncio.Task[int]) -> None:

@@ -222,6 +222,8 @@ async def ask(
     owner = lock._new_owner(mine)
     attempt = lock._attempt(owner, 1, seconds, None, once=True, deadline=deadline)
     attempt.ask(deadline)
+    call = attempt._call
+    assert call is not None
     pending[lock] = attempt
     try:
         answer = await attempt.answer()
@@ -233,8 +235,9 @@ async def ask(
     if isinstance(answer, Busy):
         raise NotGrantedError(answer.retry_in)
     if released:
-        if attempt.doubtful:
-            # What was asked twice may be granted once more, after that release.
+        if call.sends > 1:
+            # Sent again, it came after that release: the server knew the script no more, or the
+            # connection broke.
             lock._undo(owner, seconds)
         raise NotGrantedError(None)
     hold = lock._granted(attempt, mine.task, lease_time, answer.value)

@@ -384,10 +384,11 @@ class Stream:
             self._arm_sweep(min(later))
 
     def _give_up(self, call: Call) -> None:
-        call.must = False
         maybe = call.doubtful or (call.sends > 0 and call not in self._delayed)
         where = self._connector.where
         if self.ready:
             call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))
         else:
             call.fail(cut_off(where, self._last_error, maybe))
+        # Only now: that nobody may wait for its answer is a reason not to complain.
+        call.must = False

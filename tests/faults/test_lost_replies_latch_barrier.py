@@ -290,7 +290,7 @@ async def test_an_arrival_that_comes_after_it_left_is_void(
 ) -> None:
     sent = lose_and_keep(link)
     with pytest.raises(AcquireTimeoutError):
-        await get_barrier(far, parties=2).wait(0.5)
+        await get_barrier(far, parties=2).wait(0.3)
     await barrier.reset()
     async with Stragglers(server_url) as late:
         await late.deliver(sent)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 
@@ -24,7 +25,7 @@ from redisson_py._primitives.barrier import CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
-from tests.support import until_async, until_listening, until_waiting
+from tests.support import until, until_async, until_listening, until_waiting
 
 #: Long enough not to end by itself in a test on a slow machine.
 LEASE = 0.8
@@ -172,13 +173,13 @@ class TestLeaving:
         await far.ping()
         loop = asyncio.get_running_loop()
         started = loop.time()
-        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.3))
+        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.15))
         await until_listening(far)
         # The message does not come before its time is up.
-        link.delay(0.4, direction="down")
+        link.delay(0.25, direction="down")
         assert await get_barrier(client, parties=2).wait() == 1
         assert await waiting == 0
-        assert loop.time() - started >= 0.3
+        assert loop.time() - started >= 0.15
 
     async def test_whose_time_is_up_while_it_asks_was_there_too(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
@@ -186,7 +187,7 @@ class TestLeaving:
         link = await proxy()
         far = clients(link.url)
         await far.ping()
-        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.3))
+        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
         await until_listening(far)
         link.hold()
         assert await get_barrier(client, parties=2).wait() == 1
@@ -296,6 +297,29 @@ class TestDying:
         assert not await barrier.broken()
         link.pass_through()
         await assert_broken(waiting)
+
+    async def test_who_can_never_leave_complains_to_nobody(
+        self,
+        barrier: CyclicBarrier,
+        clients: ClientFactory,
+        proxy: ProxyFactory,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        link = await proxy()
+        far = clients(link.url, lease_time=LEASE)
+        mine = asyncio.create_task(get_barrier(far).wait(0.1))
+        await until_listening(far)
+        link.refuse()
+        link.cut()
+        with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
+            await mine
+        del mine
+        await until(lambda: not any(call.wanted for call in far._stream._backlog))
+        link.pass_through()
+        await far.ping()
+        gc.collect()
+        assert "never retrieved" not in caplog.text
+        assert await barrier.broken()
 
 
 async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:

@@ -237,32 +237,32 @@ class TestInitialCount:
 
 
 class TestArguments:
-    @pytest.mark.parametrize("bad", [0, -1, 2**53])
-    async def test_counts_out_of_range(self, client: Redisson, bad: int) -> None:
+    async def test_counts_out_of_range(self, client: Redisson) -> None:
         latch = get_latch(client)
-        for call in (latch.try_set_count(bad), latch.count_down(bad)):
-            with pytest.raises(ValueError, match="must be at least 1"):
-                await call
-        if bad:
+        for bad in (0, -1, 2**53):
+            for call in (latch.try_set_count(bad), latch.count_down(bad)):
+                with pytest.raises(ValueError, match="must be at least 1"):
+                    await call
+        for bad in (-1, 2**53):
             with pytest.raises(ValueError, match="count must be at least 0"):
                 get_latch(client, count=bad)
         assert client.statistics().commands_sent == 0
 
-    @pytest.mark.parametrize("bad", [1.0, "1", True, None])
-    async def test_counts_of_another_type(self, client: Redisson, bad: Any) -> None:
+    async def test_counts_of_another_type(self, client: Redisson) -> None:
         latch = get_latch(client)
-        for call in (latch.try_set_count(bad), latch.count_down(bad)):
-            with pytest.raises(TypeError, match="n must be int"):
-                await call
-        if bad is not None:
+        others: tuple[Any, ...] = (1.0, "1", True)
+        for bad in others:
+            for call in (latch.try_set_count(bad), latch.count_down(bad)):
+                with pytest.raises(TypeError, match="n must be int"):
+                    await call
             with pytest.raises(TypeError, match="count must be int"):
                 get_latch(client, count=bad)
         assert client.statistics().commands_sent == 0
 
-    @pytest.mark.parametrize("bad", [-1, math.nan])
-    async def test_timeouts_out_of_range(self, client: Redisson, bad: float) -> None:
-        with pytest.raises(ValueError, match="timeout"):
-            await get_latch(client).wait(bad)
+    async def test_timeouts_out_of_range(self, client: Redisson) -> None:
+        for bad in (-1, math.nan):
+            with pytest.raises(ValueError, match="timeout"):
+                await get_latch(client).wait(bad)
         assert client.statistics().commands_sent == 0
 
     async def test_names(self, client: Redisson) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
+from redis.exceptions import ResponseError
+
+from redisson_py._primitives.hold_lock import RELEASE
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.support import until
+from tests.support import until, until_async
 
 
 async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
@@ -102,6 +106,28 @@ async def test_released_before_a_server_has_answered_nothing_is_left_there(fleet
     await fleet.servers[2].resume()
     await until_executed(lock)
     assert await fleet.held() == 0
+    async with lock:
+        await until_executed(lock)
+        assert await fleet.held() == 3
+
+
+async def test_question_that_comes_after_its_release_leaves_nothing(fleet: Fleet) -> None:
+    """The server knows the one script and not the other, which is sent again behind it."""
+    lock = fleet.red_lock(3, lease_time=60)
+    async with lock:
+        await until_executed(lock)
+    await until_executed(lock)
+    await fleet.redis[2].script_flush()
+    for text in (RELEASE.text, RELEASE.plain_text):
+        with suppress(ResponseError):
+            # Below Redis 7 only the second is one.
+            await fleet.redis[2].script_load(text)
+    await fleet.servers[2].pause()
+    async with lock:
+        pass
+    await fleet.servers[2].resume()
+    await until_executed(lock)
+    await until_async(fleet.everything_free)
     async with lock:
         await until_executed(lock)
         assert await fleet.held() == 3
