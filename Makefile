@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
-PYTHONS := tests/unit tests/stream tests/contract tests/faults
+PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py
 # About half of all tests by the clock, and those with processes of their own.
 FAULTS := tests/faults tests/soak tests/system
 NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \

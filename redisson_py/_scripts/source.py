@@ -210,7 +210,7 @@ OUTSIDE = {
     "unsubscribe",
 }
 #: A command in a script.
-CALL = re.compile(r"redis\.p?call\('([A-Z]+)'")
+CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'")
 
 
 def commands() -> list[str]:
