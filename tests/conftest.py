@@ -9,4 +9,5 @@ pytest_plugins = [
     "tests.fixtures.leaks",
     "tests.fixtures.fleet",
     "tests.fixtures.measured",
+    "tests.fixtures.java",
 ]

@@ -1,0 +1,73 @@
+package redisson_py.interop;
+
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.redisson.Redisson;
+import org.redisson.api.RedissonClient;
+import org.redisson.config.Config;
+import org.redisson.config.SingleServerConfig;
+
+/** Redisson clients with the settings that a test asks for, whatever release is on the path. */
+final class Clients {
+    private Clients() {}
+
+    static RedissonClient connect(String address, String prefix, Map<String, Object> settings)
+            throws ReflectiveOperationException {
+        Config config = new Config();
+        SingleServerConfig server = config.useSingleServer().setAddress(address);
+        if (!prefix.isEmpty()) {
+            // The type has another package in another release.
+            Method setter = setter(server, "nameMapper");
+            Class<?> type = setter.getParameterTypes()[0];
+            setter.invoke(
+                    server,
+                    Proxy.newProxyInstance(
+                            type.getClassLoader(), new Class<?>[] {type}, mapper(prefix)));
+        }
+        for (Map.Entry<String, Object> setting : settings.entrySet()) {
+            Object owner = has(config, setting.getKey()) ? config : server;
+            Method setter = setter(owner, setting.getKey());
+            Object value = setting.getValue();
+            if (value instanceof Number number) {
+                boolean wide = setter.getParameterTypes()[0] == long.class;
+                value = wide ? (Object) number.longValue() : (Object) number.intValue();
+            }
+            setter.invoke(owner, value);
+        }
+        return Redisson.create(config);
+    }
+
+    private static InvocationHandler mapper(String prefix) {
+        return (proxy, method, args) ->
+                switch (method.getName()) {
+                    case "map" -> prefix + args[0];
+                    case "unmap" -> ((String) args[0]).substring(prefix.length());
+                    case "hashCode" -> System.identityHashCode(proxy);
+                    case "equals" -> proxy == args[0];
+                    default -> "prefix " + prefix;
+                };
+    }
+
+    private static boolean has(Object owner, String setting) {
+        return !setters(owner, setting).isEmpty();
+    }
+
+    private static Method setter(Object owner, String setting) {
+        List<Method> found = setters(owner, setting);
+        if (found.isEmpty()) {
+            throw new IllegalArgumentException("this Redisson has no setting " + setting);
+        }
+        return found.get(0);
+    }
+
+    private static List<Method> setters(Object owner, String setting) {
+        String name = "set" + Character.toUpperCase(setting.charAt(0)) + setting.substring(1);
+        return Arrays.stream(owner.getClass().getMethods())
+                .filter(method -> method.getName().equals(name) && !method.isBridge())
+                .toList();
+    }
+}
