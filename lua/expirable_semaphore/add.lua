@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.add
---! version  1
+--! version  2
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.update_lease
---! version  1
+--! version  2
 --! keys     counter:string permits:zset
 --! args     id:str lease_ms:int reclaims:int channel:str
 --! returns  1 = set | 0 = this id is not there, or its lease is over

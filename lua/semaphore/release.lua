@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  1
+--! version  2
 --! keys     counter:string permits:zset counts:hash tombstone:string
 --! args     owner:str units:int channel:str tombstone_ms:int
 --! returns  nil = nothing there | 0 = some given back | int > 0 = all given back, one more than the clients told

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  1
+--! version  2
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int life_ms:int channel:str calls:int receipt_ms:int
 --! returns  1 = made | 0 = there is such a semaphore

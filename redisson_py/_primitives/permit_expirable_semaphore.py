@@ -180,11 +180,12 @@ class PermitExpirableSemaphore(IdPermits):
         """Set the lease of a permit, of anybody's, from now; return whether it was there.
 
         It then ends by itself: the watchdog renews it no more. A permit of another process
-        keeps to what that process knows; see the class.
+        keeps to what that process knows; see the class. A `Permit` that was lost or released
+        stays so; of an id Redis alone knows, because others may have got it.
         """
         seconds = check_lease_time(lease_time)
         permit_id = check_id(permit)
-        own = self._line.permits.get(permit_id)
+        own = permit if isinstance(permit, Permit) else self._line.permits.get(permit_id)
         if own is not None:
             try:
                 await own.extend(seconds)

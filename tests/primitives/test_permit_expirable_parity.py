@@ -380,3 +380,20 @@ class TestLeases:
             assert await far.available() == 0
             assert 50 < await far.lease_time(permit) <= 60
         await semaphore.release(permit)
+
+
+class TestHandingOver:
+    async def test_who_counted_a_permit_as_over_cannot_have_it_back_by_its_handle(
+        self, client: Redisson, clients: ClientFactory
+    ) -> None:
+        ours, others = get(client, 1), get(clients())
+        permit = await ours.acquire(lease_time=0.3)
+        # The lease that this client counts is not the one in Redis any more.
+        assert await others.update_lease_time(permit.id, 60) is True
+        await permit.wait_lost()
+        assert await ours.update_lease_time(permit, 600) is False
+        assert await others.lease_time(permit.id) <= 60
+        assert await ours.update_lease_time(permit.id, 600) is True
+        assert await others.lease_time(permit.id) > 60
+        await others.release(permit.id)
+        assert await ours.update_lease_time(permit, 600) is False

@@ -136,7 +136,7 @@ def test_messages_are_decimal_integers(script: Script) -> None:
     above_zero = "return permits > 0 and redis.call('PUBLISH'"  # lib.announce
     for message in re.findall(r"'S?PUBLISH', \w+, ([^)]+)\)", code(script)):
         numbers = {name for name, kind in declared(script, "args") if kind == "int"}
-        computed = message == "string.format('%.0f', permits" and above_zero in code(script)
+        computed = message == "string.format('%.0f', told" and above_zero in code(script)
         assert re.fullmatch(r"'[0-9]+'", message) or message in numbers or computed
 
 
