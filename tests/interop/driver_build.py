@@ -44,6 +44,8 @@ def command(release: str = RELEASE, *options: str, main: str = "Driver") -> list
                 cwd=DRIVER,
                 check=True,
                 stdin=subprocess.DEVNULL,
+                # Maven complains on its standard output, which may be a caller's answers.
+                stdout=2,
             )
             built.touch()
     path = f"{target}/classes:{target}/lib/*"

@@ -101,6 +101,10 @@ class Java:
         """Whether this release has them."""
         return tuple(map(int, self.release.split("."))) >= (4, 4, 0)
 
+    def since(self, *release: int) -> bool:
+        """Whether this release is that one or a later one: `java.since(4, 0)`."""
+        return tuple(map(int, self.release.split("."))) >= release
+
     async def connect(self, address: str, prefix: str = "", **settings: object) -> JavaObject:
         """Connect a Redisson client.
 

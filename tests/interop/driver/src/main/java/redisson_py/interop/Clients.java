@@ -20,11 +20,12 @@ final class Clients {
         Config config = new Config();
         SingleServerConfig server = config.useSingleServer().setAddress(address);
         if (!prefix.isEmpty()) {
-            // The type has another package in another release.
-            Method setter = setter(server, "nameMapper");
+            // It is elsewhere, and its type has another package, in another release.
+            Object owner = has(config, "nameMapper") ? config : server;
+            Method setter = setter(owner, "nameMapper");
             Class<?> type = setter.getParameterTypes()[0];
             setter.invoke(
-                    server,
+                    owner,
                     Proxy.newProxyInstance(
                             type.getClassLoader(), new Class<?>[] {type}, mapper(prefix)));
         }

@@ -7,7 +7,7 @@ import java.util.logging.Level;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 
-/** Keeps what Redisson and Netty log as a warning or an error. */
+/** Keeps what Redisson and Netty log as a warning or an error, and what no thread of theirs caught. */
 final class Complaints extends Handler {
     private final List<String> lines = new ArrayList<>();
 
@@ -15,6 +15,8 @@ final class Complaints extends Handler {
         Logger root = Logger.getLogger("");
         root.setLevel(Level.WARNING);
         root.addHandler(this);
+        // What a listener raises is not logged: it ends a thread of Redisson's.
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> add("uncaught: " + error));
     }
 
     synchronized List<String> take() {
@@ -23,10 +25,14 @@ final class Complaints extends Handler {
         return taken;
     }
 
+    private synchronized void add(String line) {
+        lines.add(line);
+    }
+
     @Override
-    public synchronized void publish(LogRecord record) {
+    public void publish(LogRecord record) {
         String line = record.getLoggerName() + ": " + record.getMessage();
-        lines.add(record.getThrown() == null ? line : line + ": " + record.getThrown());
+        add(record.getThrown() == null ? line : line + ": " + record.getThrown());
     }
 
     @Override

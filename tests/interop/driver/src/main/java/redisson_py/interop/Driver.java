@@ -8,13 +8,16 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import org.redisson.api.RedissonClient;
 
 /**
  * Takes orders as JSON lines on its input and answers them, in the order they end, on its output.
@@ -26,6 +29,9 @@ import java.util.concurrent.Future;
  */
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
+    /** What Redisson's waiting threads sleep on; for replies they wait elsewhere. */
+    private static final Set<String> WAKE_UPS =
+            Set.of("java.util.concurrent.Semaphore", "org.redisson.misc.ReclosableLatch");
 
     private final Map<String, Object> objects = new ConcurrentHashMap<>();
     private final Map<String, Worker> workers = new ConcurrentHashMap<>();
@@ -97,6 +103,11 @@ public final class Driver {
         return Clients.connect(address, prefix, settings);
     }
 
+    /** Let threads of a client work in the mixed crowd until they have done their share. */
+    public void crowd(RedissonClient client, Map<String, Object> order) throws Exception {
+        new Crowd(client, order).run(order);
+    }
+
     /** Forget an object. */
     public void forget(String name) {
         objects.remove(name);
@@ -110,6 +121,13 @@ public final class Driver {
     /** The id of a thread, as Redisson puts it into owner ids. */
     public long threadId(String thread) {
         return worker(thread).thread.getId();
+    }
+
+    /** Whether a thread sleeps until a message, or the time that it was told, wakes it. */
+    public boolean sleeps(String thread) {
+        return Arrays.stream(worker(thread).thread.getStackTrace())
+                .map(StackTraceElement::getClassName)
+                .anyMatch(WAKE_UPS::contains);
     }
 
     /** What was logged as a warning or an error since the last call. */

@@ -1,0 +1,62 @@
+package redisson_py.interop;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.locks.LockSupport;
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** Threads that want one lock; when each of them was in, by the clock of the machine. */
+final class BenchSections {
+    private final RLock lock;
+    private final long stay;
+    private final long rest;
+    private final long begin;
+    private final long end;
+    private final List<long[]> found = new ArrayList<>();
+
+    private BenchSections(RedissonClient client, JsonNode order) {
+        lock = client.getLock(order.get("name").asText());
+        stay = nanos(order.get("stay"));
+        rest = nanos(order.get("rest"));
+        // Of all processes: what System.nanoTime counts here is the system's monotonic clock.
+        begin = Math.max(nanos(order.get("start_at")), System.nanoTime());
+        end = begin + nanos(order.get("seconds"));
+    }
+
+    /** Return begin, end and thread of every section, in nanoseconds. */
+    static List<long[]> measure(RedissonClient client, JsonNode order) throws Exception {
+        BenchSections sections = new BenchSections(client, order);
+        new BenchThreads(order.get("tasks").asInt(), sections::inThread).run();
+        return sections.found;
+    }
+
+    private static long nanos(JsonNode seconds) {
+        return (long) (seconds.asDouble() * 1e9);
+    }
+
+    private void inThread(int number) {
+        pause(begin - System.nanoTime());
+        while (System.nanoTime() < end) {
+            lock.lock();
+            long in = System.nanoTime();
+            if (in < end) {
+                pause(stay);
+                long[] section = {in, System.nanoTime(), number};
+                synchronized (found) {
+                    found.add(section);
+                }
+            }
+            lock.unlock();
+            pause(rest);
+        }
+    }
+
+    private static void pause(long nanos) {
+        long until = System.nanoTime() + nanos;
+        for (long left = nanos; left > 0; left = until - System.nanoTime()) {
+            LockSupport.parkNanos(left);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+"""A latch that real Redisson clients and ours share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import AcquireTimeoutError, Redisson
+from redisson_py._primitives.latch import CountDownLatch
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.java import RedissonFactory
+from tests.interop.java import MS, JavaError, JavaObject
+from tests.interop.permits import only_messages_wake, soon, until_asleep
+from tests.support import until, until_listening
+
+CHANNEL = "redisson_countdownlatch__channel__{l}"
+
+
+@pytest.fixture(autouse=True)
+def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    only_messages_wake(monkeypatch)
+
+
+@pytest.fixture
+def ours(client: Redisson) -> CountDownLatch:
+    """The latch, as Python has it."""
+    return client.get_latch("l")
+
+
+@pytest_asyncio.fixture
+async def theirs(redisson: JavaObject) -> AsyncIterator[JavaObject]:
+    """The latch, as Java has it."""
+    latch = await redisson.get("getCountDownLatch", "l")
+    yield latch
+    await latch.call("delete", thread="ends")
+
+
+async def counted(ours: CountDownLatch, java: JavaObject) -> int:
+    """Return what is left, on which both must agree."""
+    left = await ours.count()
+    assert await java.call("getCount", thread="looks") == left
+    return left
+
+
+def wait_here(latch: CountDownLatch, count: int = 1) -> list[asyncio.Task[None]]:
+    return [asyncio.create_task(latch.wait()) for _ in range(count)]
+
+
+class TestCounting:
+    async def test_both_set_it_once_and_count_it_down(
+        self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
+    ) -> None:
+        assert await counted(ours, theirs) == 0
+        assert await theirs.call("trySetCount", 5) is True
+        assert await ours.try_set_count(9) is False
+        assert await counted(ours, theirs) == 5
+        assert await ours.count_down(2) == 3
+        await theirs.call("countDown")
+        assert await counted(ours, theirs) == 2
+        await theirs.call("countDown")
+        assert await ours.count_down() == 0
+        assert await counted(ours, theirs) == 0
+        assert await redis.exists("l") == 0
+        assert await ours.try_set_count(2) is True
+        assert await theirs.call("trySetCount", 9) is False
+        # By more than is left: never below zero.
+        assert await ours.count_down(5) == 0
+        assert await counted(ours, theirs) == 0
+
+    async def test_an_unset_latch_is_open_and_counting_it_does_nothing(
+        self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
+    ) -> None:
+        assert await ours.count_down() == 0
+        await theirs.call("countDown")
+        assert await redis.exists("l") == 0
+        await theirs.call("await")
+        assert await theirs.call("await", 30_000, MS) is True
+        await soon(ours.wait())
+
+    async def test_receipts_of_ours_are_beside_it_and_end_by_themselves(
+        self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
+    ) -> None:
+        await ours.try_set_count(2)
+        await ours.count_down()
+        beside = {key async for key in redis.scan_iter()} - {b"l"}
+        assert beside
+        for key in beside:
+            assert b"{l}" in key
+            assert 0 < await redis.pttl(key) < 60_000
+        assert await theirs.call("delete") is True
+        assert await theirs.call("delete") is False
+        assert await ours.try_set_count(3) is True
+        assert await counted(ours, theirs) == 3
+
+    async def test_a_count_that_is_there_is_kept_by_who_brings_one(
+        self, client: Redisson, theirs: JavaObject
+    ) -> None:
+        await theirs.call("trySetCount", 2)
+        assert await client.get_latch("l", count=7).count() == 2
+        assert await theirs.call("delete") is True
+        assert await client.get_latch("l", count=7).count() == 7
+        assert await theirs.call("trySetCount", 2) is False
+        assert await theirs.call("getCount") == 7
+
+
+class TestWaiting:
+    @pytest.mark.parametrize("java_counts", [True, False])
+    async def test_all_of_both_kinds_go_at_zero_and_nobody_before(
+        self,
+        client: Redisson,
+        clients: ClientFactory,
+        redissons: RedissonFactory,
+        ours: CountDownLatch,
+        theirs: JavaObject,
+        java_counts: bool,
+    ) -> None:
+        counts = await (await redissons()).get("getCountDownLatch", "l")
+        other = clients()
+        await ours.try_set_count(3)
+        there = [theirs.call("await", thread=thread) for thread in "ab"]
+        there.append(theirs.call("await", 30_000, MS, thread="c"))
+        there.append(theirs.call("awaitAsync", thread="d"))
+        await until_asleep(theirs, *"abc")
+        here = wait_here(ours, 3) + wait_here(other.get_latch("l"), 2)
+        await until_listening(client)
+        await until_listening(other)
+        await ours.count_down()
+        await counts.call("countDown")
+        assert await counted(ours, theirs) == 1
+        assert not any(waiting.done() for waiting in [*here, *there])
+        await (counts.call("countDown") if java_counts else ours.count_down())
+        assert await soon(asyncio.gather(*there)) == [None, None, True, None]
+        await soon(asyncio.gather(*here))
+
+    async def test_counting_by_many_at_once_wakes_java(
+        self, ours: CountDownLatch, theirs: JavaObject
+    ) -> None:
+        await theirs.call("trySetCount", 5)
+        waiting = theirs.call("await", thread="a")
+        await until_asleep(theirs, "a")
+        assert await ours.count_down(2) == 3
+        assert await ours.count_down(7) == 0
+        await soon(waiting)
+
+    async def test_who_has_waited_as_long_as_asked_is_told(
+        self, ours: CountDownLatch, theirs: JavaObject
+    ) -> None:
+        await ours.try_set_count(1)
+        assert await theirs.call("await", 50, MS) is False
+        with pytest.raises(AcquireTimeoutError):
+            await ours.wait(0.05)
+        assert await counted(ours, theirs) == 1
+
+    async def test_a_cancelled_task_and_an_interrupted_thread_leave_the_others_waiting(
+        self, client: Redisson, ours: CountDownLatch, theirs: JavaObject
+    ) -> None:
+        await ours.try_set_count(1)
+        head, behind = wait_here(ours, 2)
+        await until_listening(client)
+        there = [theirs.call("await", thread=thread) for thread in "ab"]
+        await until_asleep(theirs, *"ab")
+        head.cancel()
+        await theirs.java.driver.call("interrupt", "a")
+        with pytest.raises(JavaError) as raised:
+            await soon(there[0])
+        assert raised.value.kind == "InterruptedException"
+        await asyncio.wait([head])
+        await until_listening(client)
+        assert not behind.done()
+        assert not there[1].done()
+        await theirs.call("countDown")
+        await soon(asyncio.gather(behind, there[1]))
+        assert head.cancelled()
+
+
+class TestDeletion:
+    @pytest.mark.parametrize("java_deletes", [True, False])
+    async def test_it_lets_tasks_go_and_threads_wait_for_the_next_zero(
+        self, client: Redisson, ours: CountDownLatch, theirs: JavaObject, java_deletes: bool
+    ) -> None:
+        """Redisson's delete shuts the gate; that of this library has to say the same."""
+        await ours.try_set_count(2)
+        there = theirs.call("await", thread="a")
+        await until_asleep(theirs, "a")
+        (here,) = wait_here(ours)
+        await until_listening(client)
+        if java_deletes:
+            assert await theirs.call("delete") is True
+        else:
+            assert await ours.delete() is True
+        await soon(here)
+        assert await counted(ours, theirs) == 0
+        await until_asleep(theirs, "a")
+        assert not there.done()
+        if java_deletes:
+            assert await ours.try_set_count(1) is True
+        else:
+            assert await theirs.call("trySetCount", 1) is True
+        (here,) = wait_here(ours)
+        await until_listening(client)
+        assert not there.done()
+        await ours.count_down()
+        await soon(asyncio.gather(here, there))
+
+    async def test_a_count_set_again_at_once_keeps_both_waiting(
+        self, client: Redisson, ours: CountDownLatch, theirs: JavaObject, redis: Redis
+    ) -> None:
+        await ours.try_set_count(1)
+        there = theirs.call("await", thread="a")
+        await until_asleep(theirs, "a")
+        (here,) = wait_here(ours)
+        await until_listening(client)
+        wake_ups = client.statistics().wake_ups
+        # Zero, said and not true any more when they look: in one go with the next count.
+        async with redis.pipeline(transaction=True) as both:
+            both.delete("l")
+            both.publish(CHANNEL, "0")
+            both.set("l", "2")
+            both.publish(CHANNEL, "1")
+            await both.execute()
+        await until(lambda: client.statistics().wake_ups > wake_ups)
+        await until_listening(client)
+        await until_asleep(theirs, "a")
+        assert not here.done()
+        assert not there.done()
+        await ours.count_down()
+        await theirs.call("countDown")
+        await soon(asyncio.gather(here, there))

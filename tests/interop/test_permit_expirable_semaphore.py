@@ -1,0 +1,292 @@
+"""A semaphore of permits with ids that real Redisson clients and ours share."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquireTimeoutError,
+    LeaseLostError,
+    NotHeldError,
+    PermitExpirableSemaphore,
+    Redisson,
+)
+from tests.fixtures.java import RedissonFactory
+from tests.interop.java import MS, Java, JavaError, JavaObject
+from tests.interop.permits import NAME, only_messages_wake, soon, until_asleep
+from tests.interop.support import until_java_waits
+from tests.support import until_listening
+
+CHANNEL = "redisson_sc:{semaphore}"
+LEASES = "{semaphore}:timeout"
+UNKNOWN = "0" * 32
+LONG = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    only_messages_wake(monkeypatch)
+
+
+@pytest.fixture
+def ours(client: Redisson) -> PermitExpirableSemaphore:
+    """The semaphore, as Python has it."""
+    return client.get_permit_expirable_semaphore(NAME)
+
+
+async def from_java(redisson: JavaObject) -> JavaObject:
+    return await redisson.get("getPermitExpirableSemaphore", NAME)
+
+
+@pytest_asyncio.fixture
+async def theirs(redisson: JavaObject) -> AsyncIterator[JavaObject]:
+    """The semaphore, as Java has it; deleted in the end, because permits of Java may last."""
+    semaphore = await from_java(redisson)
+    yield semaphore
+    await semaphore.call("delete", thread="ends")
+
+
+async def counted(ours: PermitExpirableSemaphore, java: JavaObject) -> tuple[int, int]:
+    """Return how many permits are free and how many taken, on which both must agree."""
+    found = (await ours.available(), await ours.acquired())
+    assert await java.call("availablePermits", thread="looks") == found[0]
+    assert await java.call("acquiredPermits", thread="looks") == found[1]
+    assert await java.call("getPermits", thread="looks") == await ours.permits() == sum(found)
+    return found
+
+
+class TestIds:
+    async def test_a_permit_of_java_is_looked_up_lengthened_and_released_in_python(
+        self, ours: PermitExpirableSemaphore, theirs: JavaObject
+    ) -> None:
+        await theirs.call("trySetPermits", 2)
+        permit = await theirs.call("acquire", LONG, MS)
+        assert 0 < await ours.lease_time(permit) <= 60
+        assert await ours.update_lease_time(permit, 600) is True
+        assert 60 < await ours.lease_time(permit) <= 600
+        never = await theirs.call("acquire")
+        assert await ours.lease_time(never) == math.inf
+        assert await counted(ours, theirs) == (0, 2)
+        await ours.release(permit)
+        assert await ours.try_release(never) is True
+        assert await counted(ours, theirs) == (2, 0)
+        assert await theirs.call("tryRelease", permit) is False
+        with pytest.raises(JavaError):
+            await theirs.call("release", never)
+        with pytest.raises(NotHeldError):
+            await ours.release(permit)
+
+    async def test_a_permit_of_python_is_lengthened_and_released_in_java(
+        self, client: Redisson, ours: PermitExpirableSemaphore, theirs: JavaObject
+    ) -> None:
+        await ours.try_set_permits(3)
+        first, second = await ours.acquire_many(2, lease_time=60)
+        third = await ours.acquire(lease_time=60)
+        assert await theirs.call("updateLeaseTime", first.id, 600_000, MS) is True
+        assert 60 < await ours.lease_time(first) <= 600
+        await theirs.call("release", first.id)
+        assert await theirs.call("tryRelease", second.id) is True
+        assert await theirs.call("tryRelease", second.id.upper()) is False
+        assert await theirs.call("updateLeaseTime", third.id, -1, MS) is True
+        assert await ours.lease_time(third) == math.inf
+        await theirs.call("release", third.id)
+        assert await counted(ours, theirs) == (3, 0)
+        for permit in (first, second, third):
+            with pytest.raises(LeaseLostError):
+                await permit.release()
+        assert await counted(ours, theirs) == (3, 0)
+
+    async def test_what_is_left_of_a_lease_is_the_same_on_both_sides(
+        self, ours: PermitExpirableSemaphore, theirs: JavaObject, java: Java
+    ) -> None:
+        if not java.since(3, 41):
+            pytest.skip(f"Redisson {java.release} has no getLeaseTime")
+        await ours.try_set_permits(3)
+        mine = await ours.acquire(lease_time=60)
+        permits = [mine.id, await theirs.call("acquire", LONG, MS)]
+        for permit in permits:
+            before = await theirs.call("getLeaseTime", permit)
+            left = await ours.lease_time(permit)
+            assert 0 < await theirs.call("getLeaseTime", permit) <= left * 1000 <= before <= LONG
+        assert await theirs.call("getLeaseTime", await theirs.call("acquire")) == -1
+        with pytest.raises(JavaError):
+            await theirs.call("getLeaseTime", UNKNOWN)
+        with pytest.raises(NotHeldError):
+            await ours.lease_time(UNKNOWN)
+        await ours.release_many(permits)
+
+    async def test_several_at_once_across(
+        self, ours: PermitExpirableSemaphore, theirs: JavaObject, java: Java
+    ) -> None:
+        await theirs.call("trySetPermits", 6)
+        far = await theirs.call("acquire", 3)
+        near = [permit.id for permit in await ours.acquire_many(2, lease_time=60)]
+        assert await theirs.call("tryAcquire", 2) == []
+        assert await ours.try_acquire_many(2) is None
+        assert await counted(ours, theirs) == (1, 5)
+        if java.since(3, 41):
+            # All or none, on both sides; releases before gave back those that were there.
+            assert await theirs.call("tryRelease", [near[0], UNKNOWN]) == 0
+        assert await ours.try_release_many([far[0], UNKNOWN]) == 0
+        with pytest.raises(NotHeldError):
+            await ours.release_many([far[0], UNKNOWN])
+        assert await counted(ours, theirs) == (1, 5)
+        await ours.release_many([*far[:2], near[0]])
+        assert await counted(ours, theirs) == (4, 2)
+        assert await theirs.call("tryRelease", [near[1], far[2]]) == 2
+        assert await ours.try_release(near[1]) is False
+        assert await counted(ours, theirs) == (6, 0)
+
+    async def test_the_ids_are_sixteen_bytes_of_either_kind(
+        self, ours: PermitExpirableSemaphore, theirs: JavaObject, redis: Redis
+    ) -> None:
+        await ours.try_set_permits(2)
+        permits = [(await ours.acquire(lease_time=60)).id, await theirs.call("acquire", LONG, MS)]
+        found = await redis.zrange(LEASES, 0, -1)
+        assert sorted(found) == sorted(bytes.fromhex(permit) for permit in permits)
+        assert len((await ours.inspect()).holders) == 2
+        await ours.release_many(permits)
+
+
+class TestCounting:
+    async def test_permits_go_up_and_down_and_below_zero_from_both_sides(
+        self, ours: PermitExpirableSemaphore, theirs: JavaObject
+    ) -> None:
+        assert await counted(ours, theirs) == (0, 0)
+        assert await ours.try_set_permits(2) is True
+        assert await theirs.call("trySetPermits", 5) is False
+        far, near = await theirs.call("acquire"), await ours.acquire()
+        await theirs.call("setPermits", 5)
+        assert await counted(ours, theirs) == (3, 2)
+        await ours.set_permits(1)
+        assert await counted(ours, theirs) == (-1, 2)
+        await theirs.call("setPermits", 0)
+        assert await counted(ours, theirs) == (-2, 2)
+        await theirs.call("addPermits", -1)
+        await ours.add_permits(-1)
+        assert await counted(ours, theirs) == (-4, 2)
+        await ours.set_permits(3)
+        assert await counted(ours, theirs) == (1, 2)
+        await theirs.call("addPermits", 2)
+        await ours.add_permits(3)
+        await ours.release(far)
+        await near.release()
+        assert await counted(ours, theirs) == (8, 0)
+
+    @pytest.mark.parametrize("java_reduces", [True, False])
+    async def test_below_zero_nobody_gets_in_until_enough_came_back(
+        self,
+        client: Redisson,
+        ours: PermitExpirableSemaphore,
+        theirs: JavaObject,
+        java_reduces: bool,
+    ) -> None:
+        await ours.try_set_permits(2)
+        far, near = await theirs.call("acquire"), await ours.acquire()
+        mine = asyncio.create_task(ours.acquire())
+        await until_listening(client)
+        if java_reduces:
+            await theirs.call("addPermits", -2)
+            # A negative message: a release that stays below zero.
+            await theirs.call("release", far)
+        waiting = theirs.call("acquire", LONG, MS, thread="a")
+        await until_asleep(theirs, "a")
+        if not java_reduces:
+            await ours.add_permits(-2)
+            await ours.release(far)
+        assert await counted(ours, theirs) == (-1, 1)
+        await near.release()
+        assert await counted(ours, theirs) == (0, 0)
+        assert not mine.done()
+        assert not waiting.done()
+        await ours.set_permits(2)
+        await theirs.call("release", await soon(waiting))
+        await (await soon(mine)).release()
+        assert await counted(ours, theirs) == (2, 0)
+
+
+class TestWakeUps:
+    @pytest.mark.parametrize("way", ["permit", "id", "many", "add_permits", "set_permits"])
+    async def test_java_is_woken_by_whatever_python_frees(
+        self, ours: PermitExpirableSemaphore, theirs: JavaObject, way: str
+    ) -> None:
+        await ours.try_set_permits(1)
+        permit = await ours.acquire()
+        waiting = theirs.call("acquire", LONG, MS, thread="a")
+        await until_asleep(theirs, "a")
+        match way:
+            case "permit":
+                await permit.release()
+            case "id":
+                await ours.release(permit.id)
+            case "many":
+                await ours.release_many([permit])
+            case _:
+                await getattr(ours, way)(2 if way == "set_permits" else 1)
+        assert len(await soon(waiting)) == 32
+        await ours.try_release(permit)
+
+    @pytest.mark.parametrize("way", ["release", "tryRelease", "list", "addPermits", "setPermits"])
+    async def test_python_is_woken_by_whatever_java_frees(
+        self, client: Redisson, ours: PermitExpirableSemaphore, theirs: JavaObject, way: str
+    ) -> None:
+        await theirs.call("trySetPermits", 1)
+        permit = await theirs.call("acquire")
+        waiting = asyncio.create_task(ours.acquire())
+        await until_listening(client)
+        match way:
+            case "list":
+                await theirs.call("release", [permit])
+            case "addPermits" | "setPermits":
+                await theirs.call(way, 2 if way == "setPermits" else 1)
+            case _:
+                await theirs.call(way, permit)
+        await (await soon(waiting)).release()
+
+    async def test_new_permits_let_in_those_of_both_sides_who_then_let_others_in(
+        self,
+        client: Redisson,
+        ours: PermitExpirableSemaphore,
+        redissons: RedissonFactory,
+        theirs: JavaObject,
+        redis: Redis,
+    ) -> None:
+        other = await from_java(await redissons())
+
+        async def there(java: JavaObject, thread: str, method: str = "acquire") -> None:
+            permit = await java.call(method, LONG, MS, thread=thread)
+            await java.call("release", permit, thread=thread)
+
+        async def here() -> None:
+            permit = await ours.acquire()
+            await permit.release()
+
+        await ours.try_set_permits(0)
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            for thread in "ab":
+                group.create_task(there(theirs, thread))
+            group.create_task(there(other, "c", "acquireAsync"))
+            await until_java_waits(redis, CHANNEL, clients=2)
+            await until_asleep(theirs, *"ab")
+            for _ in range(3):
+                group.create_task(here())
+            await until_listening(client)
+            await ours.add_permits(2)
+        assert await counted(ours, theirs) == (2, 0)
+
+    async def test_who_has_waited_as_long_as_asked_leaves_nothing(
+        self, ours: PermitExpirableSemaphore, theirs: JavaObject
+    ) -> None:
+        await ours.try_set_permits(1)
+        permit = await ours.acquire()
+        assert await theirs.call("tryAcquire", 50, LONG, MS) is None
+        with pytest.raises(AcquireTimeoutError):
+            await ours.acquire(timeout=0.05)
+        await permit.release()
+        assert await counted(ours, theirs) == (1, 0)

@@ -1,0 +1,308 @@
+"""A plain semaphore that real Redisson clients and ours share."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import AcquireTimeoutError, Redisson, Semaphore
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.java import RedissonFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.interop.java import MS, Java, JavaError, JavaObject
+from tests.interop.permits import NAME, only_messages_wake, soon, until_asleep
+from tests.interop.support import until_java_waits
+from tests.support import until, until_async, until_listening, until_waiting
+
+CHANNEL = "redisson_sc:{semaphore}"
+
+
+@pytest.fixture(autouse=True)
+def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    only_messages_wake(monkeypatch)
+
+
+async def theirs(redisson: JavaObject) -> JavaObject:
+    return await redisson.get("getSemaphore", NAME)
+
+
+async def counted(ours: Semaphore, java: JavaObject) -> int:
+    """Return how many permits are free, on which both must agree."""
+    free = await ours.available()
+    assert await java.call("availablePermits", thread="looks") == free
+    return free
+
+
+class TestCounting:
+    async def test_both_agree_after_every_operation(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME), await theirs(redisson)
+        assert await counted(ours, java) == 0
+        assert await java.call("trySetPermits", 10) is True
+        assert await ours.try_set_permits(5) is False
+        assert await counted(ours, java) == 10
+        await java.call("acquire", 3)
+        assert await counted(ours, java) == 7
+        permit = await ours.acquire(2)
+        assert await counted(ours, java) == 5
+        assert await java.call("tryAcquire", 6) is False
+        assert await ours.try_acquire(6) is None
+        assert await counted(ours, java) == 5
+        await permit.release()
+        assert await counted(ours, java) == 7
+        await java.call("release", 2)
+        assert await counted(ours, java) == 9
+        await java.call("addPermits", 4)
+        await ours.add_permits(-3)
+        assert await counted(ours, java) == 10
+        await ours.add_permits(2)
+        await java.call("addPermits", -4)
+        assert await counted(ours, java) == 8
+        assert await java.call("drainPermits") == 8
+        assert await counted(ours, java) == 0
+        # Of either kind: a release of what nobody took adds.
+        await ours.release(2)
+        await java.call("release", 3)
+        assert await counted(ours, java) == 5
+        assert await ours.drain() == 5
+        assert await counted(ours, java) == 0
+
+    @pytest.mark.parametrize("python_first", [True, False])
+    async def test_who_comes_second_makes_nothing(
+        self, client: Redisson, redisson: JavaObject, python_first: bool
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
+        if python_first:
+            permit = await ours.acquire()
+            assert await java.call("trySetPermits", 7) is False
+        else:
+            assert await java.call("trySetPermits", 3) is True
+            permit = await ours.acquire()
+        assert await counted(ours, java) == 2
+        await permit.release()
+
+    async def test_a_release_for_an_existing_one_only(
+        self, client: Redisson, redisson: JavaObject, java: Java, redis: Redis
+    ) -> None:
+        if not java.since(4, 0):
+            pytest.skip(f"Redisson {java.release} has no releaseIfExists")
+        ours, far = client.get_semaphore(NAME), await theirs(redisson)
+        assert await ours.release_if_exists() is False
+        assert await far.call("releaseIfExists", 1) is False
+        assert await redis.exists(NAME) == 0
+        await far.call("trySetPermits", 1)
+        assert await ours.release_if_exists(2) is True
+        assert await far.call("releaseIfExists", 3) is True
+        assert await counted(ours, far) == 6
+
+    async def test_ours_keeps_an_expiry_that_theirs_would_drop(
+        self, client: Redisson, redisson: JavaObject, redis: Redis
+    ) -> None:
+        ours, java = client.get_semaphore(NAME), await theirs(redisson)
+        await ours.try_set_permits(2, lifetime=60)
+        assert 0 < await java.call("remainTimeToLive") <= 60_000
+        await ours.add_permits(1)
+        assert await ours.drain() == 3
+        assert 0 < await redis.pttl(NAME) <= 60_000
+        await java.call("addPermits", 1)
+        assert await redis.pttl(NAME) == -1
+
+
+class TestWakeUps:
+    @pytest.mark.parametrize("way", ["permit", "release", "add_permits", "try_set_permits"])
+    async def test_java_is_woken_by_whatever_python_frees(
+        self, client: Redisson, redisson: JavaObject, way: str
+    ) -> None:
+        ours, java = client.get_semaphore(NAME), await theirs(redisson)
+        if way != "try_set_permits":
+            await ours.try_set_permits(1)
+            permit = await ours.acquire()
+        waiting = java.call("acquire", thread="a")
+        await until_asleep(java, "a")
+        if way == "permit":
+            await permit.release()
+        else:
+            await getattr(ours, way)(1)
+        await soon(waiting)
+        assert await counted(ours, java) == 0
+        if way == "add_permits":
+            await permit.release()
+
+    @pytest.mark.parametrize("way", ["release", "addPermits", "trySetPermits", "releaseIfExists"])
+    async def test_python_is_woken_by_whatever_java_frees(
+        self, client: Redisson, redisson: JavaObject, java: Java, way: str
+    ) -> None:
+        if way == "releaseIfExists" and not java.since(4, 0):
+            pytest.skip(f"Redisson {java.release} has no releaseIfExists")
+        ours, far = client.get_semaphore(NAME), await theirs(redisson)
+        if way != "trySetPermits":
+            await far.call("trySetPermits", 1)
+            await far.call("acquire")
+        waiting = asyncio.create_task(ours.acquire())
+        await until_listening(client)
+        await far.call(way, 1)
+        permit = await soon(waiting)
+        assert await counted(ours, far) == 0
+        await permit.release()
+
+    async def test_one_release_of_three_lets_three_threads_in(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
+        permit = await ours.acquire(3)
+        waiting = [java.call("acquire", thread=thread) for thread in "abc"]
+        await until_asleep(java, *"abc")
+        await permit.release()
+        await soon(asyncio.gather(*waiting))
+        assert await counted(ours, java) == 0
+
+    async def test_one_release_of_three_lets_three_tasks_of_two_clients_in(
+        self, client: Redisson, clients: ClientFactory, redisson: JavaObject
+    ) -> None:
+        other, java = clients(), await theirs(redisson)
+        await java.call("trySetPermits", 3)
+        await java.call("acquire", 3)
+        semaphores = [each.get_semaphore(NAME) for each in (client, client, other)]
+        waiting = [asyncio.create_task(each.acquire()) for each in semaphores]
+        await until_waiting(client, 2)
+        await until_listening(client)
+        await until_listening(other)
+        await java.call("release", 3)
+        for permit in await soon(asyncio.gather(*waiting)):
+            await permit.release()
+        assert await counted(semaphores[0], java) == 3
+
+    async def test_who_wants_three_waits_until_there_are_three(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
+        permits = [await ours.acquire() for _ in range(3)]
+        waiting = java.call("acquire", 3, thread="a")
+        await until_asleep(java, "a")
+        for permit in permits:
+            assert not waiting.done()
+            await permit.release()
+        await soon(waiting)
+        mine = asyncio.create_task(ours.acquire(3))
+        await until_listening(client)
+        wake_ups = client.statistics().wake_ups
+        await java.call("release")
+        await java.call("release")
+        await until(lambda: client.statistics().wake_ups > wake_ups)
+        await until_listening(client)
+        assert not mine.done()
+        await java.call("release")
+        await (await soon(mine)).release()
+
+    @pytest.mark.parametrize("java_releases", [True, False])
+    async def test_one_release_wakes_both(
+        self, client: Redisson, redissons: RedissonFactory, java_releases: bool
+    ) -> None:
+        ours, java = client.get_semaphore(NAME), await theirs(await redissons())
+        other = await theirs(await redissons())
+        await other.call("trySetPermits", 0)
+        waiting = java.call("acquire", thread="a")
+        await until_asleep(java, "a")
+        mine = asyncio.create_task(ours.acquire())
+        await until_listening(client)
+        await (other.call("release", 2) if java_releases else ours.add_permits(2))
+        await soon(waiting)
+        await (await soon(mine)).release()
+        assert await counted(ours, java) == 1
+
+    async def test_who_has_waited_as_long_as_asked_leaves_nothing(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 2), await theirs(redisson)
+        permit = await ours.acquire()
+        assert await java.call("tryAcquire", 2, 50, MS) is False
+        await java.call("acquire")
+        with pytest.raises(AcquireTimeoutError):
+            await ours.acquire(timeout=0.05)
+        await permit.release()
+        await java.call("release")
+        assert await counted(ours, java) == 2
+
+    async def test_a_future_is_woken_too_and_one_that_is_cancelled_takes_nothing(
+        self, client: Redisson, redisson: JavaObject, redis: Redis
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
+        permit = await ours.acquire()
+        waiting = java.call("acquireAsync", thread="a")
+        await until_java_waits(redis, CHANNEL)
+        await permit.release()
+        await soon(waiting)
+        gone = await java.get("acquireAsync")
+        await until_java_waits(redis, CHANNEL)
+        assert await gone.call("cancel", True) is True
+        mine = asyncio.create_task(ours.acquire())
+        await until_listening(client)
+        await java.call("release")
+        await (await soon(mine)).release()
+        assert await counted(ours, java) == 1
+
+
+class TestGivingUp:
+    async def test_a_task_that_is_cancelled_when_it_is_granted_passes_it_on(
+        self,
+        client: Redisson,
+        clients: ClientFactory,
+        redisson: JavaObject,
+        proxy: ProxyFactory,
+    ) -> None:
+        link, java, ours = await proxy(), await theirs(redisson), client.get_semaphore(NAME, 1)
+        far = clients(link.url)
+        await ours.available()
+        await far.ping()
+        link.black_hole("down")
+        mine = asyncio.create_task(far.get_semaphore(NAME).acquire())
+
+        async def granted() -> bool:
+            return await ours.available() == 0
+
+        await until_async(granted)
+        waiting = java.call("acquire", thread="a")
+        await until_asleep(java, "a")
+        mine.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await mine
+        await soon(waiting)
+        link.cut()
+        link.pass_through()
+        assert await counted(ours, java) == 0
+
+    async def test_a_cancelled_task_leaves_the_next_permit_to_a_thread_behind_it(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
+        permit = await ours.acquire()
+        mine = asyncio.create_task(ours.acquire())
+        await until_listening(client)
+        waiting = java.call("acquire", thread="a")
+        await until_asleep(java, "a")
+        mine.cancel()
+        await permit.release()
+        await soon(waiting)
+        assert mine.cancelled()
+        assert await counted(ours, java) == 0
+
+    async def test_an_interrupted_thread_leaves_the_next_permit_to_a_task_behind_it(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
+        await ours.try_set_permits(1)
+        await java.call("acquire")
+        waiting = java.call("acquire", thread="a")
+        await until_asleep(java, "a")
+        mine = asyncio.create_task(ours.acquire())
+        await until_listening(client)
+        await java.java.driver.call("interrupt", "a")
+        with pytest.raises(JavaError) as raised:
+            await soon(waiting)
+        assert raised.value.kind == "InterruptedException"
+        await java.call("release")
+        await (await soon(mine)).release()
+        assert await counted(ours, java) == 1
