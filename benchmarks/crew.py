@@ -22,7 +22,7 @@ _Any = TypeVar("_Any")
 _ROOT = Path(__file__).parents[1]
 
 #: Longest answer in bytes: a round's sections, one by one.
-_LONGEST = 1 << 28
+LONGEST = 1 << 28
 
 
 class Worker:
@@ -82,7 +82,7 @@ async def start_worker(side: str, url: str) -> Worker:
         stdin=PIPE,
         stdout=PIPE,
         cwd=_ROOT,
-        limit=_LONGEST,
+        limit=LONGEST,
     )
     one = Worker(process)
     try:
@@ -114,6 +114,7 @@ class Bench:
         chosen: The sides that may take part.
         workers: Of each side that can take part, one or more.
         absent: The sides that cannot, with the reason.
+        cold: The sides that were still getting faster when their time to warm up was over.
     """
 
     url: str
@@ -122,6 +123,7 @@ class Bench:
     chosen: list[str]
     workers: dict[str, list[Worker]] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
+    cold: set[str] = field(default_factory=set)
 
     @asynccontextmanager
     async def crew(self, numbers: dict[str, int]) -> AsyncGenerator[None]:
@@ -140,6 +142,11 @@ class Bench:
             async with asyncio.TaskGroup() as starting:
                 for side, number in numbers.items():
                     starting.create_task(start(side, number))
+            # One after the other: a compiler at run time wants a processor of its own.
+            for side, some in self.workers.items():
+                for one in some:
+                    if not await one.do("warm_up", seconds=self.size.warm_up):
+                        self.cold.add(side)
             yield
         finally:
             await asyncio.gather(*[one.end() for some in self.workers.values() for one in some])
@@ -150,8 +157,13 @@ class Bench:
         return OURS if OURS in self.workers else OURS_UVLOOP
 
     def sides(self, table: Table, *wanted: str) -> list[str]:
-        """Return those of `wanted` that take part, in order; note the others in the table."""
+        """Return those of `wanted` that take part, in order; note what a reader must know."""
         table.absent |= {side: self.absent[side] for side in wanted if side in self.absent}
+        table.notes += [
+            f"{side}: was still getting faster after {self.size.warm_up:g} s of warming up."
+            for side in wanted
+            if side in self.cold
+        ]
         return [side for side in wanted if side in self.workers]
 
     def turns(self, sides: Iterable[str]) -> Iterator[str]:

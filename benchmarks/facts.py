@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.interop.driver_build import RELEASE
+
 _PACKAGES = (
     *("redisson-py", "redis", "hiredis", "uvloop"),
     *("python-redis-lock", "pottery", "aioredlock", "aioredis", "py-redis-semaphore"),
@@ -39,6 +41,8 @@ def versions(server: Path, version: tuple[int, int, int]) -> dict[str, str]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[package] = "not installed"
+    found["java"] = _java()
+    found["Redisson"] = RELEASE
     return found
 
 
@@ -49,6 +53,15 @@ def _processor() -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor()
+
+
+def _java() -> str:
+    try:
+        done = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "not installed"
+    # It tells on the standard error, and its full version last.
+    return done.stderr.splitlines()[-1]
 
 
 def _commit() -> str:

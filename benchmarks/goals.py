@@ -1,4 +1,4 @@
-"""The ratios that issues 4 and 5 ask for, from the tables of one run."""
+"""The ratios that issues 4, 5 and 6 ask for, from the tables of one run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from benchmarks.rivals import (
     POTTERY_THREADS,
     REDIS_PY,
     REDIS_PY_64,
+    REDISSON,
+    REDISSON_ASYNC,
+    REDISSON_ASYNC_8,
 )
 from benchmarks.rivals.kinds import FAIR, LOCK, READ, SEMAPHORE, WRITE
 from benchmarks.scenarios import handoff, primitives, processes, red_locks, uncontended
@@ -39,6 +42,9 @@ def goals(tables: Tables) -> list[Goal]:
         _across(tables, "fair hand-off across two processes", FAIR, None),
         _red(tables, 1, 3.0),
         _red(tables, 64, 8.0),
+        _redisson(tables, 1, 1.0),
+        _redisson(tables, 64, 4.0),
+        _redisson(tables, 512, 4.0),
     ]
 
 
@@ -102,17 +108,31 @@ def _beside_the_lock(tables: Tables, kind: str, at_least: float) -> Goal:
 def _red(tables: Tables, tasks: int, at_least: float) -> Goal:
     """Return the pairs of red locks beside the faster of pottery's two."""
     column = uncontended.column(tasks)
-    ours = _find(tables, red_locks.NAME, OURS, column)
+    found, detail = _beside_the_fastest(tables, red_locks.NAME, column, POTTERY, POTTERY_THREADS)
+    name = f"red lock on 5 servers, {column}, against {POTTERY}"
+    return Goal(name, found, "more", at_least, None, "x", detail)
+
+
+def _redisson(tables: Tables, tasks: int, at_least: float) -> Goal:
+    """Return the pairs beside the fastest of Redisson's ways."""
+    column = uncontended.column(tasks)
+    ways = (REDISSON, REDISSON_ASYNC, REDISSON_ASYNC_8)
+    found, detail = _beside_the_fastest(tables, uncontended.NAME, column, *ways)
+    return Goal(f"{column} against {REDISSON}", found, "more", at_least, None, "x", detail)
+
+
+def _beside_the_fastest(
+    tables: Tables, table: str, column: str, *others: str
+) -> tuple[Spread | None, str]:
+    """Return the ratio of ours to the fastest of some, and words about the rest."""
+    ours = _find(tables, table, OURS, column)
     theirs = {
-        side: cell
-        for side in (POTTERY, POTTERY_THREADS)
-        if (cell := _find(tables, red_locks.NAME, side, column)) is not None
+        side: cell for side in others if (cell := _find(tables, table, side, column)) is not None
     }
     ratios = {side: ours.over(cell) for side, cell in theirs.items()} if ours is not None else {}
     closest = min(ratios, key=lambda side: ratios[side].median, default="")
     detail = "; ".join(f"{ratio} x {side}" for side, ratio in ratios.items() if side != closest)
-    name = f"red lock on 5 servers, {column}, against {POTTERY}"
-    return Goal(name, ratios.get(closest), "more", at_least, None, "x", detail)
+    return ratios.get(closest), detail
 
 
 def _uvloop(tables: Tables) -> Goal:

@@ -19,18 +19,22 @@ from benchmarks.facts import machine, versions
 from benchmarks.goals import goals
 from benchmarks.harness import Table, goal_lines
 from benchmarks.rivals import (
+    AIOREDLOCK,
     BARE,
     BARE_UVLOOP,
     NO_PLAIN_LOCK,
     OURS,
     OURS_UVLOOP,
+    POTTERY,
     PY_REDIS_SEMAPHORE,
     PY_REDIS_SEMAPHORE_POLLING,
     PYTHON_REDIS_LOCK,
     REDIS_PY,
+    REDISSON,
     SIDES,
 )
 from benchmarks.scenarios import (
+    alternating,
     contended,
     fairness,
     handoff,
@@ -47,13 +51,14 @@ from benchmarks.scenarios import (
 from benchmarks.sizes import SIZES, Size
 from redisson_py.testing import running_server
 
-Scenario = Callable[[Bench], Awaitable[Table]]
+Scenario = Callable[[Bench], Awaitable[Table | list[Table]]]
 
 #: What `--only` chooses from.
 SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "pairs": (uncontended.measure, uncontended.measure_two),
     "handoff": (handoff.measure,),
     "processes": (processes.measure,),
+    "turns": (alternating.measure,),
     "primitives": (primitives.measure,),
     "contended": (contended.measure,),
     "wakes": (wakes.measure,),
@@ -74,12 +79,17 @@ def workers_needed(chosen: list[str], sides: list[str], size: Size) -> dict[str,
         needed.update({side: max(count, needed.get(side, 0)) for side in some if side in sides})
 
     need(1, OURS, OURS_UVLOOP)
-    if {"pairs", "handoff", "waiting", "renewals"} & set(chosen):
-        need(1, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
     if "pairs" in chosen:
+        need(1, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
         need(2, OURS, OURS_UVLOOP, REDIS_PY, BARE)
+    if {"handoff", "waiting", "renewals"} & set(chosen):
+        need(1, REDIS_PY, PYTHON_REDIS_LOCK, POTTERY, AIOREDLOCK)
+    if "handoff" in chosen:
+        need(1, REDISSON)
+    if {"processes", "turns"} & set(chosen):
+        need(2, OURS, OURS_UVLOOP, BARE, BARE_UVLOOP, REDISSON)
     if "processes" in chosen:
-        need(2, BARE, BARE_UVLOOP, REDIS_PY, PYTHON_REDIS_LOCK)
+        need(2, REDIS_PY, PYTHON_REDIS_LOCK)
         need(max(processes for processes, _ in size.crews), OURS, OURS_UVLOOP)
     if {"contended", "semaphores"} & set(chosen):
         need(2, OURS, OURS_UVLOOP)
@@ -105,11 +115,12 @@ async def run(arguments: argparse.Namespace) -> None:
         await stack.enter_async_context(bench.crew(needed))
         for name in arguments.only:
             for scenario in SCENARIOS[name]:
-                table = await scenario(bench)
-                tables.append(table)
-                print(*table.lines(), sep="\n", flush=True)
-    found = goals({table.name: table for table in tables})
-    print(*goal_lines(found), sep="\n")
+                found = await scenario(bench)
+                for table in found if isinstance(found, list) else [found]:
+                    tables.append(table)
+                    print(*table.lines(), sep="\n", flush=True)
+    judged = goals({table.name: table for table in tables})
+    print(*goal_lines(judged), sep="\n")
     seconds = time.monotonic() - started
     print(f"\n{seconds:.0f} s")
     if arguments.json:
@@ -119,7 +130,7 @@ async def run(arguments: argparse.Namespace) -> None:
             "machine": facts,
             "versions": known,
             "tables": {table.name: table.as_json() for table in tables},
-            "goals": {goal.name: goal.as_json() for goal in found},
+            "goals": {goal.name: goal.as_json() for goal in judged},
         }
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 

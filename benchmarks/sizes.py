@@ -14,6 +14,7 @@ class Size:
         other_rounds: For all other sides.
         seconds: A round.
         slow_seconds: A round of sides that change hands by polling.
+        warm_up: How long a side may take to get fast.
         tasks: Uncontended: how many at once.
         contenders: Contended, in one process: how many at once.
         crews: Contended, across processes: how many, and tasks in each.
@@ -38,6 +39,7 @@ class Size:
     other_rounds: int = 3
     seconds: float = 0.4
     slow_seconds: float = 2.0
+    warm_up: float = 15.0
     tasks: tuple[int, ...] = (1, 8, 64, 512)
     contenders: tuple[int, ...] = (2, 10, 100)
     crews: tuple[tuple[int, int], ...] = ((2, 1), (2, 10), (4, 1), (4, 10))
@@ -65,6 +67,7 @@ SIZES = {
         other_rounds=1,
         seconds=0.08,
         slow_seconds=0.2,
+        warm_up=3.0,
         waiters=(1_000,),
         window=7.5,
         held=2_000,
@@ -80,6 +83,7 @@ SIZES = {
         other_rounds=1,
         seconds=0.02,
         slow_seconds=0.02,
+        warm_up=0.1,
         tasks=(1, 8),
         contenders=(10,),
         crews=((2, 1),),

@@ -30,6 +30,7 @@ from benchmarks.scenarios import (
 )
 
 JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
+    "warm_up": uncontended.warm_up,
     "pairs": uncontended.pairs,
     "sections": handoff.sections,
     "hand_offs": handoff.hand_offs,

@@ -26,6 +26,9 @@ REDIS_PY = "redis-py"
 REDIS_PY_64 = "redis-py, 64 connections"
 BARE = "bare stream"
 BARE_UVLOOP = "bare stream, uvloop"
+REDISSON = "Redisson (Java)"
+REDISSON_ASYNC = "Redisson (Java), async"
+REDISSON_ASYNC_8 = "Redisson (Java), async, 8 connections"
 PYTHON_REDIS_LOCK = "python-redis-lock"
 POTTERY = "pottery"
 AIOREDLOCK = "aioredlock"
@@ -40,6 +43,9 @@ SIDES = {
     REDIS_PY_64: Entry("redis_py:RedisPySmallPool"),
     BARE: Entry("bare_stream:BareStream", counts=True),
     BARE_UVLOOP: Entry("bare_stream:BareStream", "uvloop", counts=True),
+    REDISSON: Entry("redisson:Redisson", counts=True),
+    REDISSON_ASYNC: Entry("redisson:RedissonAsync", counts=True),
+    REDISSON_ASYNC_8: Entry("redisson:RedissonAsyncSmallPool", counts=True),
     PYTHON_REDIS_LOCK: Entry("python_redis_lock:PythonRedisLock"),
     POTTERY: Entry("pottery:Pottery"),
     AIOREDLOCK: Entry("aioredlock:Aioredlock"),

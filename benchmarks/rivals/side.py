@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from time import perf_counter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from benchmarks.rivals.kinds import LOCK
 
@@ -57,6 +57,13 @@ class Side(ABC):
         """Make one round trip."""
         raise CannotError("has no call for this")
 
+    async def warm_up(self, seconds: float) -> bool:
+        """Get fast, for so many seconds at most; return whether it is as fast as it gets.
+
+        A compiler at run time needs that; Python does not.
+        """
+        return True
+
 
 class TaskSide(Side):
     """A side whose users are tasks of an event loop."""
@@ -77,6 +84,32 @@ class TaskSide(Side):
             async with lock:
                 done += 1
         return done
+
+
+class Pairs(NamedTuple):
+    """What the users of one side did together.
+
+    Attributes:
+        done: Pairs of an acquire and a release.
+        seconds: How long it took.
+        cpu: Seconds of processor time that the process used meanwhile, in all its threads.
+    """
+
+    done: int
+    seconds: float
+    cpu: float
+
+
+class ProgramSide(Side):
+    """A side in another language, a program of its own that this process only talks to."""
+
+    @abstractmethod
+    async def pairs(self, tasks: int, seconds: float, prefix: str) -> Pairs:
+        """Have `tasks` users acquire and release names of their own."""
+
+    @abstractmethod
+    async def sections(self, **order: Any) -> list[tuple[int, int, int]]:
+        """Do as `scenarios.handoff.sections` says."""
 
 
 class ThreadSide(Side):

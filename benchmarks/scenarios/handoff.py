@@ -24,10 +24,11 @@ from benchmarks.rivals import (
     POTTERY,
     PYTHON_REDIS_LOCK,
     REDIS_PY,
+    REDISSON,
     SIDES,
 )
 from benchmarks.rivals.kinds import LOCK
-from benchmarks.rivals.side import Side, TaskSide, ThreadSide
+from benchmarks.rivals.side import ProgramSide, Side, TaskSide, ThreadSide
 
 NAME = "hand-off in one process"
 
@@ -130,7 +131,7 @@ async def measure(bench: Bench) -> Table:
         NAME,
         "Hand-off inside one process: from the end of a section to the beginning of the next",
     )
-    fast = bench.sides(found.table, OURS, OURS_UVLOOP)
+    fast = bench.sides(found.table, OURS, OURS_UVLOOP, REDISSON)
     slow = bench.sides(found.table, REDIS_PY, PYTHON_REDIS_LOCK, POTTERY, AIOREDLOCK)
     for tasks in size.contenders:
         for side in [*bench.turns(fast), *slow]:
@@ -142,18 +143,22 @@ async def measure(bench: Bench) -> Table:
     return found.finish()
 
 
-def summary(found: list[Section], parties: int) -> HandOffs | None:
+def summary(found: list[Section], parties: int, taker: int | None = None) -> HandOffs | None:
     """Return what the sections of some parties say; None if the lock never changed hands.
+
+    With `taker` only hand-offs to that party count.
 
     Raises:
         AssertionError: Two sections overlap: that was no lock.
     """
     found = sorted(found)
-    gaps: list[int] = []
     for before, after in itertools.pairwise(found):
         assert before[1] <= after[0], f"two sections at once: {before} and {after}"
-        if before[2] != after[2]:
-            gaps.append(after[0] - before[1])
+    gaps = [
+        after[0] - before[1]
+        for before, after in itertools.pairwise(found)
+        if before[2] != after[2] and taker in (None, after[2])
+    ]
     if not gaps:
         return None
     turns = Counter(party for _, _, party in found)
@@ -176,15 +181,24 @@ async def sections(
     name: str,
     start_at: float = 0.0,
     kind: str = LOCK,
+    stay: float = 0.0,
+    rest: float = 0.0,
 ) -> list[Section]:
     """Have `tasks` tasks, or threads, go in and out of one lock; return their sections.
 
+    Each stays in for `stay` seconds and asks again after `rest` seconds.
+
     The name must be a new one: what a rival leaves of an earlier round would be in the way.
     """
+    if isinstance(side, ProgramSide):
+        assert kind == LOCK
+        order = {"tasks": tasks, "seconds": seconds, "name": name, "start_at": start_at}
+        return await side.sections(**order, stay=stay, rest=rest)
     await asyncio.sleep(start_at - monotonic())
     end = monotonic_ns() + int(seconds * 1e9)
     found: list[Section] = []
     if isinstance(side, ThreadSide):
+        assert not stay
         threads = [
             threading.Thread(target=_work_in_thread, args=(side, name, end, number, found))
             for number in range(tasks)
@@ -196,7 +210,7 @@ async def sections(
     else:
         assert isinstance(side, TaskSide)
         users = [
-            asyncio.create_task(_work(side.made(kind, name), end, number, found))
+            asyncio.create_task(_work(side.made(kind, name), end, number, found, stay, rest))
             for number in range(tasks)
         ]
         done, late = await asyncio.wait(users, timeout=seconds + _GRACE)
@@ -229,13 +243,22 @@ async def round_trip(side: Side, *, count: int, rest: float = 0.0) -> float:
 
 
 async def _work(
-    lock: AbstractAsyncContextManager[Any], end: int, party: int, found: list[Section]
+    lock: AbstractAsyncContextManager[Any],
+    end: int,
+    party: int,
+    found: list[Section],
+    stay: float,
+    rest: float,
 ) -> None:
     while monotonic_ns() < end:
         async with lock:
             # Later ones happen only because others stop.
             if (begin := monotonic_ns()) < end:
+                if stay:
+                    await asyncio.sleep(stay)
                 found.append((begin, monotonic_ns(), party))
+        if rest:
+            await asyncio.sleep(rest)
 
 
 def _work_in_thread(

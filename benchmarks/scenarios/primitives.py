@@ -20,7 +20,7 @@ from benchmarks.rivals.kinds import (
     SEMAPHORE,
     WRITE,
 )
-from benchmarks.scenarios.uncontended import column
+from benchmarks.scenarios.uncontended import Figures, column
 
 NAME = "primitives"
 
@@ -39,8 +39,8 @@ async def measure(bench: Bench) -> Table:
 
         async def rate(kind: str, seconds: float, tasks: int = tasks) -> float:
             order = {"tasks": tasks, "seconds": seconds, "kind": kind, "prefix": kind}
-            found: float = await one.do("pairs", **order)
-            return found
+            found: Figures = await one.do("pairs", **order)
+            return found["rate"]
 
         for kind in (LOCK, *KINDS):
             await rate(kind, size.seconds / 4)

@@ -13,7 +13,15 @@ from time import monotonic
 
 from benchmarks.crew import Bench, alternately
 from benchmarks.harness import Table
-from benchmarks.rivals import BARE, BARE_UVLOOP, OURS, OURS_UVLOOP, PYTHON_REDIS_LOCK, REDIS_PY
+from benchmarks.rivals import (
+    BARE,
+    BARE_UVLOOP,
+    OURS,
+    OURS_UVLOOP,
+    PYTHON_REDIS_LOCK,
+    REDIS_PY,
+    REDISSON,
+)
 from benchmarks.rivals.kinds import FAIR, LOCK
 from benchmarks.scenarios.handoff import HandOffs, HandOffTable, summary
 
@@ -30,7 +38,7 @@ def row(side: str, processes: int, tasks: int, kind: str = LOCK) -> str:
 
 
 async def measure(bench: Bench) -> Table:
-    """Every crew of ours; of the bare stream and rivals two processes with one task each."""
+    """Every crew of ours; of the bare stream and others two processes with one task each."""
     size = bench.size
     found = HandOffTable(
         bench,
@@ -38,9 +46,9 @@ async def measure(bench: Bench) -> Table:
         "Hand-off across processes: from the end of one's section to the beginning of another's",
     )
     ours = bench.sides(found.table, OURS, OURS_UVLOOP)
-    limit = bench.sides(found.table, BARE, BARE_UVLOOP)
+    others = bench.sides(found.table, BARE, BARE_UVLOOP, REDISSON)
     for processes, tasks in size.crews:
-        sides = ours + limit if (processes, tasks) == (2, 1) else ours
+        sides = ours + others if (processes, tasks) == (2, 1) else ours
         # A fair lock is never passed: with more tasks its gaps are the same.
         cases = [(side, LOCK) for side in sides] + [(side, FAIR) for side in ours if tasks == 1]
         for _, (side, kind) in alternately(cases, size.rounds):

@@ -25,8 +25,8 @@ async def measure(bench: Bench) -> Table:
         for side in pairs:
             await bench.workers[side][0].do("pairs", seconds=size.seconds, **order)
         for side in bench.turns(pairs):
-            rate = await bench.workers[side][0].do("pairs", seconds=size.seconds, **order)
-            table.add(side, {column(tasks): rate})
+            found = await bench.workers[side][0].do("pairs", seconds=size.seconds, **order)
+            table.add(side, {column(tasks): found["rate"]})
     for _ in range(size.other_rounds):
         for side in ours + others:
             seconds = size.slow_seconds if side in others else size.seconds

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from time import perf_counter
+from time import perf_counter, process_time
+from typing import TypedDict
 
 from benchmarks.crew import Bench
 from benchmarks.harness import Table
@@ -18,13 +19,26 @@ from benchmarks.rivals import (
     redis_benchmark,
 )
 from benchmarks.rivals.kinds import LOCK
-from benchmarks.rivals.side import CannotError, Side, TaskSide, ThreadSide
+from benchmarks.rivals.side import CannotError, Pairs, ProgramSide, Side, TaskSide, ThreadSide
 
 NAME = "pairs"
 NAME_TWO = "pairs of 2 processes"
+NAME_CPU = "processor time of pairs"
 
 #: Long enough to open a connection for each task.
 _WARM_UP = 1.0
+
+
+class Figures(TypedDict):
+    """What a round of pairs says.
+
+    Attributes:
+        rate: Pairs a second.
+        cpu: Seconds of processor time, in the client's process, for a million of them.
+    """
+
+    rate: float
+    cpu: float
 
 
 def column(tasks: int) -> str:
@@ -32,17 +46,19 @@ def column(tasks: int) -> str:
     return f"{tasks} tasks" if tasks > 1 else "1 task"
 
 
-async def measure(bench: Bench) -> Table:
-    """One process a side."""
+async def measure(bench: Bench) -> list[Table]:
+    """One process a side; how fast, and at what cost."""
     table = Table(NAME, "Acquire+release pairs a second, one process, a name a task")
+    cpu = Table(NAME_CPU, "Processor time of the client in those rounds, seconds a million pairs")
     sides = bench.sides(table, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
     await _warm_up(bench, sides)
     for tasks in bench.size.tasks:
         for side in sides:
-            await bench.workers[side][0].do("pairs", tasks=tasks, seconds=bench.size.seconds / 4)
+            await _alone(bench, side, tasks, bench.size.seconds / 4)
         for side in bench.turns(sides):
-            rate = await bench.workers[side][0].do("pairs", tasks=tasks, seconds=bench.size.seconds)
-            table.add(side, {column(tasks): rate})
+            found = await _alone(bench, side, tasks, bench.size.seconds)
+            table.add(side, {column(tasks): found["rate"]})
+            cpu.add(side, {column(tasks): found["cpu"]})
         try:
             requests = bench.size.benchmark_requests
             for _ in range(bench.size.other_rounds):
@@ -50,7 +66,7 @@ async def measure(bench: Bench) -> Table:
                 table.add(redis_benchmark.NAME, {column(tasks): rate})
         except CannotError as reason:
             table.absent[redis_benchmark.NAME] = str(reason)
-    return table
+    return [table, cpu]
 
 
 async def measure_two(bench: Bench) -> Table:
@@ -75,34 +91,57 @@ async def _warm_up(bench: Bench, sides: list[str]) -> None:
         await _together(bench, side, max(bench.size.tasks), seconds)
 
 
+async def _alone(bench: Bench, side: str, tasks: int, seconds: float) -> Figures:
+    one = bench.workers[side][0]
+    found: Figures = await one.do("pairs", tasks=tasks, seconds=seconds, prefix=_prefix(side, 0))
+    return found
+
+
 async def _together(bench: Bench, side: str, tasks: int, seconds: float) -> float:
     """Return what two workers of a side make together, on names of their own."""
-    rates: list[float] = await asyncio.gather(
+    found: list[Figures] = await asyncio.gather(
         *[
-            one.do("pairs", tasks=tasks, seconds=seconds, prefix=f"pairs of {number}")
+            one.do("pairs", tasks=tasks, seconds=seconds, prefix=_prefix(side, number))
             for number, one in enumerate(bench.workers[side][:2])
         ]
     )
-    return sum(rates)
+    return sum(one["rate"] for one in found)
+
+
+def _prefix(side: str, number: int) -> str:
+    """Return what the names of a worker begin with: none is another side's as well.
+
+    A late renewal of one side must not meet what another has put there.
+    """
+    return f"pairs:{[*SIDES].index(side)}:{number}"
 
 
 # In the workers.
 
 
+async def warm_up(side: Side, *, seconds: float) -> bool:
+    """Have a side get fast, if it has to; return whether it is."""
+    return await side.warm_up(seconds)
+
+
 async def pairs(
     side: Side, *, tasks: int, seconds: float, prefix: str = "pairs", kind: str = LOCK
-) -> float:
-    """Return the pairs a second of `tasks` tasks, or threads, together."""
+) -> Figures:
+    """Return what `tasks` tasks, or threads, do together."""
     names = [f"{prefix}:{number}" for number in range(tasks)]
-    if isinstance(side, ThreadSide):
-        return await asyncio.to_thread(_threads, side, names, seconds)
-    assert isinstance(side, TaskSide)
-    start = perf_counter()
-    done = await asyncio.gather(*[side.pairs(name, start + seconds, kind) for name in names])
-    return sum(done) / (perf_counter() - start)
+    if isinstance(side, ProgramSide):
+        found = await side.pairs(tasks, seconds, prefix)
+    elif isinstance(side, ThreadSide):
+        found = await asyncio.to_thread(_threads, side, names, seconds)
+    else:
+        assert isinstance(side, TaskSide)
+        start, cpu = perf_counter(), process_time()
+        done = await asyncio.gather(*[side.pairs(name, start + seconds, kind) for name in names])
+        found = Pairs(sum(done), perf_counter() - start, process_time() - cpu)
+    return {"rate": found.done / found.seconds, "cpu": found.cpu / found.done * 1e6}
 
 
-def _threads(side: ThreadSide, names: list[str], seconds: float) -> float:
+def _threads(side: ThreadSide, names: list[str], seconds: float) -> Pairs:
     done: list[int] = []
     together = threading.Barrier(len(names) + 1)
 
@@ -113,8 +152,9 @@ def _threads(side: ThreadSide, names: list[str], seconds: float) -> float:
     threads = [threading.Thread(target=work, args=(name,)) for name in names]
     for thread in threads:
         thread.start()
+    cpu = process_time()
     together.wait()
     start = perf_counter()
     for thread in threads:
         thread.join()
-    return sum(done) / (perf_counter() - start)
+    return Pairs(sum(done), perf_counter() - start, process_time() - cpu)

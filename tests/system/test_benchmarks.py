@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.crew import alternately
+from benchmarks.crew import Bench, alternately
 from benchmarks.goals import goals
 from benchmarks.harness import Goal, Spread, Table, percentile
 from benchmarks.rivals import (
@@ -20,7 +21,12 @@ from benchmarks.rivals import (
     PY_REDIS_SEMAPHORE,
     REDIS_PY,
     REDIS_PY_64,
+    REDISSON,
+    REDISSON_ASYNC,
+    REDISSON_ASYNC_8,
 )
+from benchmarks.rivals.redisson import Redisson
+from benchmarks.rivals.side import CannotError, Pairs
 from benchmarks.run import parse, workers_needed
 from benchmarks.scenarios.handoff import summary
 from benchmarks.scenarios.visits import Visit, at_once, evenness, later_visits, places_lost, wait_ms
@@ -28,18 +34,21 @@ from benchmarks.sizes import SIZES
 from tests.house import files
 
 
+# Two Java machines start for it, and Maven before them if nothing is built yet.
+@pytest.mark.timeout(150)
 async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     tmp_path: Path,
 ) -> None:
     report = tmp_path / "report.json"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.run", "--size", "tiny", "--loop", "asyncio"),
-        *("--sides", "redis-py,bare stream,pottery,py-redis*", "--json", str(report)),
+        *("--sides", f"redis-py,bare stream,pottery,py-redis*,{REDISSON}"),
+        *("--json", str(report)),
         cwd=files.ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(140):
         printed, _ = await process.communicate()
     assert process.returncode == 0, printed.decode()
     said = json.loads(report.read_text("utf-8"))
@@ -50,6 +59,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *("pairs", "pairs of 2 processes", "hand-off in one process"),
         *("hand-off across processes", "waiting", "renewals", "loss"),
         *("primitives", "contended", "wake-ups", "order", "semaphores", "red lock"),
+        *("processor time of pairs", "hand-off in turns"),
     }
     for side in ("redisson_py", "redis-py", "bare stream"):
         assert tables["pairs"]["rows"][side]["8 tasks"]["median"] > 0
@@ -58,6 +68,13 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     assert any(
         "redis-benchmark" in row for row in tables["pairs"]["rows"] | tables["pairs"]["absent"]
     )
+    takes_part = shutil.which("java") is not None and shutil.which("mvn") is not None
+    for name in (
+        *("pairs", "processor time of pairs", "hand-off in one process"),
+        *("hand-off across processes", "hand-off in turns"),
+    ):
+        rows = tables[name]["rows"] if takes_part else tables[name]["absent"]
+        assert any(row.startswith(REDISSON) for row in rows), name
     for side in ("pottery", "py-redis-semaphore"):
         where = tables["red lock" if side == "pottery" else "semaphores"]
         assert side in where["rows"] | where["absent"]
@@ -66,7 +83,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         only_ours = name in ("primitives", "contended", "wake-ups")
         assert any(row.startswith("lock" if only_ours else "redisson_py") for row in table["rows"])
         assert table["title"] in printed.decode()
-    assert len(said["goals"]) == 14
+    assert len(said["goals"]) == 17
     assert said["goals"]["1 task against redis-py"]["found"]["median"] > 0
     for goal in (
         *("hand-off across two processes", "fair hand-off across two processes"),
@@ -93,6 +110,44 @@ def test_only_gaps_between_parties_count_as_hand_offs() -> None:
     found = summary([(0, 0, 0), (9_000, 9_000, 0), (11_000, 11_000, 1), (15_000, 15_000, 0)], 2)
     assert found == {"median": 2.0, "p99": 4.0, "hand_offs": 2, "evenness": 1 / 3}
     assert summary([(0, 0, 0), (9, 9, 0)], 2) is None
+
+
+def test_of_the_hand_offs_those_to_one_party_are_told_apart() -> None:
+    sections = [(0, 0, 0), (2_000, 2_000, 1), (7_000, 7_000, 0), (9_000, 9_000, 0)]
+    to_the_first, to_the_second = (summary(sections, 2, taker) for taker in (0, 1))
+    assert to_the_first is not None
+    assert to_the_second is not None
+    assert (to_the_first["median"], to_the_first["hand_offs"]) == (5.0, 1)
+    assert (to_the_second["median"], to_the_second["hand_offs"]) == (2.0, 1)
+
+
+async def test_redisson_without_java_is_a_side_that_cannot_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CannotError, match="needs java on the PATH"):
+        await Redisson().open("redis://nowhere")
+
+
+async def test_redisson_is_warm_when_it_gets_no_faster() -> None:
+    class Warming(Redisson):
+        def __init__(self) -> None:
+            self.rates = [1, 2, 4, 4, 4, 4, 4, 4]
+
+        async def pairs(self, tasks: int, seconds: float, prefix: str) -> Pairs:
+            return Pairs(done=self.rates[0], seconds=1.0, cpu=0.0)
+
+        async def sections(self, **order: object) -> list[tuple[int, int, int]]:
+            self.rates.pop(0)
+            return []
+
+    side = Warming()
+    assert await side.warm_up(10.0)
+    # Four in a row after the first 4.
+    assert side.rates == [4]
+    side = Warming()
+    assert not await side.warm_up(0.0)
+    assert side.rates == [1, 2, 4, 4, 4, 4, 4, 4]
 
 
 def test_visits_at_once_are_counted_and_who_leaves_is_first() -> None:
@@ -143,12 +198,14 @@ def test_a_pattern_without_a_match_is_refused(capsys: pytest.CaptureFixture[str]
         (["red"], {OURS: 1, OURS_UVLOOP: 1}),
         (["order"], {OURS: 4, OURS_UVLOOP: 4, REDIS_PY: 4}),
         (["semaphores"], {OURS: 2, OURS_UVLOOP: 2, PY_REDIS_SEMAPHORE: 2}),
+        (["turns"], {OURS: 2, OURS_UVLOOP: 2, REDISSON: 2}),
+        (["handoff"], {OURS: 1, OURS_UVLOOP: 1, REDIS_PY: 1, REDISSON: 1}),
     ],
 )
 def test_only_those_processes_start_that_the_scenarios_need(
     chosen: list[str], expected: dict[str, int]
 ) -> None:
-    sides = [OURS, OURS_UVLOOP, REDIS_PY, PY_REDIS_SEMAPHORE]
+    sides = [OURS, OURS_UVLOOP, REDIS_PY, REDISSON, PY_REDIS_SEMAPHORE]
     assert workers_needed(chosen, sides, SIZES["full"]) == expected
 
 
@@ -166,6 +223,19 @@ def test_the_ratio_to_pottery_is_to_the_faster_of_its_two() -> None:
     goal = found["red lock on 5 servers, 1 task, against pottery"]
     assert goal.found is not None
     assert (goal.found.median, goal.verdict, goal.detail) == (3.0, "reached", "9.00 x pottery")
+
+
+def test_the_ratio_to_redisson_is_to_the_fastest_of_its_ways() -> None:
+    table = Table("pairs", "title")
+    rates = {OURS: 90.0, REDISSON: 10.0, REDISSON_ASYNC: 30.0, REDISSON_ASYNC_8: 20.0}
+    for side, rate in rates.items():
+        table.add(side, {"64 tasks": rate})
+    found = {goal.name: goal for goal in goals({table.name: table})}
+    goal = found[f"64 tasks against {REDISSON}"]
+    assert goal.found is not None
+    assert (goal.found.median, goal.verdict) == (3.0, "MISSED")
+    assert goal.detail == f"9.00 x {REDISSON}; 4.50 x {REDISSON_ASYNC_8}"
+    assert found[f"1 task against {REDISSON}"].verdict == "not measured"
 
 
 def test_a_primitive_is_judged_by_its_worst_column() -> None:
@@ -208,6 +278,15 @@ def test_a_verdict_follows_the_direction() -> None:
         *("MISSED", "reached", "aim reached")
     ]
     assert Goal("x", None, "more", 1.0, 2.0, "x").verdict == "not measured"
+
+
+def test_a_side_that_was_still_getting_faster_is_named_under_the_table() -> None:
+    bench = Bench("redis://nowhere", None, SIZES["quick"], [REDISSON], cold={REDISSON})
+    table = Table("name", "title")
+    bench.sides(table, OURS)
+    assert table.notes == []
+    bench.sides(table, OURS, REDISSON)
+    assert table.notes == [f"{REDISSON}: was still getting faster after 3 s of warming up."]
 
 
 def test_an_absent_side_is_printed_with_its_reason() -> None:

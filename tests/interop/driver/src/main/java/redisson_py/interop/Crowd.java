@@ -110,6 +110,8 @@ final class Crowd {
                 Gate read = gate(both.readLock(), "shared");
                 Gate write = gate(both.writeLock(), "alone");
                 return number -> (number % 2 == 0 ? read : write).enter(number);
+            case "write lock":
+                return gate(client.getReadWriteLock(name).writeLock());
             case "semaphore":
                 RSemaphore semaphore = client.getSemaphore(name);
                 return number -> {
