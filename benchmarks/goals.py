@@ -114,10 +114,12 @@ def _red(tables: Tables, tasks: int, at_least: float) -> Goal:
 
 
 def _redisson(tables: Tables, tasks: int, at_least: float) -> Goal:
-    """Return the pairs beside the fastest of Redisson's ways."""
+    """Return the pairs of tasks beside those of as many threads; its other ways as words."""
     column = uncontended.column(tasks)
-    ways = (REDISSON, REDISSON_ASYNC, REDISSON_ASYNC_8)
-    found, detail = _beside_the_fastest(tables, uncontended.NAME, column, *ways)
+    ways = (REDISSON_ASYNC, REDISSON_ASYNC_8)
+    others = {way: ratio for way in ways if (ratio := _ratio(tables, column, way)) is not None}
+    found = _ratio(tables, column, REDISSON)
+    detail = "; ".join(f"{ratio} x {way}" for way, ratio in others.items())
     return Goal(f"{column} against {REDISSON}", found, "more", at_least, None, "x", detail)
 
 
