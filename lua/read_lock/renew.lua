@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   read_lock.renew
---! version  1
+--! version  2
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
---! returns  array: for each lock 1 = renewed | 0 = not a reader
+--! returns  array: for each lock 1 = renewed, or still a reader | 0 = not a reader
 --! retry    safe: only ever moves an expiry outward
 
 --! include lib.whole
@@ -12,11 +12,14 @@
 
 -- The keys of this reader's holds, and the hash with them; never another reader's keys, who
 -- may be dead. A reader whose keys are all gone counts as dead to others, so it has lost the
--- lock although its field may still be there. A key of another type: see lock.renew.
-local lease_ms = whole(ARGV[1], 1)
+-- lock although its field may still be there. The hash lives as long as the longest of these
+-- keys: Redisson's watchdog sets it to its own timeout, also where that is shorter, and nobody
+-- would mend it if that client died. With lease_ms 0 nothing but that is done. A key of another
+-- type: see lock.renew.
+local lease_ms = whole(ARGV[1], 0)
 
 if not lease_ms then
-  return redis.error_reply('ERR lease_ms must be a positive integer')
+  return redis.error_reply('ERR lease_ms must be a whole number')
 end
 
 local renewed = {}
@@ -29,17 +32,19 @@ for i, lock in ipairs(KEYS) do
   renewed[i] = 0
   local count = type(held) == 'string' and whole(held, 1) or 0
   local reader_holds = reader_keys(lock, owner, 1, count)
+  local longest = lease_ms
   for _, key in ipairs(reader_holds) do
     local left = redis.call('PTTL', key)
     if left ~= -2 then
       renewed[i] = 1
-      if left < lease_ms then
+      longest = math.max(longest, left)
+      if lease_ms > 0 and left < lease_ms then
         redis.call('PEXPIRE', key, lease_ms)
       end
     end
   end
-  if renewed[i] == 1 and redis.call('PTTL', lock) < lease_ms then
-    redis.call('PEXPIRE', lock, lease_ms)
+  if renewed[i] == 1 and longest > 0 and redis.call('PTTL', lock) < longest then
+    redis.call('PEXPIRE', lock, longest)
   end
 end
 return renewed

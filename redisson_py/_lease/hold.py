@@ -69,6 +69,15 @@ class Resource(Protocol):
         """The script that renews a batch of holds of this kind."""
         ...
 
+    @property
+    def _cut_by_others(self) -> bool:
+        """Whether others may shorten what keeps a hold in Redis.
+
+        Then a hold that ends by itself is asked after as often as others are renewed, by the
+        same script with a lease of 0.
+        """
+        ...
+
     async def _release_lease(self, lease: Lease) -> None: ...
     async def _set_lease(self, lease: Lease, lease_time: float) -> None: ...
     def _hold_ended(self, hold: Hold) -> None:

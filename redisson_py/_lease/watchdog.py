@@ -63,14 +63,13 @@ class Watchdog:
     def add(self, hold: Hold) -> None:
         """Keep a new hold, and end it when its time is over."""
         self.holds[hold] = None
-        if hold.watched:
+        if hold.watched or hold.resource._cut_by_others:
             self._watch(hold, hold.granted_at)
 
     def remove(self, hold: Hold) -> None:
         """Keep a hold no more: it is about to be released, or it is lost."""
         self.holds.pop(hold, None)
-        if hold.watched:
-            self._schedule.unwatch(hold)
+        self._schedule.unwatch(hold)
 
     def limit(self, lease: Lease, ends_at: float) -> None:
         """End a lease at a moment, whatever the hold does."""
@@ -83,14 +82,14 @@ class Watchdog:
         if watched != hold.watched:
             hold.watched = watched
             self._schedule.unwatch(hold)
-            if watched:
+            if watched or hold.resource._cut_by_others:
                 self._watch(hold, now())
 
     def set_end(self, hold: Hold, ends_at: float) -> None:
         """A hold ends at another moment than before, perhaps earlier."""
         sooner = ends_at < hold.ends_at
         hold.ends_at = ends_at
-        if sooner and hold.watched and hold in self.holds:
+        if sooner and hold in self.holds and (hold.watched or hold.resource._cut_by_others):
             self._watch(hold, now())
 
     def lose(self, hold: Hold, reason: str) -> None:
@@ -140,7 +139,8 @@ class Watchdog:
     def _end_what_is_over(self, moment: float) -> None:
         holds, leases = self._schedule.take_ended(moment)
         for hold in holds:
-            self.lose(hold, "it could not be renewed before its lease ended")
+            reason = "it could not be renewed before its lease ended"
+            self.lose(hold, reason if hold.watched else "its lease time is over")
         for lease in leases:
             hold = lease._hold
             if all(other is lease or other._state == "lost" for other in hold.all_leases()):
@@ -150,18 +150,18 @@ class Watchdog:
                 log.warning("a lease of %s %r is over", hold.resource.kind, hold.resource.name)
 
     def _renew_what_is_due(self, moment: float) -> None:
-        groups: defaultdict[tuple[Script, int], list[Hold]] = defaultdict(list)
+        groups: defaultdict[tuple[Script, int, bool], list[Hold]] = defaultdict(list)
         for hold in self._schedule.take_due(moment, BATCH):
-            if hold.is_abandoned():
+            if hold.watched and hold.is_abandoned():
                 self._abandon(hold)
             else:
                 group = self._executor.router.group(hold.resource._lease_key)
-                groups[hold.resource._renewal, group].append(hold)
-        for (script, _), holds in groups.items():
+                groups[hold.resource._renewal, group, hold.watched].append(hold)
+        for (script, _, watched), holds in groups.items():
             for start in range(0, len(holds), BATCH):
-                self._renew(script, holds[start : start + BATCH], moment)
+                self._renew(script, holds[start : start + BATCH], moment, watched)
 
-    def _renew(self, script: Script, holds: list[Hold], asked_at: float) -> None:
+    def _renew(self, script: Script, holds: list[Hold], asked_at: float, watched: bool) -> None:
         # Given up within a sixth of the lease: time enough to ask again before it ends.
         try:
             call = self._executor.start_batch(
@@ -169,14 +169,15 @@ class Watchdog:
                 [hold.resource._lease_key for hold in holds],
                 [hold.mark for hold in holds],
                 self.lease_time / 6,
-                lease_ms=milliseconds(self.lease_time),
+                lease_ms=milliseconds(self.lease_time) if watched else 0,
             )
         except RedissonError as error:
             log.warning("renewal failed: %s", error)
             return
-        call.future.add_done_callback(lambda done: self._answered(holds, asked_at, done))
+        ends_at = lease_end(asked_at, self.lease_time) if watched else None
+        call.future.add_done_callback(lambda done: self._answered(holds, ends_at, done))
 
-    def _answered(self, holds: list[Hold], asked_at: float, done: Future[list[int]]) -> None:
+    def _answered(self, holds: list[Hold], ends_at: float | None, done: Future[list[int]]) -> None:
         error = None if done.cancelled() else done.exception()
         if self._closed:
             return
@@ -186,15 +187,14 @@ class Watchdog:
             self._schedule.failed(holds, retry_at)
             self._arm(retry_at)
             return
-        ends_at = lease_end(asked_at, self.lease_time)
-        self.renewals += 1
+        self.renewals += ends_at is not None
         for hold, renewed in zip(holds, done.result(), strict=True):
             if hold not in self.holds:
                 continue
-            if renewed:
-                self._schedule.renewed(hold, ends_at)
-            else:
+            if not renewed:
                 self.lose(hold, "Redis says somebody else holds it, or nobody")
+            elif ends_at is not None and hold.watched:
+                self._schedule.renewed(hold, ends_at)
 
     def _abandon(self, hold: Hold) -> None:
         self.remove(hold)

@@ -44,6 +44,7 @@ class HoldLock(HashLock):
     _releasing: ClassVar[Script] = RELEASE
     _setting: ClassVar[Script] = SET_LEASE
     _renewal: Script = RENEW
+    _cut_by_others = False
 
     def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
         super().__init__(context, name)

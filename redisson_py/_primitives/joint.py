@@ -52,6 +52,7 @@ class JointLock(LockLike):
     """
 
     _renewal: Script = RENEW
+    _cut_by_others = False
 
     def __init__(self, members: Sequence[LockLike], needed: int) -> None:
         names = [_text(member.name) for member in members]

@@ -71,6 +71,7 @@ class PermitHolds(Decorator):
 
     kind = "semaphore"
     _renewal: Script = RENEW
+    _cut_by_others = False
     _passes = True
     """Whether a hold may go from task to task here without Redis."""
 

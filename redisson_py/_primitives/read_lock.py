@@ -79,6 +79,8 @@ class ReadLock(ReadWriteSide):
     _setting = SET_LEASE
     _forcing = FORCE_RELEASE
     _renewal = RENEW
+    # Redisson's watchdog sets the life of the hash for all readers, whatever they need.
+    _cut_by_others = True
 
     def _new_owner(self, mine: Mine) -> str:
         write = mine.holds.get(self._write_hold_key)

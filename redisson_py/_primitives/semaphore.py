@@ -47,15 +47,16 @@ class Semaphore(PermitSource):
 
     Promised: never more permits are out than there are, as the server sees it. A permit of a
     holder that died is back within one lease, as soon as a client of this library waits here,
-    takes or counts; its units are given back exactly once, whatever is lost on the way. All `n` or none. Tasks of one client are served in the order
-    they came, also those that want many; processes take turns.
+    takes or counts; its units are given back exactly once, whatever is lost on the way. All
+    `n` or none. Tasks of one client are served in the order they came, also those that want
+    many; processes take turns.
 
     Not promised: an order between processes, so that who wants many can starve behind another
     process that wants few; anything for units that Redisson took, which have no lease; that a
     reduction below what is out holds up those who wait in one process before `turn` is over;
-    that a holder learns of its loss in time if it is paused. If an operator deletes the counter, what
-    was taken is void, and is not given back to a counter that this library makes; but one that
-    Redisson makes within a lease gets it on top.
+    that a holder learns of its loss in time if it is paused. If an operator deletes the
+    counter, what was taken is void, and is not given back to a counter that this library
+    makes; but one that Redisson makes within a lease gets it on top.
 
     Protocol: Redisson's RSemaphore, a counter and its new value as message; beside it, under
     keys of our own, who has how many until when. Passing in one process: see `RLock`.

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.read_write_scripts import LONG, ReadWriteScripts
+from tests.lua.read_write_scripts import BAD_NUMBERS, LONG, ReadWriteScripts
 from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
 
 
@@ -293,7 +293,7 @@ class TestRenew:
 
     async def test_a_bad_lease_is_refused(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
-        for lease_ms in BAD_MS:
+        for lease_ms in BAD_NUMBERS:
             with pytest.raises(ResponseError):
                 await rw.read.renew(A, lease_ms)
         assert 0 < await rw.hold_left(A) <= LEASE

@@ -202,8 +202,8 @@ MUTANTS = (
         '"not the owner" ignored',
         "a loss is told at the next renewal",
         "redisson_py/_lease/watchdog.py",
-        "            if renewed:",
-        "            if True:",
+        "            if not renewed:",
+        "            if False:",
         ("tests/unit/test_watchdog.py",),
     ),
     Mutant(

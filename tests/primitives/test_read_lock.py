@@ -21,7 +21,7 @@ from tests.primitives.read_write import (
     renewed,
     whole,
 )
-from tests.support import Counted, until, until_listening
+from tests.support import Counted, until, until_async, until_listening
 
 
 @pytest.fixture
@@ -245,6 +245,24 @@ class TestLeases:
             await asyncio.wait_for(lease.wait_lost(), 10)
             with pytest.raises(LeaseLostError):
                 await lock.release()
+
+    async def test_a_lease_of_ones_own_that_was_cut_off_is_mended_or_told(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        # Redisson's watchdog cuts it, and nobody mends that when its client dies.
+        lock = read_write_lock(clients(lease_time=0.6)).read_lock()
+        lease = await lock.acquire(lease_time=60)
+        await redis.pexpire("k", 5_000)
+
+        async def mended() -> bool:
+            return await redis.pttl("k") > 50_000
+
+        await until_async(mended)
+        assert 50 < lease.remaining <= 60
+        await redis.delete("k")
+        await asyncio.wait_for(lease.wait_lost(), 10)
+        with pytest.raises(LeaseLostError):
+            await lock.release()
 
 
 class TestRenewals:

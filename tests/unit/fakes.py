@@ -99,6 +99,7 @@ class FakeResource:
         self.key = self._hold_key = self._lease_key = name.encode()
         self.kind = kind
         self._renewal: Script = RENEW
+        self._cut_by_others = False
         self.ended: list[Hold] = []
         self.given_back: list[Hold] = []
         self.released: list[Lease] = []

@@ -23,8 +23,10 @@ import org.redisson.api.RedissonClient;
  * tells the referee (tests/interop/crowd_referee.py) when it goes in and when it goes out.
  *
  * <p>An order has: kind and name of the lock; port of the referee; process, what the referee calls
- * this one; workers, their number; sections, how many each of them does; wait_ms, if it is not 0
- * how long to stand in line before asking again.
+ * this one; workers, their number; sections, how many each of them does, unless the referee closes
+ * before that; first, the number of the first; alternate, whether to come again after somebody
+ * else only; wait_ms, if it is not 0 how long to stand in line before coming again; parties, of a
+ * latch, how many there are in all processes.
  */
 final class Crowd {
     private final RedissonClient client;
@@ -101,7 +103,9 @@ final class Crowd {
             case "fair lock":
                 return gate(client.getFairLock(name));
             case "multi lock":
-                return gate(client.getMultiLock(client.getLock(name + 1), client.getLock(name + 2)));
+                RLock one = client.getLock(name + 1);
+                RLock other = client.getLock(name + 2);
+                return gate(client.getMultiLock(one, other));
             case "fenced lock":
                 RFencedLock fenced = client.getFencedLock(name);
                 return number -> new Held("alone " + fenced.lockAndGetToken(), fenced::unlock);

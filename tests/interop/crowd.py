@@ -1,0 +1,176 @@
+"""Has processes of both languages work together; `CROWD=10` makes it ten times the work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.interop.crowd_referee import Referee
+from tests.interop.java import Java, JavaObject
+
+TIMES = int(os.environ.get("CROWD", "1"))
+#: Threads or tasks a process.
+WORKERS = 3
+#: Sections of a worker.
+SHARE = 90 * TIMES
+#: In seconds; longer than any test, so that whoever is not woken by a message never is.
+LEASE = 36_000
+
+
+class Crew:
+    """A process with workers.
+
+    Attributes:
+        language: Which they speak.
+        process: It.
+    """
+
+    language: str
+    process: subprocess.Popen[bytes]
+    _doomed = False
+
+    async def work(self, order: dict[str, Any]) -> None:
+        """Have all workers do their share; return also if the process is killed."""
+        raise NotImplementedError
+
+    def die(self) -> None:
+        """Kill the process: nothing is released, nobody says good-bye."""
+        self._doomed = True
+        self.process.kill()
+
+
+class PythonCrew(Crew):
+    """A process with a client of this library."""
+
+    language = "python"
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.interop.crowd_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    async def work(self, order: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        self.process.stdin.flush()
+        try:
+            answer = await asyncio.to_thread(self.process.stdout.readline)
+        except asyncio.CancelledError:
+            # The thread would sleep until there is something to read.
+            self.process.kill()
+            raise
+        assert answer or self._doomed, "a process has ended"
+
+    def close(self) -> None:
+        """End it, if it has not ended, and tidy up."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+class JavaCrew(Crew):
+    """A process with a client of Redisson."""
+
+    language = "java"
+
+    def __init__(self, java: Java, client: JavaObject) -> None:
+        self._java = java
+        self._client = client
+        self.process = java.process
+
+    async def work(self, order: dict[str, Any]) -> None:
+        thread = self._java.new_name()
+        try:
+            await self._java.driver.call("crowd", self._client, order, thread=thread)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            if task.cancelling() or not self._doomed:
+                raise
+
+
+#: A turn of 0 passes nothing inside a process, so that the languages meet oftener.
+_USUAL = {
+    "workers": WORKERS,
+    "sections": SHARE,
+    "turn": 0,
+    "lease_time": LEASE,
+    "wait_ms": 0,
+    "parties": 0,
+    "alternate": False,
+}
+
+
+async def work(crews: Sequence[Crew], referee: Referee, **order: Any) -> None:
+    """Have every crew carry out an order, each under a name of its own; see `Crowd.java`."""
+    async with asyncio.TaskGroup() as group:
+        for number, crew in enumerate(crews):
+            own = {"process": f"{crew.language}{number}", "first": number, "port": referee.port}
+            group.create_task(crew.work({**_USUAL, **own, **order}))
+
+
+class Order:
+    """Who came to a fair lock and who got it, in the order of Redis.
+
+    Attributes:
+        grants: How often it was given.
+        queued: How often somebody had to stand in line.
+        overtaken: Each time somebody got it, or came again, before his time.
+    """
+
+    def __init__(self, log: bytes | bytearray, name: str) -> None:
+        self.grants = self.queued = 0
+        self.overtaken: list[str] = []
+        line: deque[bytes] = deque()
+        name = re.escape(name)
+        comes = rf'RPUSH" "redisson_lock_queue:{{{name}}}" "([^"]+)"'
+        gets = rf'(?:HSET|HINCRBY)" "{name}" "([^"]+)" "1"'
+        for found in re.finditer(rf'lua\] "(?:{comes}|{gets})'.encode(), log, re.IGNORECASE):
+            owner = found[found.lastindex or 0]
+            if found.lastindex == 1:
+                self.queued += 1
+                if owner in line:
+                    self.overtaken.append(f"{owner!r} had a place and came again")
+                line.append(owner)
+            else:
+                self.grants += 1
+                if line and line[0] != owner:
+                    self.overtaken.append(f"{owner!r} came before {line[0]!r}")
+                if owner in line:
+                    line.remove(owner)
+
+
+@asynccontextmanager
+async def monitored(url: str | None) -> AsyncIterator[bytearray]:
+    """Have in the end, as MONITOR tells it, what a server carried out inside the block."""
+    log = bytearray()
+    if url is None:
+        yield log
+        return
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(b"MONITOR\r\n")
+    assert await reader.readline() == b"+OK\r\n"
+    reading = asyncio.create_task(reader.read())
+    try:
+        yield log
+    finally:
+        # Answered last, so all that came before has been told.
+        writer.write(b"QUIT\r\n")
+        log += await reading
+        writer.close()
+        await writer.wait_closed()

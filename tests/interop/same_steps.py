@@ -1,0 +1,130 @@
+"""Locks of both sides behind one face, and what differs after the same steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from redisson_py import LeaseLostError, NotHeldError
+from redisson_py._primitives.hold_lock import HoldLock
+from tests.interop.java import MS, JavaError, JavaObject
+from tests.interop.keyspace import Keyspace, Seen
+from tests.interop.tasks import Tasks
+
+Notes = dict[str, Seen]
+
+
+class Locks(Protocol):
+    """The locks of one name, taken by named threads or tasks."""
+
+    async def acquire(self, who: str, side: str = "lock", lease: float | None = None) -> bool:
+        """Take it without waiting; return whether it was free."""
+
+    def wait(
+        self, who: str, seconds: float | None = None, side: str = "lock"
+    ) -> asyncio.Future[Any]:
+        """Wait for it."""
+
+    async def release(self, who: str, side: str = "lock") -> bool:
+        """Give back a hold; return whether that was not refused."""
+
+    async def force(self, side: str = "lock") -> bool:
+        """Free it whoever holds it."""
+
+
+class JavaLocks:
+    """Redisson's."""
+
+    def __init__(self, **locks: JavaObject) -> None:
+        self._locks = locks
+
+    def lock(self, side: str = "lock") -> JavaObject:
+        """Return the lock, for what the others do not have."""
+        return self._locks[side]
+
+    async def acquire(self, who: str, side: str = "lock", lease: float | None = None) -> bool:
+        lock = self._locks[side]
+        if lease is None:
+            return bool(await lock.call("tryLock", thread=who))
+        return bool(await lock.call("tryLock", 0, round(lease * 1000), MS, thread=who))
+
+    def wait(
+        self, who: str, seconds: float | None = None, side: str = "lock"
+    ) -> asyncio.Future[Any]:
+        lock = self._locks[side]
+        if seconds is None:
+            return lock.call("lock", thread=who)
+        return lock.call("tryLock", round(seconds * 1000), MS, thread=who)
+
+    async def release(self, who: str, side: str = "lock") -> bool:
+        try:
+            await self._locks[side].call("unlock", thread=who)
+        except JavaError as error:
+            if error.kind != "IllegalMonitorStateException":
+                raise
+            return False
+        return True
+
+    async def force(self, side: str = "lock") -> bool:
+        return bool(await self._locks[side].call("forceUnlock"))
+
+
+class OurLocks:
+    """Ours."""
+
+    def __init__(self, tasks: Tasks, **locks: HoldLock) -> None:
+        self._tasks = tasks
+        self._locks = locks
+
+    def lock(self, side: str = "lock") -> HoldLock:
+        """Return the lock, for what the others do not have."""
+        return self._locks[side]
+
+    async def acquire(self, who: str, side: str = "lock", lease: float | None = None) -> bool:
+        lock = self._locks[side]
+        return bool(await self._tasks.call(who, lock.try_acquire, lease_time=lease))
+
+    def wait(
+        self, who: str, seconds: float | None = None, side: str = "lock"
+    ) -> asyncio.Future[Any]:
+        return self._tasks.call(who, self._locks[side].try_acquire, timeout=seconds)
+
+    async def release(self, who: str, side: str = "lock") -> bool:
+        try:
+            await self._tasks.call(who, self._locks[side].release)
+        except (NotHeldError, LeaseLostError):
+            return False
+        return True
+
+    async def force(self, side: str = "lock") -> bool:
+        freed = await self._locks[side].force_release()
+        # What it has our own holder send goes before this.
+        await self._locks[side].locked()
+        return freed
+
+
+def differences(java: Notes, ours: Notes) -> dict[str, Any]:
+    """Return what differs, by note and key, Redisson's first."""
+    assert java.keys() == ours.keys()
+    found = {}
+    for step, theirs in java.items():
+        keys = theirs.keys() | ours[step].keys()
+        pairs = {key: (theirs.get(key), ours[step].get(key)) for key in keys}
+        different = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+        if different:
+            found[step] = different
+    return found
+
+
+Keyspaces = tuple[Keyspace, Keyspace]
+Story = Callable[[Locks, Keyspace], Awaitable[Notes]]
+
+
+async def both(
+    story: Story, keyspaces: Keyspaces, java: JavaLocks, ours: OurLocks
+) -> tuple[Notes, Notes]:
+    """Have both sides take the same steps, each under a name of its own."""
+    sides = story(java, keyspaces[0]), story(ours, keyspaces[1])
+    theirs, mine = await asyncio.gather(*sides)
+    return theirs, mine

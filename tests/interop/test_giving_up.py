@@ -1,0 +1,159 @@
+"""Waiters of one side that give up while the other side waits behind them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+
+import anyio
+import pytest
+
+from redisson_py._primitives.lock_like import LockLike
+from tests.interop.java import MS, JavaError
+from tests.interop.kinds import SOON, Scene, Theirs, at_once, clients_of, only, until_ours_waits
+
+
+class Waiter:
+    """A task that waits for a lock, and the ways to make it give up."""
+
+    def __init__(self, lock: LockLike) -> None:
+        self._lock = lock
+        self._scope = anyio.CancelScope()
+        self._timeout: asyncio.Timeout | None = None
+        self.task = asyncio.create_task(self._wait())
+
+    async def _wait(self) -> None:
+        with self._scope, suppress(TimeoutError):
+            async with asyncio.timeout(None) as self._timeout, self._lock:
+                await asyncio.sleep(4 * SOON)
+
+    async def give_up(self, way: str) -> None:
+        """Have it cancelled, and wait for its end."""
+        match way:
+            case "task":
+                self.task.cancel()
+            case "timeout":
+                assert self._timeout is not None
+                self._timeout.reschedule(asyncio.get_running_loop().time())
+            case "scope":
+                self._scope.cancel()
+        async with asyncio.timeout(SOON):
+            with suppress(asyncio.CancelledError):
+                await self.task
+
+
+async def java_is_behind_a_waiter(scene: Scene, way: str) -> None:
+    theirs, ours = await scene.theirs(), scene.ours()
+    assert await theirs.try_lock()
+    waiter = Waiter(ours)
+    await until_ours_waits(ours)
+    behind = await theirs.waits()
+    await waiter.give_up(way)
+    ids = [each.owners.client_id for each in clients_of(ours)]
+    state = str(await scene.state())
+    assert not any(each in state for each in ids)
+    async with asyncio.timeout(SOON):
+        await theirs.unlock()
+        assert await behind
+    await theirs.unlock("b")
+    assert await scene.state() == []
+
+
+async def java_is_behind_a_waiter_that_was_woken(scene: Scene) -> None:
+    theirs, ours = await scene.theirs(), scene.ours()
+    assert await theirs.try_lock()
+    waiter = Waiter(ours)
+    await until_ours_waits(ours)
+    behind = await theirs.waits()
+    async with asyncio.timeout(SOON):
+        # The message comes to one that has left already.
+        theirs.unlock_unheard()
+        await waiter.give_up("task")
+        assert await behind
+    await theirs.unlock("b")
+    assert await scene.state() == []
+
+
+@pytest.mark.usefixtures("only_messages")
+@pytest.mark.parametrize("way", ["task", "timeout", "scope"])
+async def test_java_behind_a_waiter_of_ours_that_gives_up_is_woken(
+    scenes: list[Scene], way: str
+) -> None:
+    await at_once(scenes, partial(java_is_behind_a_waiter, way=way))
+
+
+@pytest.mark.usefixtures("only_messages")
+async def test_java_behind_a_waiter_of_ours_that_gives_up_when_woken_is_woken(
+    scenes: list[Scene],
+) -> None:
+    await at_once(scenes, java_is_behind_a_waiter_that_was_woken)
+
+
+async def interrupted(theirs: Theirs, waiting: asyncio.Future[object]) -> None:
+    """Interrupt a thread that waits."""
+    await theirs.of_thread("interrupt", "b")
+    with pytest.raises(JavaError) as error:
+        await waiting
+    assert error.value.kind == "InterruptedException"
+
+
+# Redisson's fair locks leave the interrupted in their queue: see below. Its multi locks swallow
+# the interruption, and wait on.
+@only(lambda kind: not (kind.queues or kind.joint))
+@pytest.mark.usefixtures("only_messages")
+@pytest.mark.parametrize(("method", "args"), [("tryLock", (30_000, MS)), ("lockInterruptibly", ())])
+async def test_we_behind_a_thread_that_is_interrupted_are_woken(
+    scene: Scene, method: str, args: tuple[object, ...]
+) -> None:
+    theirs, ours = await scene.theirs(), scene.ours()
+    assert await theirs.try_lock()
+    java_waits = theirs.send(method, *args, thread="b")
+    await theirs.until_asleep()
+    waiting = asyncio.create_task(ours.acquire())
+    await until_ours_waits(ours)
+    await interrupted(theirs, java_waits)
+    async with asyncio.timeout(SOON):
+        await theirs.unlock()
+        lease = await waiting
+    await lease.release()
+    assert await scene.state() == []
+
+
+@only(lambda kind: kind.queues)
+@pytest.mark.usefixtures("only_messages")
+async def test_we_wait_no_longer_for_an_interrupted_thread_than_its_place_is_kept(
+    scene: Scene,
+) -> None:
+    theirs, ours = await scene.theirs(), scene.ours()
+    assert await theirs.try_lock(lease_time=1)
+    java_waits = theirs.send("tryLock", 1000, MS, thread="b")
+    await theirs.until_asleep()
+    waiting = asyncio.create_task(ours.acquire())
+    await until_ours_waits(ours)
+    await interrupted(theirs, java_waits)
+    async with asyncio.timeout(SOON):
+        await theirs.unlock()
+        lease = await waiting
+    await lease.release()
+    assert await scene.state() == []
+
+
+async def we_are_behind_one_whose_time_is_up(scene: Scene) -> None:
+    theirs, ours = await scene.theirs(), scene.ours()
+    assert await theirs.try_lock()
+    java_waits = theirs.send("tryLock", 1000, MS, thread="b")
+    await theirs.until_asleep()
+    waiting = asyncio.create_task(ours.acquire())
+    await until_ours_waits(ours)
+    assert await java_waits is False
+    async with asyncio.timeout(SOON):
+        await theirs.unlock()
+        lease = await waiting
+    await lease.release()
+    assert await scene.state() == []
+
+
+@pytest.mark.usefixtures("only_messages")
+async def test_we_behind_a_thread_whose_time_is_up_are_woken(scenes: list[Scene]) -> None:
+    await at_once(scenes, we_are_behind_one_whose_time_is_up)
