@@ -1,5 +1,5 @@
 --! script   fair_lock.acquire
---! version  1
+--! version  2
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset
 --! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -2 = lost | -3 = void

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  1
+--! version  2
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int
 --! returns  nil = not the owner | 0 = still held | int > 0 = free, one more than the clients told

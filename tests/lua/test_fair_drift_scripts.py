@@ -105,3 +105,34 @@ async def test_a_dead_last_waiter_puts_off_nobody(fair: FairScripts) -> None:
     await fair.acquire(E)
     for place, owner in enumerate(await fair.queued()):
         assert (await fair.moments())[owner] <= LEASE + WAIT * (place + 1) + 4000
+
+
+async def test_behind_a_dead_one_of_ours_redissons_waiters_count_from_now(
+    fair: FairScripts,
+) -> None:
+    # Redisson would have taken it for dead when its score has passed, and theirs count from there.
+    await fair.acquire(A)
+    await wait(fair, B, C)
+    await fair.java_tries(D, WAITS)
+    await fair.java_tries(E, 10)
+    assert (await fair.moments())[D] == about(FIRST + 2 * WAITS)
+    await fair.die(B)
+    await fair.die(C)
+    await fair.release(A)
+    assert await fair.queued() == [D, E]
+    assert await fair.moments() == {D: about(WAITS), E: about(WAITS)}
+    await fair.try_once(B)
+    assert await fair.moments() == {D: about(WAITS), E: about(WAITS)}
+
+
+async def test_who_comes_nearer_has_the_time_to_come(fair: FairScripts) -> None:
+    await fair.acquire(A)
+    await wait(fair, B)
+    await fair.java_tries(C, 10)
+    await wait(fair, D)
+    await fair.die(B)
+    await fair.release(A)
+    moments = await fair.moments()
+    assert 500 < moments[C] <= 1000
+    # Ours keeps what Redisson may take off; that it is alive is written elsewhere.
+    assert moments[D] == about(FIRST)
