@@ -13,6 +13,11 @@ OLDEST := tests/lua tests/stream tests/faults
 PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py
 # About half of all tests by the clock, and those with processes of their own.
 FAULTS := tests/faults tests/soak tests/system
+# They mostly wait too. The older release of Redisson is asked whether it still does as we do, on
+# the oldest server.
+INTEROP := tests/interop
+OLDER := --redisson=3.27.2 tests/interop/test_same_steps.py tests/interop/test_same_counts.py \
+	tests/interop/test_exclusion.py
 NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
 	for p in python$$v $$HOME/.pyenv/versions/$$v.*/bin/python; do \
 	$$p -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$v')" 2>/dev/null \
@@ -65,7 +70,7 @@ unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
 test: $(VENV)/.checks ## everything
-	$(MAKE) -j2 --output-sync=target test-valkey-faults test-valkey-rest
+	$(MAKE) -j3 --output-sync=target test-valkey-faults test-valkey-rest interop
 	$(MAKE) -j4 --output-sync=target test-uvloop test-redis7 test-redis62 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
@@ -75,7 +80,7 @@ test-valkey-faults: $(VENV)/.checks
 	$(PYTEST) -q $(FAULTS)
 
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(FAULTS:%=--ignore=%)
+	$(PYTEST) -q $(FAULTS:%=--ignore=%) $(INTEROP:%=--ignore=%)
 
 test-uvloop: $(VENV)/.checks ## on uvloop
 	$(PYTEST) -q --loop=uvloop $(LOOP)
@@ -85,6 +90,7 @@ test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the docu
 
 test-redis62: $(VENV)/.checks ## on Redis 6.2, the oldest supported, with the documented permissions
 	$(PYTEST) -q --server=redis62 --user=acl $(OLDEST)
+	$(PYTEST) -q --server=redis62 $(OLDER)
 
 test-newest: $(VENV)/.checks ## on the newest Python of this machine
 ifneq ($(NEWEST),)
@@ -99,7 +105,7 @@ newest-leg: $(VENV)/.runtime
 	$(PYTEST) -q $(PYTHONS)
 
 interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; REDISSON=3.27.2
-	$(PYTEST) -q --redisson=$(REDISSON) tests/interop
+	$(PYTEST) -q --redisson=$(REDISSON) $(INTEROP)
 
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90

@@ -59,8 +59,10 @@ class ReadLock(ReadWriteSide):
 
     Each reader has a lease of its own: a long one outlives the renewals of others, a short
     one ends nobody else's, and a reader that dies keeps a writer waiting for its own lease at
-    most. Re-entry by the same task counts. A task that holds the write side reads under that
-    hold, and goes on reading when it has released the write side.
+    most. One with `lease_time` is asked after as often as others are renewed, because
+    Redisson's watchdog may cut it off: that is mended, or the loss is told. Re-entry by the
+    same task counts. A task that holds the write side reads under that hold, and goes on
+    reading when it has released the write side.
 
     Cost: uncontended one round trip. What Redis has to do for a reader that leaves grows with
     the number of readers only when none of them has about as long a lease as the one that

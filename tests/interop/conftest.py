@@ -49,7 +49,7 @@ def _scene(
 @pytest.fixture(params=KINDS)
 def scene(request: pytest.FixtureRequest, java: Java, _scene: Callable[[str, str], Scene]) -> Scene:
     """A lock of each kind in turn, and services of both sides that want it."""
-    if not (KINDS[request.param].reentrant or java.has_non_reentrant_locks):
+    if not (KINDS[request.param].reentrant or java.since(4, 4)):
         pytest.skip(f"Redisson {java.release} has no non-reentrant locks")
     return _scene(request.param, "k")
 
@@ -60,7 +60,7 @@ def scenes(java: Java, _scene: Callable[[str, str], Scene]) -> list[Scene]:
     return [
         _scene(kind, f"a {kind}")
         for kind in KINDS
-        if KINDS[kind].reentrant or java.has_non_reentrant_locks
+        if KINDS[kind].reentrant or java.since(4, 4)
     ]
 
 

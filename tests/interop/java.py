@@ -96,11 +96,6 @@ class Java:
     ) -> None:
         self.kill()
 
-    @property
-    def has_non_reentrant_locks(self) -> bool:
-        """Whether this release has them."""
-        return tuple(map(int, self.release.split("."))) >= (4, 4, 0)
-
     def since(self, *release: int) -> bool:
         """Whether this release is that one or a later one: `java.since(4, 0)`."""
         return tuple(map(int, self.release.split("."))) >= release

@@ -39,7 +39,7 @@ async def test_a_mixed_line_is_served_in_order(
     only_messages: None,
     method: str,
 ) -> None:
-    if method == "getNonReentrantFairLock" and not java.has_non_reentrant_locks:
+    if method == "getNonReentrantFairLock" and not java.since(4, 4):
         pytest.skip(f"Redisson {java.release} has no non-reentrant locks")
     short = {"fairLockWaitTimeout": 8000} if java.since(3, 46) else {}
     far = [await java_fair(await redissons(**each), method) for each in ({}, short)]
@@ -79,7 +79,7 @@ async def test_who_holds_it_may_have_it_again_before_the_line(
 async def test_a_non_reentrant_one_is_refused_to_its_holder_on_both_sides(
     java: Java, redisson: JavaObject, client: Redisson, tasks: Tasks, fair: FairScripts
 ) -> None:
-    if not java.has_non_reentrant_locks:
+    if not java.since(4, 4):
         pytest.skip(f"Redisson {java.release} has no non-reentrant locks")
     theirs = await redisson.get("getNonReentrantFairLock", "k")
     await theirs.call("lock", thread="a")
