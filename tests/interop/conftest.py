@@ -58,9 +58,7 @@ def scene(request: pytest.FixtureRequest, java: Java, _scene: Callable[[str, str
 def scenes(java: Java, _scene: Callable[[str, str], Scene]) -> list[Scene]:
     """A lock of every kind."""
     return [
-        _scene(kind, f"a {kind}")
-        for kind in KINDS
-        if KINDS[kind].reentrant or java.since(4, 4)
+        _scene(kind, f"a {kind}") for kind in KINDS if KINDS[kind].reentrant or java.since(4, 4)
     ]
 
 
