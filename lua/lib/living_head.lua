@@ -11,15 +11,15 @@
 local function living_head(queue, timeouts, waiters, present, asks)
   local length = redis.call('LLEN', queue)
   local saved = 0
-  local function nearer()
-    local scores = saved > 0 and redis.call('ZRANGE', timeouts, 0, -1, 'WITHSCORES') or {}
-    for i = 1, #scores, 2 do
+  local function come_nearer()
+    local behind = redis.call('ZRANGE', timeouts, 0, -1, 'WITHSCORES')
+    for i, member in ipairs(behind) do
+      local score = i % 2 == 1 and math.min(tonumber(behind[i + 1]), 9007199254740991)
       -- Ours keep what Redisson may take off.
-      local least = present + (redis.call('ZSCORE', waiters, scores[i]) and 330000 or 1000)
-      local score = math.min(tonumber(scores[i + 1]), 9007199254740991)
-      if score > least then
+      local least = present + (score and redis.call('ZSCORE', waiters, member) and 330000 or 1000)
+      if score and score > least then
         score = string.format('%.0f', math.max(score - saved, least))
-        redis.call('ZADD', timeouts, score, scores[i])
+        redis.call('ZADD', timeouts, score, member)
       end
     end
   end
@@ -32,7 +32,10 @@ local function living_head(queue, timeouts, waiters, present, asks)
       redis.call('ZADD', timeouts, string.format('%.0f', dies), head)
     end
     if head == asks or tonumber(dies) > present then
-      nearer()
+      if saved > 0 then
+        come_nearer()
+        dies = redis.call('ZSCORE', waiters, head) or redis.call('ZSCORE', timeouts, head)
+      end
       return head, math.min(tonumber(dies), 9007199254740991), dead - 1
     end
     saved = math.max(saved, math.min(tonumber(moment or 0), 9007199254740991) - present)

@@ -9,14 +9,13 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import _waiting
-from redisson_py._primitives import permit_line
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import Java
 from tests.interop.keyspace import Keyspace
 from tests.interop.kinds import KINDS, Scene
 from tests.interop.same_steps import Keyspaces
+from tests.interop.support import only_messages_wake
 from tests.interop.tasks import Tasks
 from tests.lua.fair_scripts import FairScripts
 from tests.primitives.fair_locks import nothing_left, server_side
@@ -65,8 +64,7 @@ def scenes(java: Java, _scene: Callable[[str, str], Scene]) -> list[Scene]:
 @pytest.fixture
 def only_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody of ours asks again unasked: a message wakes, or the end of a lease."""
-    for module in (_waiting, permit_line):
-        monkeypatch.setattr(module, "SAFETY_POLL", 1000.0)
+    only_messages_wake(monkeypatch)
 
 
 @pytest_asyncio.fixture

@@ -19,7 +19,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, Java, JavaObject
-from tests.support import until, until_async
+from tests.interop.support import until_asleep
+from tests.support import until
 
 #: Longer than any test: who is let in within `SOON` was told.
 LONG = 60
@@ -172,7 +173,7 @@ class Theirs:
 
     async def until_asleep(self, thread: str = "b") -> None:
         """Return when a thread has asked, was refused, and waits for a message."""
-        await until_async(lambda: self.of_thread("sleeps", thread))
+        await until_asleep(self.lock, self.thread(thread))
 
     async def of_thread(self, method: str, thread: str) -> Any:
         """Call a method of the driver about a thread."""

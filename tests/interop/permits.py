@@ -1,45 +1,36 @@
-"""What the tests of semaphores and latches need: waiters known to sleep, holders to kill."""
+"""The semaphore of the tests, as both sides have it, and holders of it to kill."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
-import pytest
-
-from redisson_py import Redisson, _waiting
-from redisson_py._primitives import permit_line
+from redisson_py import PermitExpirableSemaphore, Redisson
 from tests.interop.java import JavaObject
-from tests.support import until_async
 
 NAME = "semaphore"
-T = TypeVar("T")
+#: Of a semaphore whose permits have ids: until when each is taken.
+LEASES = "{semaphore}:timeout"
+UNKNOWN = "0" * 32
+#: Milliseconds, more than any test takes.
+LONG = 60_000
 
 
-def only_messages_wake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have waiters of this library look again only when they are told, or a lease is over."""
-    for module in (_waiting, permit_line):
-        monkeypatch.setattr(module, "SAFETY_POLL", 1000)
+async def from_java(redisson: JavaObject) -> JavaObject:
+    """Return the semaphore whose permits have ids, as Java has it."""
+    return await redisson.get("getPermitExpirableSemaphore", NAME)
 
 
-async def soon(waiting: Awaitable[T]) -> T:
-    """Return what was waited for; fail unless it comes long before any lease here is over."""
-    async with asyncio.timeout(10):
-        return await waiting
-
-
-async def until_asleep(of: JavaObject, *threads: str) -> None:
-    """Return when these Java threads have asked in vain and sleep until they are told."""
-
-    async def asleep() -> bool:
-        orders = [of.java.driver.call("sleeps", thread, thread="looks") for thread in threads]
-        return all(await asyncio.gather(*orders))
-
-    await until_async(asleep)
+async def counted(ours: PermitExpirableSemaphore, java: JavaObject) -> tuple[int, int]:
+    """Return how many permits are free and how many taken, on which both must agree."""
+    found = (await ours.available(), await ours.acquired())
+    assert await java.call("availablePermits", thread="looks on") == found[0]
+    assert await java.call("acquiredPermits", thread="looks on") == found[1]
+    assert await java.call("getPermits", thread="looks on") == await ours.permits() == sum(found)
+    return found
 
 
 @asynccontextmanager

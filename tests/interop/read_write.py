@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.interop.java import JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
-from tests.interop.sleeping import scripts_run, subscribers, until_java_sleeps
+from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
 from tests.support import until_listening, until_waiting
 
@@ -53,13 +53,10 @@ class Shared:
         self, locks: JavaLocks | OurLocks, who: str, side: str
     ) -> asyncio.Future[Any]:
         """Have somebody wait; return when it sleeps, and nobody else of its client did."""
-        # From now on the server knows Redisson's script, and two calls of it are two questions.
         assert not await locks.acquire(who, side)
-        before = await subscribers(self.redis, CHANNEL)
-        asked = await scripts_run(self.redis)
         found = locks.wait(who, None, side)
         if locks is self.java:
-            await until_java_sleeps(self.redis, CHANNEL, asked, before)
+            await until_asleep(self.java.lock(side), who)
         else:
             await until_waiting(self._client, 1)
             await until_listening(self._client)

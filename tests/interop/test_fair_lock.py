@@ -12,7 +12,7 @@ from tests.fixtures.java import RedissonFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
 from tests.interop.java import Java, JavaError, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
-from tests.interop.sleeping import scripts_run, until_java_sleeps
+from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
 from tests.lua.fair_scripts import FairScripts
 
@@ -131,10 +131,8 @@ async def test_nobody_gets_past_a_waiter_of_the_other_side(
     # Redisson's unlock of what is not held succeeds, and tells the next in line.
     assert await theirs.release("d")
     await line[0].gets_in()
-    asked = await scripts_run(redis)
     await line[1].join(fair)
-    (owner,) = await fair.queued()
-    await until_java_sleeps(redis, fair.channel_of(owner), asked)
+    await until_asleep(theirs.lock(), "c")
     await lock_vanishes(fair)
     # It is free, but a thread of Redisson's is the next.
     assert not await ours.acquire("e")

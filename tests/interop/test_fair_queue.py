@@ -18,7 +18,7 @@ from tests.fixtures.java import JavaFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
-from tests.interop.sleeping import scripts_run, until_java_sleeps
+from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
 from tests.lua.fair_scripts import FairScripts, server_ms
 from tests.primitives.fair_locks import until_queued
@@ -117,11 +117,9 @@ async def test_a_wait_that_was_broken_off_leaves_its_entry_until_its_score_has_p
         await until_queued(fair, 1)
         assert await leaving.call("cancel", True)
     else:
-        asked = await scripts_run(fair.redis)
         waiting = lock.call(method, *([WAIT, MS] * (method == "tryLock")), thread="leaver")
         await until_queued(fair, 1)
-        (owner,) = await fair.queued()
-        await until_java_sleeps(fair.redis, fair.channel_of(owner), asked)
+        await until_asleep(lock, "leaver")
         await java.driver.call("interrupt", "leaver")
         with pytest.raises(JavaError) as caught:
             await waiting
@@ -241,10 +239,8 @@ async def test_our_waiter_stays_alive_whatever_redisson_takes_off_its_score(
     await theirs.wait("a")
     taker, behind = Visitor(theirs, "taker"), Visitor(theirs, "c")
     waiter = Visitor(our_fair(clients(lease_time=1), tasks), "b")
-    asked = await scripts_run(fair.redis)
     await taker.join(fair, 20)
-    (thread,) = await fair.queued()
-    await until_java_sleeps(fair.redis, fair.channel_of(thread), asked)
+    await until_asleep(theirs.lock(), "taker")
     await waiter.join(fair)
     await java.driver.call("interrupt", "taker")
     with pytest.raises(JavaError):

@@ -14,7 +14,7 @@ from redisson_py._primitives.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, JavaError, JavaObject
-from tests.interop.permits import only_messages_wake, soon, until_asleep
+from tests.interop.support import only_messages_wake, soon, until_asleep
 from tests.support import until, until_listening
 
 CHANNEL = "redisson_countdownlatch__channel__{l}"
@@ -42,7 +42,7 @@ async def theirs(redisson: JavaObject) -> AsyncIterator[JavaObject]:
 async def counted(ours: CountDownLatch, java: JavaObject) -> int:
     """Return what is left, on which both must agree."""
     left = await ours.count()
-    assert await java.call("getCount", thread="looks") == left
+    assert await java.call("getCount", thread="looks on") == left
     return left
 
 

@@ -13,7 +13,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, JavaObject
 from tests.interop.kinds import SOON, until_ours_waits
-from tests.interop.support import until_java_waits
+from tests.interop.support import until_java_listens
 from tests.interop.tasks import Tasks
 from tests.support import until_async, until_waiting
 
@@ -62,7 +62,7 @@ async def test_multi_locks_given_in_the_wrong_order_by_both_sides_come_to_an_end
     lease = await client.get_lock("a").acquire()
     waiting = lock.call("lock")
     # Java has one member and wants the other one, for which a task of ours comes later.
-    await until_java_waits(redis, "redisson_lock__channel:{a}")
+    await until_java_listens(redis, "redisson_lock__channel:{a}")
     assert await holders(redis) == {"a": client.id, "b": java}
     mine = tasks.call("a", both.acquire)
     await until_waiting(client, 1)
@@ -111,7 +111,7 @@ async def test_a_member_that_we_hold_keeps_java_out_of_the_whole_and_its_release
         assert await holders(redis) == {member: client.id}
         # Longer than the test; Redisson's lock() asks again for all of them every 3 s.
         waiting = both.call("tryLock", 60, "SECONDS")
-        await until_java_waits(redis, f"redisson_lock__channel:{{{member}}}")
+        await until_java_listens(redis, f"redisson_lock__channel:{{{member}}}")
         assert await holders(redis) == {"a": java, member: client.id}
     async with asyncio.timeout(SOON):
         assert await waiting
@@ -140,7 +140,7 @@ async def test_multi_locks_that_share_a_member_exclude_each_other_and_nothing_el
     assert await single.call("tryLock")
     await single.call("unlock")
     again = left.call("tryLock", 60, "SECONDS")
-    await until_java_waits(redis, "redisson_lock__channel:{b}")
+    await until_java_listens(redis, "redisson_lock__channel:{b}")
     await lease.release()
     async with asyncio.timeout(SOON):
         assert await again
@@ -155,7 +155,7 @@ async def test_a_lease_time_counts_from_when_all_members_are_held_on_both_sides(
     async with client.get_lock("b"):
         # Until it has all, Redisson keeps those it has for twice as long as it waits at most.
         waiting = both.call("tryLock", 20_000, 300_000, MS)
-        await until_java_waits(redis, "redisson_lock__channel:{b}")
+        await until_java_listens(redis, "redisson_lock__channel:{b}")
         assert 20_000 < await redis.pttl("a") <= 40_000
     assert await waiting
     for name in ("a", "b"):
@@ -188,7 +188,7 @@ async def test_a_member_is_renewed_while_the_next_one_is_waited_for(
         waiting = tasks.call("a", mine.acquire, timeout=2 * SOON)
         java_waiting = both.call("tryLock", 60, "SECONDS")
         await until_ours_waits(mine)
-        await until_java_waits(redis, "redisson_lock__channel:{d}")
+        await until_java_listens(redis, "redisson_lock__channel:{d}")
         # More than one lease, of what is renewed every third of it.
         await asyncio.gather(*(until_renewed(redis, name, times=4) for name in ("a", "c")))
         assert await holders(redis) == {"a": client.id, "b": java, "c": java}

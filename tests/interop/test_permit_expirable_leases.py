@@ -19,12 +19,9 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.interop.java import MS, JavaError, JavaObject
-from tests.interop.permits import NAME, holder, only_messages_wake, soon, until_asleep
+from tests.interop.permits import LEASES, LONG, NAME, counted, from_java, holder
+from tests.interop.support import only_messages_wake, soon, until_asleep
 from tests.support import until, until_async, until_listening
-
-LEASES = "{semaphore}:timeout"
-UNKNOWN = "0" * 32
-LONG = 60_000
 
 
 @pytest.fixture(autouse=True)
@@ -38,25 +35,12 @@ def ours(client: Redisson) -> PermitExpirableSemaphore:
     return client.get_permit_expirable_semaphore(NAME)
 
 
-async def from_java(redisson: JavaObject) -> JavaObject:
-    return await redisson.get("getPermitExpirableSemaphore", NAME)
-
-
 @pytest_asyncio.fixture
 async def theirs(redisson: JavaObject) -> AsyncIterator[JavaObject]:
     """The semaphore, as Java has it; deleted in the end, because permits of Java may last."""
     semaphore = await from_java(redisson)
     yield semaphore
     await semaphore.call("delete", thread="ends")
-
-
-async def counted(ours: PermitExpirableSemaphore, java: JavaObject) -> tuple[int, int]:
-    """Return how many permits are free and how many taken, on which both must agree."""
-    found = (await ours.available(), await ours.acquired())
-    assert await java.call("availablePermits", thread="looks") == found[0]
-    assert await java.call("acquiredPermits", thread="looks") == found[1]
-    assert await java.call("getPermits", thread="looks") == await ours.permits() == sum(found)
-    return found
 
 
 class TestLeases:

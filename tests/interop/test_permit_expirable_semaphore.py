@@ -19,14 +19,11 @@ from redisson_py import (
 )
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, Java, JavaError, JavaObject
-from tests.interop.permits import NAME, only_messages_wake, soon, until_asleep
-from tests.interop.support import until_java_waits
+from tests.interop.permits import LEASES, LONG, NAME, UNKNOWN, counted, from_java
+from tests.interop.support import only_messages_wake, soon, until_asleep, until_java_listens
 from tests.support import until_listening
 
 CHANNEL = "redisson_sc:{semaphore}"
-LEASES = "{semaphore}:timeout"
-UNKNOWN = "0" * 32
-LONG = 60_000
 
 
 @pytest.fixture(autouse=True)
@@ -40,25 +37,12 @@ def ours(client: Redisson) -> PermitExpirableSemaphore:
     return client.get_permit_expirable_semaphore(NAME)
 
 
-async def from_java(redisson: JavaObject) -> JavaObject:
-    return await redisson.get("getPermitExpirableSemaphore", NAME)
-
-
 @pytest_asyncio.fixture
 async def theirs(redisson: JavaObject) -> AsyncIterator[JavaObject]:
     """The semaphore, as Java has it; deleted in the end, because permits of Java may last."""
     semaphore = await from_java(redisson)
     yield semaphore
     await semaphore.call("delete", thread="ends")
-
-
-async def counted(ours: PermitExpirableSemaphore, java: JavaObject) -> tuple[int, int]:
-    """Return how many permits are free and how many taken, on which both must agree."""
-    found = (await ours.available(), await ours.acquired())
-    assert await java.call("availablePermits", thread="looks") == found[0]
-    assert await java.call("acquiredPermits", thread="looks") == found[1]
-    assert await java.call("getPermits", thread="looks") == await ours.permits() == sum(found)
-    return found
 
 
 class TestIds:
@@ -272,7 +256,7 @@ class TestWakeUps:
             for thread in "ab":
                 group.create_task(there(theirs, thread))
             group.create_task(there(other, "c", "acquireAsync"))
-            await until_java_waits(redis, CHANNEL, clients=2)
+            await until_java_listens(redis, CHANNEL, clients=2)
             await until_asleep(theirs, *"ab")
             for _ in range(3):
                 group.create_task(here())

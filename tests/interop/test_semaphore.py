@@ -12,8 +12,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.interop.java import MS, Java, JavaError, JavaObject
-from tests.interop.permits import NAME, only_messages_wake, soon, until_asleep
-from tests.interop.support import until_java_waits
+from tests.interop.permits import NAME
+from tests.interop.support import only_messages_wake, soon, until_asleep, until_java_listens
 from tests.support import until, until_async, until_listening, until_waiting
 
 CHANNEL = "redisson_sc:{semaphore}"
@@ -31,7 +31,7 @@ async def theirs(redisson: JavaObject) -> JavaObject:
 async def counted(ours: Semaphore, java: JavaObject) -> int:
     """Return how many permits are free, on which both must agree."""
     free = await ours.available()
-    assert await java.call("availablePermits", thread="looks") == free
+    assert await java.call("availablePermits", thread="looks on") == free
     return free
 
 
@@ -232,11 +232,11 @@ class TestWakeUps:
         ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
         permit = await ours.acquire()
         waiting = java.call("acquireAsync", thread="a")
-        await until_java_waits(redis, CHANNEL)
+        await until_java_listens(redis, CHANNEL)
         await permit.release()
         await soon(waiting)
         gone = await java.get("acquireAsync")
-        await until_java_waits(redis, CHANNEL)
+        await until_java_listens(redis, CHANNEL)
         assert await gone.call("cancel", True) is True
         mine = asyncio.create_task(ours.acquire())
         await until_listening(client)

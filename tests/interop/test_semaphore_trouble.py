@@ -11,7 +11,8 @@ from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
 from tests.interop.java import MS, JavaObject
-from tests.interop.permits import NAME, holder, only_messages_wake, soon, until_asleep
+from tests.interop.permits import NAME, holder
+from tests.interop.support import only_messages_wake, soon, until_asleep
 from tests.support import until_async, until_listening
 
 LEASES = "{semaphore}:redisson_py:permits"

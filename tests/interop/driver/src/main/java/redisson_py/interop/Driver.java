@@ -113,6 +113,13 @@ public final class Driver {
         objects.remove(name);
     }
 
+    /** Let every thread go, also one that hangs: the next order for its name starts another. */
+    public void dismiss() {
+        List<Worker> all = List.copyOf(workers.values());
+        workers.clear();
+        all.forEach(Worker::stop);
+    }
+
     /** Interrupt what a thread does. */
     public void interrupt(String thread) {
         worker(thread).thread.interrupt();
@@ -154,6 +161,14 @@ public final class Driver {
 
         void run(Runnable order) {
             executor.execute(order);
+        }
+
+        void stop() {
+            if (thread == Thread.currentThread()) {
+                executor.shutdown();
+            } else {
+                executor.shutdownNow();
+            }
         }
     }
 }
