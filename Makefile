@@ -125,7 +125,7 @@ $(VENV)-bench/.bench: pyproject.toml
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
 	@touch $@
 
-bench: $(VENV)-bench/.bench ## compare with rivals, nine minutes; ARGS="--only 'red*' --json out.json"
+bench: $(VENV)-bench/.bench ## compare with rivals, about twelve minutes; ARGS="--only 'red*' --json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
 
 bench-quick: $(VENV)-bench/.bench ## the same rows in under 90 seconds

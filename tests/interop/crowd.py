@@ -21,7 +21,7 @@ TIMES = int(os.environ.get("CROWD", "1"))
 #: Threads or tasks a process.
 WORKERS = 3
 #: Sections of a worker.
-SHARE = 90 * TIMES
+SHARE = 180 * TIMES
 #: In seconds; longer than any test, so that whoever is not woken by a message never is.
 LEASE = 36_000
 

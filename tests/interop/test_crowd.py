@@ -15,7 +15,8 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.java import JavaFactory, RedissonFactory, _start
+from tests.fixtures.java import JavaFactory, RedissonFactory, new_java
+from tests.fixtures.measured import Measured
 from tests.interop.crowd import (
     LEASE,
     SHARE,
@@ -52,7 +53,7 @@ FOREVER = 10**9
 @pytest.fixture(scope="module")
 def javas(java: Java, request: pytest.FixtureRequest) -> Iterator[list[Java]]:
     """Two Java machines."""
-    with _start(request) as other:
+    with new_java(request) as other:
         yield [java, other]
 
 
@@ -143,6 +144,7 @@ async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
     client: Redisson,
     redis: Redis,
     server_url: str,
+    measured: Measured,
 ) -> None:
     workers = len(crews) * WORKERS
     sections = workers * SHARE
@@ -172,8 +174,8 @@ async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
     questions = counted.calls.get("evalsha", 0) + counted.calls.get("eval", 0)
     assert questions <= MOST_QUESTIONS * sections
     await assert_as_before(redis, kind, 3)
-    say(f"{kind}: {sections} sections, {referee.crossed} times to the other language")
-    say(f"{referee.changed} times to another worker, {questions / sections:.1f} scripts a section")
+    measured("hand-offs, to the other language", (referee.changed, referee.crossed))
+    measured("scripts a section", f"{questions / sections:.1f}")
 
 
 @pytest.mark.parametrize("kind", [*LOCKS, *SEMAPHORES])
@@ -219,7 +221,7 @@ async def test_neither_language_starves_the_other(
 
         async with asyncio.TaskGroup() as group:
             group.create_task(have("python" if patient == "java" else "java", FOREVER))
-            await have(patient, SHARE // 6)
+            await have(patient, SHARE // 12)
             assert referee.faults == []
             referee.closed = True
     say(f"{kind}: {dict(referee.sections)}")

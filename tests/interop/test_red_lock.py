@@ -10,7 +10,7 @@ import pytest
 
 from redisson_py import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.fixtures.java import JavaFactory, _start
+from tests.fixtures.java import JavaFactory, new_java
 from tests.interop.java import Java, JavaObject
 from tests.interop.kinds import SOON
 from tests.interop.tasks import Tasks
@@ -22,7 +22,7 @@ HASTY: dict[str, Any] = {"timeout": 1500, "retryAttempts": 0}
 @pytest.fixture(scope="module")
 def machine(request: pytest.FixtureRequest) -> Iterator[Java]:
     """A Java machine that may complain of servers that are gone."""
-    with _start(request) as java:
+    with new_java(request) as java:
         yield java
 
 
