@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
 from redis.asyncio import Redis
 
-from redisson_py import Redisson
+from redisson_py import Lease, Redisson
 
 
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -24,6 +25,17 @@ async def until_async(condition: Callable[[], Awaitable[object]], seconds: float
     async with asyncio.timeout(seconds):
         while not await condition():
             await asyncio.sleep(0.005)
+
+
+async def assert_ends_in_time(lease: Lease, redis: Redis, key: str) -> None:
+    """Fail unless a lease ends here before Redis ends it, by this machine's one clock.
+
+    Both ends are read while they are ahead, so no delay of a busy machine matters.
+    """
+    ends = time.time() + lease.remaining
+    both: Any = redis.pipeline(transaction=True)
+    (seconds, microseconds), left = await both.time().pttl(key).execute()
+    assert ends < seconds + microseconds / 1e6 + left / 1000, "the server let others in first"
 
 
 async def until_waiting(client: Redisson, count: int) -> None:

@@ -38,7 +38,7 @@ from tests.fixtures.redis_server import (
 )
 from tests.soak.weather import Stragglers
 from tests.stream.tls import Certificates, make_certificates
-from tests.support import until, until_async, until_listening
+from tests.support import assert_ends_in_time, until, until_async, until_listening
 
 OUT_OF_TIME = (AcquireTimeoutError, ConnectionLostError)
 
@@ -215,10 +215,8 @@ async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(  #
         await client.get_lock("other").acquire()
     with pytest.raises(LeaseLostError):
         async with lease:
-            try:
-                await asyncio.sleep(30)
-            finally:
-                assert await admin.hget("k", lease.owner), "the server let others in first"
+            await assert_ends_in_time(lease, admin, "k")
+            await asyncio.sleep(30)
     assert not await admin.exists("other")
     # Saves no more, and may write again.
     await admin.config_set("save", "")
