@@ -128,7 +128,7 @@ $(VENV)-bench/.bench: pyproject.toml
 bench: $(VENV)-bench/.bench ## compare with rivals, about twelve minutes; ARGS="--only 'red*' --json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
 
-bench-quick: $(VENV)-bench/.bench ## the same rows in under 90 seconds
+bench-quick: $(VENV)-bench/.bench ## the same rows in about two minutes
 	$(VENV)-bench/bin/python -m benchmarks.run --quick $(ARGS)
 
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
