@@ -108,9 +108,17 @@ def _beside_the_lock(tables: Tables, kind: str, at_least: float) -> Goal:
 def _red(tables: Tables, tasks: int, at_least: float) -> Goal:
     """Return the pairs of red locks beside the faster of pottery's two."""
     column = uncontended.column(tasks)
-    found, detail = _beside_the_fastest(tables, red_locks.NAME, column, POTTERY, POTTERY_THREADS)
+    ours = _find(tables, red_locks.NAME, OURS, column)
+    theirs = {
+        side: cell
+        for side in (POTTERY, POTTERY_THREADS)
+        if (cell := _find(tables, red_locks.NAME, side, column)) is not None
+    }
+    ratios = {side: ours.over(cell) for side, cell in theirs.items()} if ours is not None else {}
+    closest = min(ratios, key=lambda side: ratios[side].median, default="")
+    detail = "; ".join(f"{ratio} x {side}" for side, ratio in ratios.items() if side != closest)
     name = f"red lock on 5 servers, {column}, against {POTTERY}"
-    return Goal(name, found, "more", at_least, None, "x", detail)
+    return Goal(name, ratios.get(closest), "more", at_least, None, "x", detail)
 
 
 def _redisson(tables: Tables, tasks: int, at_least: float) -> Goal:
@@ -121,20 +129,6 @@ def _redisson(tables: Tables, tasks: int, at_least: float) -> Goal:
     found = _ratio(tables, column, REDISSON)
     detail = "; ".join(f"{ratio} x {way}" for way, ratio in others.items())
     return Goal(f"{column} against {REDISSON}", found, "more", at_least, None, "x", detail)
-
-
-def _beside_the_fastest(
-    tables: Tables, table: str, column: str, *others: str
-) -> tuple[Spread | None, str]:
-    """Return the ratio of ours to the fastest of some, and words about the rest."""
-    ours = _find(tables, table, OURS, column)
-    theirs = {
-        side: cell for side in others if (cell := _find(tables, table, side, column)) is not None
-    }
-    ratios = {side: ours.over(cell) for side, cell in theirs.items()} if ours is not None else {}
-    closest = min(ratios, key=lambda side: ratios[side].median, default="")
-    detail = "; ".join(f"{ratio} x {side}" for side, ratio in ratios.items() if side != closest)
-    return ratios.get(closest), detail
 
 
 def _uvloop(tables: Tables) -> Goal:

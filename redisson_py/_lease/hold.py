@@ -148,6 +148,11 @@ class Hold:
         self.tokens_end = 0
 
     @property
+    def asked_after(self) -> bool:
+        """Whether Redis is asked about it now and then: to renew it, or to see it is there."""
+        return self.watched or self.resource._cut_by_others
+
+    @property
     def held(self) -> bool:
         """Whether it can still be relied on, by the local clock."""
         return self.state == "held" and now() < self.ends_at

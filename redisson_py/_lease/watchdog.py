@@ -63,7 +63,7 @@ class Watchdog:
     def add(self, hold: Hold) -> None:
         """Keep a new hold, and end it when its time is over."""
         self.holds[hold] = None
-        if hold.watched or hold.resource._cut_by_others:
+        if hold.asked_after:
             self._watch(hold, hold.granted_at)
 
     def remove(self, hold: Hold) -> None:
@@ -82,14 +82,14 @@ class Watchdog:
         if watched != hold.watched:
             hold.watched = watched
             self._schedule.unwatch(hold)
-            if watched or hold.resource._cut_by_others:
+            if hold.asked_after:
                 self._watch(hold, now())
 
     def set_end(self, hold: Hold, ends_at: float) -> None:
         """A hold ends at another moment than before, perhaps earlier."""
         sooner = ends_at < hold.ends_at
         hold.ends_at = ends_at
-        if sooner and hold in self.holds and (hold.watched or hold.resource._cut_by_others):
+        if sooner and hold in self.holds and hold.asked_after:
             self._watch(hold, now())
 
     def lose(self, hold: Hold, reason: str) -> None:
