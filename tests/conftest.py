@@ -1,6 +1,8 @@
-"""Plugins and the event loop; fixtures live in `fixtures/`."""
+"""Plugins; fixtures live in `fixtures/`."""
 
 from __future__ import annotations
+
+import signal
 
 pytest_plugins = [
     "tests.fixtures.redis_server",
@@ -11,3 +13,11 @@ pytest_plugins = [
     "tests.fixtures.measured",
     "tests.fixtures.java",
 ]
+
+
+def pytest_configure() -> None:
+    """Have processes that tests start end by SIGINT, also when we run in the background.
+
+    What a shell starts with `&` ignores SIGINT, and so does what that starts.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -79,7 +79,7 @@ async def test_options_are_those_of_every_call(make_lock: MakeLock, clients: Cli
     client = clients()
     calls = 0
 
-    @make_lock(client, TEMPLATE).hold(timeout=0.05, lease_time=5)
+    @make_lock(client, TEMPLATE).hold(timeout=0.5, lease_time=5)
     async def report(day: str) -> float:
         nonlocal calls
         calls += 1
