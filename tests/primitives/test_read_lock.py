@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, NotHeldError, Redisson
+from redisson_py._primitives.lock_like import LockLike
 from redisson_py._primitives.read_lock import ReadLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -246,11 +247,15 @@ class TestLeases:
             with pytest.raises(LeaseLostError):
                 await lock.release()
 
+    @pytest.mark.parametrize("inside", ["nothing", "a multi lock"])
     async def test_a_lease_of_ones_own_that_was_cut_off_is_mended_or_told(
-        self, clients: ClientFactory, redis: Redis
+        self, clients: ClientFactory, redis: Redis, inside: str
     ) -> None:
         # Redisson's watchdog cuts it, and nobody mends that when its client dies.
-        lock = read_write_lock(clients(lease_time=0.6)).read_lock()
+        client = clients(lease_time=0.6)
+        lock: LockLike = read_write_lock(client).read_lock()
+        if inside == "a multi lock":
+            lock = client.get_multi_lock(lock, client.get_lock("other"))
         lease = await lock.acquire(lease_time=60)
         await redis.pexpire("k", 5_000)
 
