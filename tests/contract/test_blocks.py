@@ -97,7 +97,7 @@ async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
 async def test_loss_of_both_at_once_is_told_for_both(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
-    client = clients(lease_time=0.3)
+    client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     with pytest.raises(LeaseLostError) as caught:
         async with outer, inner:

@@ -152,11 +152,12 @@ async def test_outage_shorter_than_the_lease_is_survived(
     make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     link = await proxy()
-    client = clients(link.url, lease_time=1.5)
+    # An attempt to connect that the outage swallows takes a second of it.
+    client = clients(link.url, lease_time=3)
     async with make_lock(client) as lease:
         renewals = client.statistics().renewals
         link.black_hole()
-        await until(lambda: lease.remaining < 0.75)
+        await until(lambda: lease.remaining < 1.5)
         link.pass_through()
         await until(lambda: client.statistics().renewals > renewals)
         assert not lease.lost
