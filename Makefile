@@ -5,16 +5,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # What depends on the loop, on the server and on the Python, besides the whole on Valkey. Each
-# folder is in two of them at least: the sum must stay under ten minutes on two cores. These
-# mostly wait for leases to end, so four runs of them at once are not too many.
+# folder is in two of them at least: the sum must stay under ten minutes on two cores. All
+# mostly wait for leases to end, so four runs at once are not too many.
 LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
 PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py
 # About half of all tests by the clock, and those with processes of their own.
 FAULTS := tests/faults tests/soak tests/system
-# They mostly wait too. The older release of Redisson is asked whether it still does as we do, on
-# the oldest server.
+# The older release of Redisson is asked whether it still does as we do, on the oldest server.
 INTEROP := tests/interop
 OLDER := --redisson=3.27.2 tests/interop/test_same_steps.py tests/interop/test_same_counts.py \
 	tests/interop/test_exclusion.py
@@ -70,8 +69,8 @@ unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
 test: $(VENV)/.checks ## everything
-	$(MAKE) -j3 --output-sync=target test-valkey-faults test-valkey-rest interop
-	$(MAKE) -j4 --output-sync=target test-uvloop test-redis7 test-redis62 test-newest
+	$(MAKE) -j4 --output-sync=target test-valkey-faults test-valkey-rest test-uvloop \
+		test-redis62 interop test-newest test-redis7
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q

@@ -90,7 +90,7 @@ async def test_loading_server_is_waited_for(
     server = await server_factory(appendonly=True, config={"key-load-delay": "1"})
     async with Redis.from_url(server.url) as redis:
         pipeline = redis.pipeline(transaction=False)
-        for number in range(20_000):
+        for number in range(40_000):
             pipeline.set(f"ballast {number}", "x")
         await pipeline.execute()
         client, waiter = clients(server.url), clients(server.url)
@@ -102,7 +102,7 @@ async def test_loading_server_is_waited_for(
         await until_async(lambda: is_loading(redis))
         assert not starting.done()
         traffic = Traffic(client, waiter)
-        await ask_in_vain(client, 0.3)
+        await ask_in_vain(client, 0.8)
         assert await is_loading(redis)
         await starting
         assert await client.get_lock("k").owned()

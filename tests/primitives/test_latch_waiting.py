@@ -69,7 +69,7 @@ class TestLettingGo:
         await latch.count_down()
         await waiting
 
-    @pytest.mark.parametrize("timeout", [0, 0.3, timedelta(milliseconds=300)])
+    @pytest.mark.parametrize("timeout", [0, 1, timedelta(seconds=1)])
     async def test_a_waiter_whose_time_is_up_is_told(
         self, latch: CountDownLatch, far: CountDownLatch, timeout: float
     ) -> None:
@@ -77,7 +77,7 @@ class TestLettingGo:
         with pytest.raises(AcquireTimeoutError, match="was not open within"):
             await far.wait(timeout)
         with pytest.raises(TimeoutError):
-            await far.wait(timeout=timeout)
+            await far.wait(timeout=0)
 
     async def test_five_waiters_and_five_count_downs(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
