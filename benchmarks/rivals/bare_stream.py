@@ -74,7 +74,7 @@ class BareStream(TaskSide, asyncio.Protocol):
         channel = _keys.lock_channel(key)
         before = _keys.tombstone(key, "")
         done = 0
-        while perf_counter() < end:
+        while not done or perf_counter() < end:
             self.owners += 1
             owner = f"{self.client_id}:{self.owners}"
             tombstone = before + owner.encode()

@@ -77,10 +77,10 @@ class TaskSide(Side):
         return self.lock(name)
 
     async def pairs(self, name: str, end: float, kind: str = LOCK) -> int:
-        """Acquire and release `name` until `end` (of `perf_counter`); return how often."""
+        """Acquire and release `name` once, and until `end` (of `perf_counter`); say how often."""
         lock = self.made(kind, name)
         done = 0
-        while perf_counter() < end:
+        while not done or perf_counter() < end:
             async with lock:
                 done += 1
         return done
@@ -124,7 +124,7 @@ class ThreadSide(Side):
         """As `TaskSide.pairs`."""
         lock = self.lock(name)
         done = 0
-        while perf_counter() < end:
+        while not done or perf_counter() < end:
             with lock:
                 done += 1
         return done

@@ -66,7 +66,7 @@ async def test_task_cancel_from_outside_releases_and_propagates(lock: LockLike) 
 async def test_loss_inside_other_blocks_reaches_the_right_one(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
-    client = clients(lease_time=0.3)
+    client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     async with outer as kept:
         with pytest.raises(LeaseLostError) as caught:
@@ -83,7 +83,7 @@ async def test_loss_inside_other_blocks_reaches_the_right_one(
 async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
-    client = clients(lease_time=0.3)
+    client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     with pytest.raises(LeaseLostError) as caught:
         async with outer, inner:

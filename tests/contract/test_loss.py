@@ -21,7 +21,7 @@ from tests.support import assert_ends_in_time, until, until_listening, until_wai
 async def test_deleted_key_cancels_the_body(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = clients(lease_time=0.3)
+    client = clients(lease_time=1)
     cancelled = False
     with pytest.raises(LeaseLostError) as caught:
         async with make_lock(client) as lease:

@@ -68,8 +68,8 @@ async def test_leases_that_nobody_releases_end_in_the_order_of_the_queue(
         assert lease is not None
         order.append(number)
 
-    await take(0)
-    tasks = await one_by_one(fair, *(take(number) for number in range(1, 8)))
+    async with fair_lock(clients()):
+        tasks = await one_by_one(fair, *(take(number) for number in range(8)))
     await asyncio.gather(*tasks)
     assert order == [*range(8)]
 

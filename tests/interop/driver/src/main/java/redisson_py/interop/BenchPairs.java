@@ -51,21 +51,15 @@ final class BenchPairs {
 
     private void inThread(int number) {
         RLock lock = locks[number];
-        while (System.nanoTime() < end) {
+        do {
             lock.lock();
             lock.unlock();
             done.increment();
-        }
+        } while (System.nanoTime() < end);
     }
 
     /** Owners of asynchronous locks are numbers of the caller's choice. */
     private void next(RLock lock, long owner) {
-        if (System.nanoTime() >= end) {
-            if (busy.decrementAndGet() == 0) {
-                allEnded.complete(null);
-            }
-            return;
-        }
         lock.lockAsync(owner)
                 .thenCompose(held -> lock.unlockAsync(owner))
                 .whenComplete(
@@ -75,7 +69,11 @@ final class BenchPairs {
                                 return;
                             }
                             done.increment();
-                            next(lock, owner);
+                            if (System.nanoTime() < end) {
+                                next(lock, owner);
+                            } else if (busy.decrementAndGet() == 0) {
+                                allEnded.complete(null);
+                            }
                         });
     }
 }
