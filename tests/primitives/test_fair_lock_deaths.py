@@ -213,9 +213,9 @@ async def test_who_stops_waiting_leaves_the_queue_at_once(
 
         async def wait() -> None:
             if how == "scope":
-                async with asyncio.timeout(0.05):
+                async with asyncio.timeout(0.5):
                     await lock.acquire()
-            await lock.acquire(timeout=0.05 if how == "timed out" else None)
+            await lock.acquire(timeout=0.5 if how == "timed out" else None)
 
         (waiting,) = await one_by_one(fair, wait())
         if how == "cancelled":

@@ -281,23 +281,23 @@ class TestOneForAll:
 
 async def by_timeout(latch: CountDownLatch) -> None:
     with suppress(TimeoutError):
-        async with asyncio.timeout(0.1):
+        async with asyncio.timeout(0.5):
             await latch.wait()
 
 
 async def by_own_timeout(latch: CountDownLatch) -> None:
     with suppress(AcquireTimeoutError):
-        await latch.wait(0.1)
+        await latch.wait(0.5)
 
 
 async def by_scope(latch: CountDownLatch) -> None:
-    with anyio.move_on_after(0.1):
+    with anyio.move_on_after(0.5):
         await latch.wait()
 
 
 async def by_cancel(latch: CountDownLatch) -> None:
     task = asyncio.ensure_future(latch.wait())
-    asyncio.get_running_loop().call_later(0.1, task.cancel)
+    asyncio.get_running_loop().call_later(0.5, task.cancel)
     with suppress(asyncio.CancelledError):
         await task
 
