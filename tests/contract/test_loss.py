@@ -170,8 +170,10 @@ async def test_server_restarted_empty_is_a_loss(
     client = clients(own_server.url, lease_time=1)
     with pytest.raises(LeaseLostError):
         async with make_lock(client):
-            await own_server.restart(keep_data=False)
+            # A task of its own, that the loss does not cut short.
+            restarting = asyncio.create_task(own_server.restart(keep_data=False))
             await asyncio.sleep(30)
+    await restarting
     async with make_lock(client).hold(timeout=5):
         pass
 

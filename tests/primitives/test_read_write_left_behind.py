@@ -86,7 +86,7 @@ class TestDoubt:
         link = await proxy()
         lock = read_write_lock(clients(link.url))
         async with lock.write_lock() as write:
-            read = await lock.read_lock().acquire(lease_time=0.2)
+            read = await lock.read_lock().acquire(lease_time=1)
             link.hold()
             extending = asyncio.create_task(read.extend(5))
             await read.wait_lost()
