@@ -83,7 +83,8 @@ class EmbeddedServer:
             unix_socket: Listen on a Unix socket as well.
             password: What clients must authenticate with.
             tls: Certificate, key and authority (PEM files); plain TCP is then off.
-            appendonly: Keep data on disk, so that it survives a restart.
+            appendonly: Keep data on disk, so that what was answered survives a restart and a
+                kill. (By default Redis may hold the log back for two seconds.)
             start_timeout: Seconds a start may take.
 
         Raises:
@@ -267,6 +268,7 @@ class EmbeddedServer:
             f"dir {_quoted(str(self.directory))}",
             'save ""',
             f"appendonly {'yes' if self.appendonly else 'no'}",
+            "appendfsync always",
         ]
         if self.unix_socket is not None:
             lines.append(f"unixsocket {_quoted(self.unix_socket)}")
