@@ -15,6 +15,7 @@ from redisson_py import LeaseLostError, NotHeldError, Redisson, _waiting
 from tests.fixtures.client import ClientFactory
 from tests.interop.java import Java, JavaObject
 from tests.interop.read_write import SOON, Shared, gets_in, java_sides, our_sides
+from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
 from tests.support import until, until_waiting
 
@@ -77,6 +78,8 @@ async def test_a_writer_lets_all_readers_of_both_sides_in(
     ]
     for locks, who in ((shared.java, "c"), (shared.ours, "d")):
         readers.append((locks, who, locks.wait(who, None, "read")))
+    # A thread that does not sleep yet would not hear of it: docs/redisson.md.
+    await until_asleep(shared.java.lock("read"), "c")
     await until_waiting(client, 2)
     assert await writes.release("w", "write")
     for _, _, waiting in readers:
