@@ -46,7 +46,7 @@ class Executor:
             self._begin()
         if deadline is None:
             deadline = running_loop().time() + PATIENCE
-        return stream.send(Call(args, deadline, script, must))
+        return stream.send(Call(args, deadline, script, must, key=key))
 
     def start_batch(
         self,
@@ -59,12 +59,12 @@ class Executor:
         """Put one call over many keys of one group in their stream."""
         deadline = running_loop().time() + seconds
         args = script.bind_batch(keys, values, rest)
-        return self.router.stream_for(keys[0]).send(Call(args, deadline, script))
+        return self.router.stream_for(keys[0]).send(Call(args, deadline, script, key=keys[0]))
 
     def command(self, key: bytes, *args: Arg, must: bool = False) -> Call:
         """Put a plain command in the stream of `key`."""
         self._begin()
-        return self.router.stream_for(key).command(args, PATIENCE, must=must)
+        return self.router.stream_for(key).command(args, PATIENCE, key, must=must)
 
     async def run(self, script: Script, key: bytes, /, **values: Arg) -> Any:
         """Run `script` and return its raw reply.

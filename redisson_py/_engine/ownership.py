@@ -1,0 +1,348 @@
+"""What a client holds of one name, from the grant to the end: extended, released, given back, lost.
+
+How a hold is acquired is another matter: by a task that can enter it again
+(`locks/_ownership.py`), or as units of a semaphore (`semaphores/_ownership.py`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol
+
+from redisson_py._commands.replies import Answer
+from redisson_py._commands.request import Wish
+from redisson_py._commands.wakes import Wakes
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import Lease
+from redisson_py._engine.lease_extension import LeaseExtension
+from redisson_py._engine.local_queue import LocalQueue
+from redisson_py._engine.request import AcquireRequest
+from redisson_py._keys import Name
+from redisson_py._loop import running_loop
+from redisson_py._options import PATIENCE, TOMBSTONE, OnLost
+from redisson_py._scripts.source import Script
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import milliseconds, now
+from redisson_py.errors import ClientClosedError
+
+TOMBSTONE_MS = milliseconds(TOMBSTONE)
+
+
+class Commands(Protocol):
+    """What a kind asks Redis; see `_commands`."""
+
+    kind: str
+    key: bytes
+    lease_key: bytes
+    channel: bytes
+    wakes: Wakes
+    acquire_script: Script
+    release_script: Script
+    set_lease_script: Script
+    renew_script: Script
+    queues: bool
+    shares_lease: bool
+    leaves_traces: bool
+
+    def request_channel(self, owner: str) -> bytes: ...
+    def acquire(self, wish: Wish) -> bytes: ...
+    def answer(self, reply: object, wish: Wish) -> Answer: ...
+    def release(
+        self,
+        owner: str,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+        wait_ms: int = ...,
+    ) -> bytes: ...
+    def set_lease(self, owner: str, lease_ms: int, version: int, version_ms: int) -> bytes: ...
+
+
+class Ownership:
+    """What one client holds of one name.
+
+    Args:
+        context: The parts of the client.
+        name: The name, as it was given.
+        commands: What this kind asks Redis.
+        queue: Where tasks of this client wait for it; None: each asks Redis for itself.
+    """
+
+    def __init__(
+        self, context: Context, name: Name, commands: Commands, queue: LocalQueue | None
+    ) -> None:
+        self.context = context
+        self.name = name
+        self.commands = commands
+        self.queue = queue
+        self.kind = commands.kind
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    @property
+    def on_lost(self) -> OnLost:
+        """What a loss does to a block."""
+        return self.context.options.on_lost
+
+    def forget(self, hold: Hold) -> None:
+        """A hold leaves its task."""
+
+    # Releasing.
+
+    async def release(self, lease: Lease) -> None:
+        """Give back one acquisition; see `Lease.release`."""
+        hold = lease._hold
+        assert isinstance(hold, Hold)
+        if hold.state == "held":
+            self.context.check()
+        was_lost = lease._state == "lost"
+        lease._settle()
+        hold.drop(lease)
+        if hold.state != "held" or was_lost:
+            self.reported(hold)
+            raise lease._loss()
+        if hold.count:
+            await self._answer_lowered(hold, lease, self.lower(hold))
+        else:
+            await self.release_hold(hold, lease)
+
+    def reported(self, hold: Hold) -> None:
+        """A loss was reported; a task that has nothing else of this hold forgets it."""
+        if hold.state != "held" and not hold.known_leases():
+            self.forget(hold)
+
+    async def release_hold(self, hold: Hold, lease: Lease) -> None:
+        """Give the whole hold back, or to somebody else here."""
+        if self.pass_on(hold):
+            return
+        was_valid = hold.valid
+        call, own_message = self.send_final(hold)
+        reply = None
+        try:
+            reply = await self.answer(call)
+        except ReplyError as error:
+            raise self.refusal(hold, lease, call, error) from error
+        finally:
+            self.left(reply, own_message)
+        if reply is None and not (call.uncertain and was_valid):
+            self.context.watchdog.losses += 1
+            lease._lose_late("taken")
+            raise lease._loss()
+
+    def refusal(self, hold: Hold, lease: Lease, call: Call, error: ReplyError) -> Exception:
+        """Return what the holder is told of an error reply: a key of another type is a loss."""
+        if "WRONGTYPE" not in str(error):
+            return call.refusal(error)
+        if hold.state == "held":
+            self.context.watchdog.lose(hold, "taken")
+        elif lease._state == "released":
+            self.context.watchdog.losses += 1
+            lease._lose_late("taken")
+        return lease._loss()
+
+    async def answer(self, call: Call) -> int | None:
+        """Wait for the reply to a release."""
+        reply: int | None = await call.future
+        return reply
+
+    def pass_on(self, hold: Hold) -> bool:
+        """Hand a hold to the next task that waits here, if that may be; return whether."""
+        queue = self.queue
+        if queue is None or not queue.waiters:
+            return False
+        options = self.context.options
+        return queue.pass_on(hold, options.turn, options.lease_time / 2)
+
+    def give_back(self, hold: Hold) -> None:
+        """Nobody wants this hold: pass it on or release it, without waiting."""
+        if hold.state != "held" or self.pass_on(hold):
+            return
+        with suppress(ClientClosedError):
+            call, own_message = self.send_final(hold)
+            call.future.add_done_callback(
+                lambda done: self.left(
+                    None if done.cancelled() or done.exception() else done.result(), own_message
+                )
+            )
+
+    def send_final(self, hold: Hold) -> tuple[Call, int]:
+        """End a hold and send its release; return it and the number that its message will have."""
+        queue = self.queue
+        own_message = self.context.bus.own_message(self.commands.channel)
+        self.forget(hold)
+        hold.release()
+        if queue is not None:
+            if queue.hold is hold:
+                queue.hold = None
+            queue.releasing = True
+        try:
+            return self._send_release(hold), own_message
+        except BaseException:
+            if queue is not None:
+                queue.releasing = False
+            raise
+        finally:
+            self.over(hold)
+
+    def left(self, reply: int | None, own_message: int) -> None:
+        """A final release was answered, or nobody waits for its answer: who else subscribed?"""
+        queue = self.queue
+        if queue is None:
+            return
+        queue.releasing = False
+        others = (reply or 1) - 1 - (1 if own_message else 0)
+        if others > 0 and (turn := queue.offer_turn(others, own_message)) is not None:
+            queue.turn = turn
+        if queue.waiters:
+            queue.advance()
+
+    def _send_release(self, hold: Hold, longest: float = PATIENCE) -> Call:
+        """Have Redis take the hold out, whatever its count."""
+        if hold.parent is not None:
+            # Under an owner that goes on a tombstone would refuse the next read as well.
+            version = self.context.owners.new_number()
+            return self._send(hold.owner, 0, TOMBSTONE_MS, version, False, longest)
+        return self._send(hold.owner, 0, 0, 0, hold.uncertain, longest)
+
+    def _send(
+        self,
+        owner: str,
+        target: int,
+        version_ms: int,
+        version: int,
+        tombstone: bool,
+        longest: float = PATIENCE,
+        *,
+        lease_time: float | None = None,
+        wait_ms: int | None = None,
+    ) -> Call:
+        """Send a release: to a lower hold count, or to none."""
+        lease_time = self.context.options.lease_time if lease_time is None else lease_time
+        args = self.commands.release(
+            owner,
+            target,
+            milliseconds(lease_time),
+            TOMBSTONE_MS if tombstone else 0,
+            version,
+            version_ms,
+            **({} if wait_ms is None else {"wait_ms": wait_ms}),
+        )
+        deadline = running_loop().time() + min(max(1.0, lease_time), longest)
+        return self.context.executor.start(
+            self.commands.release_script, self.commands.key, args, deadline, must=True
+        )
+
+    # While it is held.
+
+    def lower(self, hold: Hold) -> Call:
+        """Lower the hold count in Redis to ours and shorten the lease to what the rest needs."""
+        present = now()
+        seconds = hold.lease_needed(self.context.options.lease_time, present)
+        version, keep = hold.begin_change()
+        hold.lease_maybe_set(present, seconds)
+        call = self._send(
+            hold.owner,
+            hold.count,
+            TOMBSTONE_MS if keep else 0,
+            version,
+            False,
+            lease_time=seconds,
+        )
+
+        def lowered(_: object) -> None:
+            hold.end_change(call)
+            done = call.future
+            if done.cancelled() or done.exception() is not None:
+                return
+            if done.result() is None:
+                self.context.watchdog.lose(hold, "taken")
+            elif hold.state == "held" and hold.is_last_change(version):
+                hold.lease_set(present, seconds)
+
+        call.future.add_done_callback(lowered)
+        return call
+
+    async def _answer_lowered(self, hold: Hold, lease: Lease, call: Call) -> None:
+        try:
+            reply = await self.answer(call)
+        except ReplyError as error:
+            raise self.refusal(hold, lease, call, error) from error
+        if reply is None:
+            lease._lose_late("taken")
+            raise lease._loss()
+
+    async def extend(self, lease: Lease, lease_time: float) -> None:
+        """Set when a lease ends; see `Lease.extend`."""
+        self.context.check()
+        hold = lease._hold
+        assert isinstance(hold, Hold)
+        extension = LeaseExtension(self, hold, lease, lease_time)
+        extension.send()
+        await extension.answer
+        if hold.state != "held":
+            raise lease._loss()
+
+    def send_set_lease(
+        self, hold: Hold, lease_time: float, version: int, version_ms: int
+    ) -> Call:
+        """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
+        args = self.commands.set_lease(hold.owner, milliseconds(lease_time), version, version_ms)
+        return self.context.executor.start(
+            self.commands.set_lease_script, self.commands.key, args, must=True
+        )
+
+    # Its end.
+
+    def lost(self, hold: Hold) -> None:
+        """A hold was lost: take out what it may leave, and have those that wait here ask Redis."""
+        with suppress(ClientClosedError):
+            if hold.uncertain and hold.parent is None:
+                # A late duplicate of its acquire must be refused, and what it brought given back.
+                self.undo_late(hold)
+            elif self.commands.leaves_traces or hold.reads:
+                self._send_release(hold)
+        self.over(hold)
+        queue = self.queue
+        if queue is not None:
+            if queue.hold is hold:
+                queue.hold = None
+            if queue.waiters:
+                queue.advance()
+
+    def undo_late(self, hold: Hold) -> None:
+        """Something may have been, or may still be, granted to a hold after its loss: take it out."""
+        with suppress(ClientClosedError):
+            if hold.parent is not None:
+                self._send_release(hold)
+            else:
+                self._send(hold.owner, 0, 0, 0, True, float("inf"))
+
+    def over(self, hold: Hold) -> None:
+        """A hold is over, and its release is on its way if it needs one."""
+
+    def undo(self, request: AcquireRequest) -> None:
+        """Give back what an abandoned request may have got; refuse it if it comes late."""
+        if request.reentry is not None:
+            request.reentry.became_uncertain()
+            return
+        # Tried for as long as there can be anything to give back.
+        longest = max(request.lease_time, self.context.options.lease_time)
+        parent = request.parent
+        version = 0
+        if parent is not None:
+            parent.became_uncertain()
+            version = self.context.owners.new_number()
+        self._send(
+            request.owner,
+            0,
+            TOMBSTONE_MS if version else 0,
+            version,
+            not version,
+            float("inf"),
+            lease_time=max(1.0, longest),
+            wait_ms=request.wait_ms if self.commands.queues else None,
+        )
