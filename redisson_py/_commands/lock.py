@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._commands.replies import GIVEN_UP, LOST, UNKNOWN_WAIT, Answer, Busy, Granted, decode
-from redisson_py._commands.request import Wish
+from redisson_py._commands.request import Field, Wish
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
@@ -95,15 +95,33 @@ class LockCommands:
 
     def release(
         self,
+        hold: Field,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes:
+        """Return the arguments of the script that lowers a hold count, to 0 in the end."""
+        return self._release(hold.owner, target, lease_ms, tombstone_ms, version, version_ms)
+
+    def was_lost(self, reply: int | None) -> bool:
+        """Return whether a final release did not find its hold in force."""
+        return reply is None
+
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that gives back what a request may have got."""
+        return self._release(wish.owner, 0, wish.lease_ms, tombstone_ms, version, version_ms)
+
+    def _release(
+        self,
         owner: str,
         target: int,
         lease_ms: int,
         tombstone_ms: int,
         version: int,
         version_ms: int,
-        wait_ms: int = REDISSON_WAIT_MS,
     ) -> bytes:
-        """Return the arguments of the script that lowers a hold count, to 0 in the end."""
         field = self.field(owner).encode()
         return self.release_script.bind(
             lock=self.key,
@@ -118,9 +136,9 @@ class LockCommands:
             version_ms=version_ms,
         )
 
-    def set_lease(self, owner: str, lease_ms: int, version: int, version_ms: int) -> bytes:
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that sets the lease of a hold."""
-        field = self.field(owner).encode()
+        field = self.field(hold.owner).encode()
         return self.set_lease_script.bind(
             lock=self.key,
             version_key=self._versions + field,
@@ -240,7 +258,12 @@ class FairLockCommands(LockCommands):
         retry_in = answer.retry_in
         return Busy(stay_alive if retry_in is None else min(stay_alive, retry_in), queued=True)
 
-    def release(
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that gives back a hold, or a place in the queue."""
+        wait_ms, lease_ms = wish.wait_ms, wish.lease_ms
+        return self._release(wish.owner, 0, lease_ms, tombstone_ms, version, version_ms, wait_ms)
+
+    def _release(
         self,
         owner: str,
         target: int,
@@ -250,7 +273,6 @@ class FairLockCommands(LockCommands):
         version_ms: int,
         wait_ms: int = REDISSON_WAIT_MS,
     ) -> bytes:
-        """Return the arguments of the script that lowers a hold count, or leaves the queue."""
         field = owner.encode()
         return RELEASE_FAIR.bind(
             lock=self.key,

@@ -30,3 +30,17 @@ class Wish(Protocol):
     def wait_ms(self) -> int:
         """How long it may wait, for a queue in Redis."""
         ...
+
+
+class Field(Protocol):
+    """A hold, as far as its scripts need to know it.
+
+    Attributes:
+        owner: Its owner.
+        batch: The owner of the request that it came from, which may have brought others too.
+        field: What Redis calls it.
+    """
+
+    owner: str
+    batch: str
+    field: str | bytes

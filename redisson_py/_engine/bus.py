@@ -14,7 +14,7 @@ from redisson_py._engine.wakeups import Seat, Table, Wakes
 LINGER = 1.0
 
 
-class Waiter:
+class Sleeper:
     """A seat, and the means to sleep on it."""
 
     def __init__(self) -> None:
@@ -77,18 +77,18 @@ class Bus:
 
     @contextmanager
     def listen(
-        self, channel: bytes, wakes: Wakes, waiter: Waiter | None = None
-    ) -> Generator[Waiter]:
+        self, channel: bytes, wakes: Wakes, sleeper: Sleeper | None = None
+    ) -> Generator[Sleeper]:
         """Hold a seat on a channel; what is sent inside the block is ordered after SUBSCRIBE."""
-        waiter = waiter or Waiter()
-        waiter.seat, subscribe = self.table.join(channel, wakes, waiter.rouse)
+        sleeper = sleeper or Sleeper()
+        sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
         if subscribe and self._router is not None:
             self._router.stream_for(channel).subscribe(channel)
         try:
-            yield waiter
+            yield sleeper
         finally:
-            self.table.leave(waiter.seat, running_loop().time())
-            if waiter.seat.channel.empty_since is not None:
+            self.table.leave(sleeper.seat, running_loop().time())
+            if sleeper.seat.channel.empty_since is not None:
                 self._linger_a_while()
 
     def own_message(self, channel: bytes) -> int:

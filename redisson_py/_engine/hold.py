@@ -79,6 +79,9 @@ class Hold:
 
     Attributes:
         field: What Redis calls it.
+        batch: The owner of the request that it came from; several permits can come from one.
+        suspended: It is not renewed, because something is under way that may end it.
+        id_known: Somebody has read the id of its permit, and can release it with that.
         uncertain: A reply was lost on the way, so a duplicate of some request may arrive late.
         granted_at: When Redis granted it, for turns; passing does not change it.
         lease_until: Until when Redis keeps it at least, by our clock, without any allowance.
@@ -96,6 +99,7 @@ class Hold:
         "_forgotten",
         "_last_change",
         "_reentries",
+        "batch",
         "ends_at",
         "ends_row",
         "field",
@@ -113,6 +117,7 @@ class Hold:
         "reads",
         "renewed",
         "state",
+        "suspended",
         "task",
         "uncertain",
         "units",
@@ -131,9 +136,11 @@ class Hold:
         units: int = 1,
         uncertain: bool = False,
         parent: Hold | None = None,
+        batch: str = "",
     ) -> None:
         self.ownership = ownership
         self.owner = owner
+        self.batch = batch or owner
         self.field = field
         self.task = task
         self.ends_at = lease_end(sent_at, lease_time)
@@ -150,6 +157,7 @@ class Hold:
         self.next_token: int | None = None
         self.last_token = 0
         self.id_known = False
+        self.suspended = False
         self.place: int | None = None
         self.ends_row: float | None = None
         self._reentries = 0
@@ -189,7 +197,7 @@ class Hold:
     @property
     def asked_after(self) -> bool:
         """Whether Redis is asked about it now and then: to renew it, or to see that it is there."""
-        return self.renewed or self.ownership.commands.shares_lease
+        return not self.suspended and (self.renewed or self.ownership.commands.shares_lease)
 
     @property
     def capped(self) -> bool:
@@ -229,7 +237,10 @@ class Hold:
 
     def add_lease(self, lease: Lease) -> None:
         """One more acquisition by its task."""
-        self.leases.append(lease)
+        if self._forgotten is None:
+            self.leases.append(lease)
+        else:
+            self._forgotten.append(weakref.ref(lease))
         if lease._limit is None:
             self._set_renewed(True)
         else:
@@ -240,6 +251,7 @@ class Hold:
         self.ownership.forget(self)
         self.task = task
         self.leases = []
+        self.id_known = False
         self._forgotten = None
 
     def taken_by(self, task: TaskRef) -> None:
@@ -359,6 +371,21 @@ class Hold:
     def count_read(self, change: int) -> None:
         """There is one read more or less under its owner, or one request for it."""
         self.reads += change
+
+    def id_read(self) -> None:
+        """Its permit's id was read: whoever has that can release it."""
+        self.id_known = True
+
+    def suspend(self) -> None:
+        """Do not renew it while something is under way that may end it."""
+        self.suspended = True
+        self.ownership.context.watchdog.reconsider(self)
+
+    def resume(self) -> None:
+        """Renew it again, if it is still held."""
+        self.suspended = False
+        if self.state == "held":
+            self.ownership.context.watchdog.reconsider(self)
 
     def units_fell(self, units: int) -> None:
         """So many of its units were given back."""

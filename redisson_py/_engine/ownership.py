@@ -7,10 +7,10 @@ How a hold is acquired is another matter: by a task that can enter it again
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from redisson_py._commands.replies import Answer
-from redisson_py._commands.request import Wish
+from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
@@ -50,15 +50,33 @@ class Commands(Protocol):
     def answer(self, reply: object, wish: Wish) -> Answer: ...
     def release(
         self,
-        owner: str,
+        hold: Field,
         target: int,
         lease_ms: int,
         tombstone_ms: int,
         version: int,
         version_ms: int,
-        wait_ms: int = ...,
     ) -> bytes: ...
-    def set_lease(self, owner: str, lease_ms: int, version: int, version_ms: int) -> bytes: ...
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes: ...
+    def was_lost(self, reply: int | None) -> bool:
+        """Return whether a final release did not find its hold in force."""
+        ...
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes: ...
+
+
+class Release(NamedTuple):
+    """A release under way.
+
+    Attributes:
+        call: The call.
+        own_message: The number that its message has on the channel; 0: not heard.
+        was_valid: It was held for sure when the release was sent.
+    """
+
+    call: Call
+    own_message: int
+    was_valid: bool
 
 
 class Ownership:
@@ -106,7 +124,7 @@ class Ownership:
             self.reported(hold)
             raise lease._loss()
         if hold.count:
-            await self._answer_lowered(hold, lease, self.lower(hold))
+            await self.answer_lowered(hold, lease, self.lower(hold))
         else:
             await self.release_hold(hold, lease)
 
@@ -117,18 +135,29 @@ class Ownership:
 
     async def release_hold(self, hold: Hold, lease: Lease) -> None:
         """Give the whole hold back, or to somebody else here."""
+        release = self.begin_release(hold)
+        if release is not None:
+            await self.finish_release(hold, lease, release)
+
+    def begin_release(self, hold: Hold) -> Release | None:
+        """Send the release of a hold; None if it was passed to somebody else here."""
         if self.pass_on(hold):
-            return
+            return None
         was_valid = hold.valid
-        call, own_message = self.send_final(hold)
-        reply = None
+        return Release(*self.send_final(hold), was_valid)
+
+    async def finish_release(self, hold: Hold, lease: Lease, release: Release) -> None:
+        """Wait for the answer to a release; raise if it found that the hold was lost."""
+        call, reply = release.call, None
         try:
-            reply = await self.answer(call)
+            reply = await call.future
         except ReplyError as error:
             raise self.refusal(hold, lease, call, error) from error
         finally:
-            self.left(reply, own_message)
-        if reply is None and not (call.uncertain and was_valid):
+            self.left(reply, release.own_message)
+        if not self.commands.was_lost(reply):
+            return
+        if not (reply is None and call.uncertain and release.was_valid):
             self.context.watchdog.losses += 1
             lease._lose_late("taken")
             raise lease._loss()
@@ -143,11 +172,6 @@ class Ownership:
             self.context.watchdog.losses += 1
             lease._lose_late("taken")
         return lease._loss()
-
-    async def answer(self, call: Call) -> int | None:
-        """Wait for the reply to a release."""
-        reply: int | None = await call.future
-        return reply
 
     def pass_on(self, hold: Hold) -> bool:
         """Hand a hold to the next task that waits here, if that may be; return whether."""
@@ -201,39 +225,29 @@ class Ownership:
             queue.advance()
 
     def _send_release(self, hold: Hold, longest: float = PATIENCE) -> Call:
-        """Have Redis take the hold out, whatever its count."""
+        """Have Redis take a hold out, whatever its count."""
+        lease_time = self.context.options.lease_time
+        tombstone_ms = version = 0
         if hold.parent is not None:
             # Under an owner that goes on a tombstone would refuse the next read as well.
             version = self.context.owners.new_number()
-            return self._send(hold.owner, 0, TOMBSTONE_MS, version, False, longest)
-        return self._send(hold.owner, 0, 0, 0, hold.uncertain, longest)
-
-    def _send(
-        self,
-        owner: str,
-        target: int,
-        version_ms: int,
-        version: int,
-        tombstone: bool,
-        longest: float = PATIENCE,
-        *,
-        lease_time: float | None = None,
-        wait_ms: int | None = None,
-    ) -> Call:
-        """Send a release: to a lower hold count, or to none."""
-        lease_time = self.context.options.lease_time if lease_time is None else lease_time
+        elif hold.uncertain:
+            tombstone_ms = TOMBSTONE_MS
         args = self.commands.release(
-            owner,
-            target,
+            hold,
+            0,
             milliseconds(lease_time),
-            TOMBSTONE_MS if tombstone else 0,
+            tombstone_ms,
             version,
-            version_ms,
-            **({} if wait_ms is None else {"wait_ms": wait_ms}),
+            TOMBSTONE_MS if version else 0,
         )
+        return self.start_release(args, lease_time, longest)
+
+    def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
+        commands = self.commands
         deadline = running_loop().time() + min(max(1.0, lease_time), longest)
         return self.context.executor.start(
-            self.commands.release_script, self.commands.key, args, deadline, must=True
+            commands.release_script, commands.key, args, deadline, must=True
         )
 
     # While it is held.
@@ -244,14 +258,10 @@ class Ownership:
         seconds = hold.lease_needed(self.context.options.lease_time, present)
         version, keep = hold.begin_change()
         hold.lease_maybe_set(present, seconds)
-        call = self._send(
-            hold.owner,
-            hold.count,
-            TOMBSTONE_MS if keep else 0,
-            version,
-            False,
-            lease_time=seconds,
+        args = self.commands.release(
+            hold, hold.count, milliseconds(seconds), 0, version, TOMBSTONE_MS if keep else 0
         )
+        call = self.start_release(args, seconds)
 
         def lowered(_: object) -> None:
             hold.end_change(call)
@@ -266,9 +276,10 @@ class Ownership:
         call.future.add_done_callback(lowered)
         return call
 
-    async def _answer_lowered(self, hold: Hold, lease: Lease, call: Call) -> None:
+    async def answer_lowered(self, hold: Hold, lease: Lease, call: Call) -> None:
+        """Wait for the answer to `lower`; raise if it found that the hold was lost."""
         try:
-            reply = await self.answer(call)
+            reply = await call.future
         except ReplyError as error:
             raise self.refusal(hold, lease, call, error) from error
         if reply is None:
@@ -290,7 +301,7 @@ class Ownership:
         self, hold: Hold, lease_time: float, version: int, version_ms: int
     ) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
-        args = self.commands.set_lease(hold.owner, milliseconds(lease_time), version, version_ms)
+        args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
         return self.context.executor.start(
             self.commands.set_lease_script, self.commands.key, args, must=True
         )
@@ -300,9 +311,9 @@ class Ownership:
     def lost(self, hold: Hold) -> None:
         """A hold was lost: take out what it may leave, and have those that wait here ask Redis."""
         with suppress(ClientClosedError):
-            if hold.uncertain and hold.parent is None:
+            if hold.uncertain:
                 # A late duplicate of its acquire must be refused, and what it brought given back.
-                self.undo_late(hold)
+                self._send_release(hold, float("inf"))
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)
         self.over(hold)
@@ -315,11 +326,9 @@ class Ownership:
 
     def undo_late(self, hold: Hold) -> None:
         """Something may have been, or may still be, granted to a hold after its loss: take it out."""
+        hold.became_uncertain()
         with suppress(ClientClosedError):
-            if hold.parent is not None:
-                self._send_release(hold)
-            else:
-                self._send(hold.owner, 0, 0, 0, True, float("inf"))
+            self._send_release(hold, float("inf"))
 
     def over(self, hold: Hold) -> None:
         """A hold is over, and its release is on its way if it needs one."""
@@ -329,20 +338,12 @@ class Ownership:
         if request.reentry is not None:
             request.reentry.became_uncertain()
             return
-        # Tried for as long as there can be anything to give back.
-        longest = max(request.lease_time, self.context.options.lease_time)
         parent = request.parent
-        version = 0
+        tombstone_ms, version = TOMBSTONE_MS, 0
         if parent is not None:
             parent.became_uncertain()
-            version = self.context.owners.new_number()
-        self._send(
-            request.owner,
-            0,
-            TOMBSTONE_MS if version else 0,
-            version,
-            not version,
-            float("inf"),
-            lease_time=max(1.0, longest),
-            wait_ms=request.wait_ms if self.commands.queues else None,
-        )
+            tombstone_ms, version = 0, self.context.owners.new_number()
+        args = self.commands.undo(request, tombstone_ms, version, TOMBSTONE_MS if version else 0)
+        # Tried for as long as there can be anything to give back.
+        lease_time = max(request.lease_time, self.context.options.lease_time)
+        self.start_release(args, lease_time, float("inf"))

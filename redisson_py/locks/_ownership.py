@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
@@ -18,12 +18,11 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
-from redisson_py._owner import TaskRef, reference
+from redisson_py._owner import reference
 from redisson_py._time import now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.inspecting import LockSnapshot
     from redisson_py._statistics import PrimitiveStatistics
 
 #: Grants in a row that were over before they could be used, after which it is no use to go on.

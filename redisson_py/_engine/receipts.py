@@ -16,8 +16,9 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._options import TOMBSTONE
-from redisson_py._primitives.context import Context
+from redisson_py._engine.context import Context
 from redisson_py._scripts.source import Arg, Script
+from redisson_py._stream.call import Call
 from redisson_py._time import milliseconds
 
 RECEIPT_MS = milliseconds(TOMBSTONE)
@@ -43,6 +44,10 @@ class _Caller:
         self.calls = 0
 
 
+Started = tuple[_Caller, Call]
+"""A call under way."""
+
+
 class Receipts:
     """The callers of one object."""
 
@@ -51,10 +56,10 @@ class Receipts:
         self._key = key
         self._free: list[_Caller] = []
 
-    async def run(self, script: Script, **values: Arg) -> Any:
-        """Run a script that takes `receipt`, `calls` and `receipt_ms`; return its raw reply.
+    def start(self, script: Script, **values: Arg) -> Started:
+        """Send a script that takes `receipt`, `calls` and `receipt_ms`; `answer` may follow.
 
-        If cancelled, it is carried out all the same. Errors as for `Executor.run`.
+        It is carried out whether or not anybody waits for the answer.
         """
         context = self._context
         context.check()
@@ -64,8 +69,16 @@ class Receipts:
             caller = _Caller(receipt_key(self._key, context.owners.new_owner()))
         caller.calls += 1
         args = script.bind(receipt=caller.key, calls=caller.calls, receipt_ms=RECEIPT_MS, **values)
-        call = context.executor.start(script, self._key, args, must=True)
-        reply = await context.executor.answer(call)
+        return caller, context.executor.start(script, self._key, args, must=True)
+
+    async def answer(self, started: Started) -> Any:
+        """Return the raw reply to a call; errors as for `Executor.run`."""
+        caller, call = started
+        reply = await self._context.executor.answer(call)
         # Only now: without an answer nobody knows when, or whether, this call is served.
         self._free.append(caller)
         return reply
+
+    async def run(self, script: Script, **values: Arg) -> Any:
+        """Send a script and return its raw reply. If cancelled, it is carried out all the same."""
+        return await self.answer(self.start(script, **values))

@@ -1,0 +1,42 @@
+"""The handle of units taken from a semaphore."""
+
+from __future__ import annotations
+
+from typing import final
+
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import Lease
+
+
+@final
+class Permit(Lease):
+    """Units of a semaphore, from one acquisition to its release or its loss: a `Lease`.
+
+    Use it as `async with semaphore as permit`, or keep it and call `release` yourself, from
+    any task. Until then the watchdog renews it, unless it has a lease time; a permit of a
+    process that died is back within one lease. So is one that nobody can give back any more,
+    with a warning: its task has ended, the `Permit` is garbage, and its `id` was never read.
+    """
+
+    __slots__ = ("_id",)
+
+    def __init__(self, hold: Hold, limit: float | None, granted_at: float) -> None:
+        super().__init__(hold, limit, None, granted_at)
+        self._id = hold.field.hex() if isinstance(hold.field, bytes) else hold.field
+
+    @property
+    def id(self) -> str:
+        """What Redis calls it.
+
+        Of a `PermitExpirableSemaphore` 32 hex digits, with which any client, Redisson too, can
+        release it; of a `Semaphore` the same text as `owner`. From then on the permit is renewed
+        until it is released, even if nobody keeps this object.
+        """
+        if isinstance(self._hold, Hold):
+            self._hold.id_read()
+        return self._id
+
+    @property
+    def units(self) -> int:
+        """How many units it still stands for; 0 once lost or released."""
+        return self._hold.units if self._state == "held" and isinstance(self._hold, Hold) else 0

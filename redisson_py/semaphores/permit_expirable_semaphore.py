@@ -1,0 +1,376 @@
+"""PermitExpirableSemaphore: permits with ids, as Redisson's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self, final
+
+from redisson_py._commands.permit_expirable_semaphore import (
+    AVAILABLE,
+    INSPECT,
+    LEASE_LEFT,
+    MOST_AT_ONCE,
+    UPDATE_LEASE,
+    PermitExpirableSemaphoreCommands,
+    owner_of,
+)
+from redisson_py._engine.block import HoldBlock
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.inspecting import seconds
+from redisson_py._keys import Name
+from redisson_py._loop import Future
+from redisson_py._numbers import EXACT_LIMIT, check_whole
+from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
+from redisson_py.errors import LeaseLostError, NotHeldError
+from redisson_py.semaphores._ownership import PermitOwnership
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
+
+
+@final
+class PermitExpirableSemaphore(SemaphoreLike):
+    """A number of permits, each with an id and a lease of its own.
+
+    `async with semaphore:` takes one. Whoever knows the id of a permit, in another process or
+    in Java, can release it or set its lease. With `permits`, the first use makes the semaphore
+    if there is none; an existing one keeps its count.
+
+    Use it instead of `Semaphore` where a permit is handed over by its id, or ends by itself:
+    with a `lease_time` it is back after that time, even if its holder still works. Without,
+    the watchdog of the client that took it renews it until it is released.
+
+    Promised: never more permits are out than there are, as the server sees it; each is given
+    back exactly once, whatever is lost on the way; one of a holder that died is back within
+    one lease. Of several that are taken together, or released together, all or none. Tasks of
+    one client are served in the order they came.
+
+    Not promised: an order between processes; that a holder learns of its loss in time if it
+    is paused; that a `Permit` notices a lease that somebody else set for its id. Permits are
+    not passed from task to task without Redis, as those of a `Semaphore` are: an id is for
+    one acquisition only.
+
+    Protocol: Redisson's RPermitExpirableSemaphore, a counter, a sorted set of ids by the end
+    of their leases, by the server's clock, and a message.
+    """
+
+    def __init__(self, context: Context, name: Name, permits: int | None = None) -> None:
+        super().__init__(context, name, permits, PermitExpirableSemaphoreCommands)
+        commands = self._ownership.commands
+        assert isinstance(commands, PermitExpirableSemaphoreCommands)
+        self._commands = commands
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name, self._permits)
+
+    async def acquire(
+        self, *, lease_time: Duration | None = None, timeout: Duration | None = None
+    ) -> Permit:
+        """Take a permit, waiting until one is free.
+
+        Waiting costs one subscription for all waiters of this client and no polling. If
+        cancelled, nothing is held.
+
+        Args:
+            lease_time: Seconds after which it ends by itself; None renews it until it is
+                released.
+            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
+                ever, 0 asks once.
+
+        Raises:
+            AcquireTimeoutError: None was free within `timeout` seconds.
+            ConnectionLostError: Redis did not answer. What may be held is given back as soon
+                as it answers, and ends with its lease in any case.
+            LeaseLostError: Three grants in a row came too late to be used.
+            ScriptError: Redis refused: wrong type of key, out of memory, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: A time is no time.
+            ValueError: A time is out of range; nothing was sent.
+        """
+        (permit,) = await self._acquire(1, timeout, lease_time)
+        return permit
+
+    async def try_acquire(
+        self, *, lease_time: Duration | None = None, timeout: Duration | None = 0
+    ) -> Permit | None:
+        """Take a permit if one is free within `timeout` seconds; return None if not.
+
+        By default this asks once and waits for nothing but the answer. In all else as
+        `acquire`, which see for the arguments and errors.
+        """
+        permits = await self._try_acquire(1, timeout, lease_time)
+        return None if permits is None else permits[0]
+
+    async def acquire_many(
+        self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = None
+    ) -> list[Permit]:
+        """Take `n` permits, waiting until so many are free: all of them or none.
+
+        Each has an id and can be released by itself. For the rest see `acquire`.
+        """
+        units = _check_many(n)
+        return await self._acquire(units, timeout, lease_time)
+
+    async def try_acquire_many(
+        self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
+    ) -> list[Permit] | None:
+        """Take `n` permits if so many are free within `timeout` seconds; return None if not."""
+        units = _check_many(n)
+        return await self._try_acquire(units, timeout, lease_time)
+
+    def hold(
+        self, *, lease_time: Duration | None = None, timeout: Duration | None = None
+    ) -> HoldBlock[Self, Permit]:
+        """Return a block with the options of `acquire`: `async with s.hold(lease_time=5)`.
+
+        Above an async function, `@s.hold(timeout=1)` is `@s` with these options.
+
+        Raises:
+            TypeError: A time is no time.
+            ValueError: A time is out of range.
+        """
+        check_timeout(timeout)
+        if lease_time is not None:
+            check_lease_time(lease_time)
+        return HoldBlock(
+            self, lambda source: source.acquire(timeout=timeout, lease_time=lease_time)
+        )
+
+    async def release(self, permit: Permit | str) -> None:
+        """Give a permit back, or one that anybody took, by its id.
+
+        Cancelled, it is carried out all the same.
+
+        Raises:
+            NotHeldError: It was released already, or there is no such permit, or, given by an
+                id that is not of this client, its lease is over.
+            LeaseLostError: This client took it and lost it.
+            ConnectionLostError: Redis did not answer; it may have been released.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: It is neither a permit nor a str.
+            ValueError: An id is 32 hex digits, and this is none.
+        """
+        permit_id = check_id(permit)
+        own = self._own(permit, permit_id)
+        if own is not None:
+            await own.release()
+        elif not await self._change_foreign(bytes.fromhex(permit_id)):
+            raise NotHeldError(
+                f"{self.kind} {self.name!r}: permit {permit_id} was released already, has"
+                " expired, or never was"
+            )
+
+    def _own(self, permit: Permit | str, permit_id: str) -> Permit | None:
+        """Return the permit if this client took it from this semaphore and still knows of it.
+
+        Raises:
+            NotHeldError: It is a permit of another semaphore.
+        """
+        if isinstance(permit, Permit):
+            theirs = permit._hold.ownership
+            if not isinstance(theirs, PermitOwnership) or theirs.place != self._ownership.place:
+                raise NotHeldError(f"{self!r} has no such permit: {permit!r} is another's")
+            return permit
+        hold = self._ownership.permit_queue.holds.get(bytes.fromhex(permit_id))
+        return None if hold is None else self._ownership.permit_of(hold)
+
+    async def _change_foreign(self, permit: bytes) -> bool:
+        """Give back a permit that this client did not take; return whether it was in force."""
+        script, values = self._commands.release_id(permit)
+        return bool(await self._receipts.run(script, **values))
+
+    async def try_release(self, permit: Permit | str) -> bool:
+        """Give a permit back; return False if it was not there, or its lease was over.
+
+        Errors as for `release`, but for NotHeldError and LeaseLostError.
+        """
+        try:
+            await self.release(permit)
+        except (NotHeldError, LeaseLostError):
+            return False
+        return True
+
+    async def release_many(self, permits: Iterable[Permit | str]) -> None:
+        """Give several permits back, all or none, by whoever they were taken.
+
+        Raises:
+            NotHeldError: One of them is not there, or its lease is over; all stay as they are.
+            ValueError: An id is none, or is there twice.
+        """
+        ids = self._ids(permits)
+        if ids and not await self._release_all(ids):
+            raise NotHeldError(
+                f"{self.kind} {self.name!r}: one of {len(ids)} permits was released already,"
+                " has expired, or never was; none was released"
+            )
+
+    async def try_release_many(self, permits: Iterable[Permit | str]) -> int:
+        """Give several permits back, all or none; return how many these were, or 0."""
+        ids = self._ids(permits)
+        return await self._release_all(ids) if ids else 0
+
+    async def update_lease_time(self, permit: Permit | str, lease_time: Duration) -> bool:
+        """Set the lease of a permit, of anybody's, from now; return whether it was there.
+
+        It then ends by itself: the watchdog renews it no more. A permit of another process
+        keeps to what that process knows; see the class. A `Permit` that was lost or released
+        stays so; of an id Redis alone knows, because others may have got it.
+        """
+        lease = check_lease_time(lease_time)
+        permit_id = check_id(permit)
+        own = self._own(permit, permit_id)
+        if own is not None:
+            try:
+                await own.extend(lease)
+            except (NotHeldError, LeaseLostError):
+                return False
+            return True
+        owners = self._context.owners
+        args = self._commands.update_lease(
+            bytes.fromhex(permit_id), owners.client_id, milliseconds(lease), owners.new_number()
+        )
+        return bool(await self._answer(UPDATE_LEASE, args))
+
+    async def lease_time(self, permit: Permit | str) -> float:
+        """Return the seconds left of a permit, of anybody's; infinity if it never ends.
+
+        Raises:
+            NotHeldError: It is not there, or its lease is over.
+        """
+        permit_id = check_id(permit)
+        left = await self._answer(LEASE_LEFT, self._commands.lease_left(bytes.fromhex(permit_id)))
+        if left == -2:
+            raise NotHeldError(f"{self.kind} {self.name!r}: there is no permit {permit_id}")
+        return seconds(left)
+
+    async def available(self) -> int:
+        """Return how many permits are free; what dead holders had is given back first."""
+        return (await self._counts())[0]
+
+    async def acquired(self) -> int:
+        """Return how many permits are taken."""
+        return (await self._counts())[1]
+
+    async def permits(self) -> int:
+        """Return how many permits there are, free and taken."""
+        return sum(await self._counts())
+
+    async def try_set_permits(self, n: int) -> bool:
+        """Make the semaphore with `n` permits unless there is one; return whether it was made.
+
+        Cancelled, it is carried out all the same; so are `set_permits` and `add_permits`.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been made.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: `n` is no int.
+            ValueError: It is negative; nothing was sent.
+        """
+        script, values = self._commands.make(check_whole(n, "n", 0), 0)
+        made = await self._receipts.run(script, **values)
+        self._created = True
+        return bool(made)
+
+    async def set_permits(self, n: int) -> None:
+        """Have `n` permits in all, taken ones included; make the semaphore if there is none.
+
+        Fewer than are taken leave a number below zero free, which releases fill up first.
+        Errors as for `try_set_permits`.
+        """
+        script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
+        await self._receipts.run(script, **values)
+        self._created = True
+
+    async def add_permits(self, n: int) -> None:
+        """Have `n` permits more than before; below zero, so many fewer.
+
+        An expiry of the semaphore stays. Errors as for `try_set_permits`.
+        """
+        units = check_whole(n, "n", 1 - EXACT_LIMIT)
+        await self._change(self._commands.add(units))
+
+    async def _counts(self) -> tuple[int, int]:
+        """Return how many permits are free, and how many taken."""
+        await self._create()
+        free, taken = await self._answer(AVAILABLE, self._commands.available())
+        return int(free), int(taken)
+
+    async def inspect(self) -> SemaphoreSnapshot:
+        """Return who has what, as a snapshot for people. Nothing should be decided from it."""
+        free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
+        ids = rows[::2]
+        found = [
+            (owner_of(raw), 1, seconds(left)) for raw, left in zip(ids, rows[1::2], strict=True)
+        ]
+        return await self._snapshot(free, found, total, tuple(raw.hex() for raw in ids))
+
+    # Several at once.
+
+    def _ids(self, permits: Iterable[Permit | str]) -> list[str]:
+        """Return the ids of permits, checked."""
+        ids: list[str] = []
+        for permit in permits:
+            permit_id = check_id(permit)
+            self._own(permit, permit_id)
+            ids.append(permit_id)
+        if len({*ids}) < len(ids):
+            raise ValueError("a permit is there twice")
+        if len(ids) > MOST_AT_ONCE:
+            raise ValueError(f"at most {MOST_AT_ONCE} permits at once, not {len(ids)}")
+        return ids
+
+    async def _release_all(self, ids: list[str]) -> int:
+        """Give back all of these, or none; return how many."""
+        raw = [bytes.fromhex(permit_id) for permit_id in ids]
+        held = self._ownership.permit_queue.holds
+        own = [held[each] for each in raw if each in held]
+        script, values = self._commands.release_ids(raw)
+        started = self._receipts.start(script, **values)
+        # A renewal must not come after the release and find nothing.
+        for hold in own:
+            hold.suspend()
+        started[1].future.add_done_callback(lambda done: self._all_released(own, done))
+        return int(await self._receipts.answer(started))
+
+    def _all_released(self, own: list[Hold], done: Future[int]) -> None:
+        released = not done.cancelled() and done.exception() is None and done.result() > 0
+        for hold in own:
+            # Without an answer nobody knows; the next renewal will tell.
+            hold.resume()
+            if released:
+                self._ownership.released_by_id(hold)
+
+
+def _check_many(n: object) -> int:
+    """Return how many permits to take at once.
+
+    Raises:
+        TypeError: It is no int.
+        ValueError: It is below 1, or more than one script can take.
+    """
+    units = check_whole(n)
+    if units > MOST_AT_ONCE:
+        raise ValueError(f"at most {MOST_AT_ONCE} permits at once, not {units}")
+    return units
+
+
+def check_id(permit: object) -> str:
+    """Return the id of a permit as text.
+
+    Raises:
+        TypeError: It is neither a permit nor a str.
+        ValueError: It is not 32 hex digits.
+    """
+    if isinstance(permit, Permit):
+        return permit._id
+    if not isinstance(permit, str):
+        raise TypeError(f"a permit must be a Permit or its id, not {type(permit).__name__}")
+    try:
+        raw = bytes.fromhex(permit)
+    except ValueError:
+        raw = b""
+    if len(raw) != 16 or len(permit) != 32:
+        raise ValueError(f"the id of a permit is 32 hex digits, not {permit!r}")
+    return permit.lower()
