@@ -15,8 +15,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py import AcquireTimeoutError, BrokenBarrierError, Redisson
-from redisson_py._primitives.barrier import CyclicBarrier
-from redisson_py._primitives.latch import CountDownLatch
+from redisson_py.barriers.barrier import CyclicBarrier
+from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory

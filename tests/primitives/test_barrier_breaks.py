@@ -21,7 +21,7 @@ from redisson_py import (
     ScriptError,
     _waiting,
 )
-from redisson_py._primitives.barrier import CyclicBarrier
+from redisson_py.barriers.barrier import CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
