@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ResponseError
 
 from tests.fixtures.redis_server import PASSWORD, url_of_user
 from tests.lua.barrier_scripts import BarrierScripts
@@ -35,9 +35,7 @@ async def refused(silent: Redis) -> Scripts:
 
 async def assert_nothing_changed(call: Awaitable[object], redis: Redis) -> None:
     before = await everything(redis)
-    with pytest.raises(
-        (NoPermissionError, ResponseError), match=r"NOPERM|can't access|No permissions"
-    ):
+    with pytest.raises(ResponseError, match="channel"):
         await call
     assert await everything(redis) == before
 
