@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from redisson_py._commands import barrier as commands
 from redisson_py._commands.barrier import (
     BarrierCommands,
@@ -15,21 +13,16 @@ from redisson_py._commands.barrier import (
 )
 from redisson_py._keys import Name
 from redisson_py._loop import current_task, running_loop, wait_until
-from redisson_py._options import TOMBSTONE
 from redisson_py._primitives.context import Context
 from redisson_py._stream.call import Call, ReplyError
-from redisson_py._time import LONGEST_LEASE, milliseconds, now
+from redisson_py._time import milliseconds, now
 from redisson_py._waiting import Busy, Granted
-from redisson_py._wakeups.table import ALL, Wakes
+from redisson_py._wakeups.table import Wakes
+from redisson_py.barriers.common import receipt_time, wakes_everybody
 from redisson_py.errors import BackendError, BrokenBarrierError, ClientClosedError
 
 #: Seconds for which a wait whose time is up goes on, to learn whether it was released just before.
 LEAVE_REPLY_WAIT = 0.5
-
-
-def wakes_everybody(message: int) -> int:
-    """Return how many seats a message wakes: all parties look again."""
-    return ALL
 
 
 class Arrival:
@@ -129,14 +122,10 @@ class Arrival:
     def _record_time(self, deadline: float | None) -> float:
         """Return the seconds for which Redis remembers what this owner was given.
 
-        A first request can be repeated until its deadline, after an outage. Forgotten by then, it
-        would arrive a second time. Later ones name their generation.
+        Only the first request needs it until its deadline: later ones name their generation.
         """
-        seconds = max(TOMBSTONE, 2 * self._lease_time)
-        if deadline is not None and self._generation == 0:
-            left = deadline - running_loop().time()
-            seconds = max(seconds, math.ceil(min(left, LONGEST_LEASE) + TOMBSTONE))
-        return seconds
+        first = self._generation == 0
+        return max(2 * self._lease_time, receipt_time(deadline if first else None))
 
     @property
     def _key(self) -> bytes:

@@ -15,17 +15,13 @@ from redisson_py._numbers import check_whole
 from redisson_py._owner import TaskRef
 from redisson_py._primitives.context import Context
 from redisson_py._primitives.looking import local_statistics
-from redisson_py._primitives.receipts import RECEIPT_MS, Receipts, receipt_key
+from redisson_py._primitives.receipts import Receipts, receipt_key
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, check_timeout
+from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py._waiting import Busy, Granted
-from redisson_py._wakeups.table import ALL, Wakes
+from redisson_py._wakeups.table import Wakes
+from redisson_py.barriers.common import receipt_time, wakes_everybody
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
-
-
-def wakes_everybody(message: int) -> int:
-    """Return how many seats a message wakes, whatever it says: all waiters look again."""
-    return ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +213,7 @@ class CountDownLatch:
     async def _count_left(self, first_count: int, deadline: float | None = None) -> int:
         """Return what is left, with an unset latch set to `first_count` before if that is not 0."""
         context = self._context
-        args = self._commands.count(first_count, RECEIPT_MS)
+        args = self._commands.count(first_count, milliseconds(receipt_time(deadline)))
         call = context.executor.start(commands.COUNT, self._key, args, deadline)
         return commands.count_left(await context.executor.answer(call))
 

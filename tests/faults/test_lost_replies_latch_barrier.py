@@ -140,6 +140,17 @@ async def test_a_repetition_does_not_start_another_round(
     assert await latch.count() == 0
 
 
+async def test_a_first_count_is_remembered_as_long_as_it_may_be_repeated(
+    client: Redisson, redis: Redis, latch: CountDownLatch
+) -> None:
+    waiting = asyncio.create_task(get_latch(client, count=1).wait(600))
+    await until_async(lambda: _is_left(latch, 1))
+    (start,) = await redis.keys("*:receipt:*")
+    assert await redis.pttl(start) > 600_000
+    await latch.count_down()
+    await waiting
+
+
 @pytest.mark.parametrize("name", ["count_down", "try_set_count", "delete"])
 async def test_a_call_that_was_asked_twice_comes_once_more(
     name: str, quick: Redisson, link: FaultProxy, latch: CountDownLatch, server_url: str

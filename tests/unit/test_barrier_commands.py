@@ -72,6 +72,7 @@ def test_whole_numbers() -> None:
     for value in (0, -1, EXACT_LIMIT):
         with pytest.raises(ValueError, match=r"n must be at least 1 and below 2\*\*53, not"):
             check_whole(value)
-    for value in (1.0, "1", None, True):
+    others: tuple[object, ...] = (1.0, "1", None, True)
+    for other in others:
         with pytest.raises(TypeError, match="count must be int, not"):
-            check_whole(value, "count")
+            check_whole(other, "count")
