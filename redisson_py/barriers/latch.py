@@ -6,38 +6,22 @@ from dataclasses import dataclass
 from typing import final
 
 from redisson_py import _waiting
+from redisson_py._commands import latch as commands
+from redisson_py._commands.latch import LatchCommands
 from redisson_py._handoff import Line, Place
 from redisson_py._keys import Name
 from redisson_py._loop import fail, running_loop, wake
+from redisson_py._numbers import check_whole
 from redisson_py._owner import TaskRef
 from redisson_py._primitives.context import Context
 from redisson_py._primitives.looking import local_statistics
-from redisson_py._primitives.receipts import RECEIPT_MS, Receipts, receipt_key
-from redisson_py._scripts import source
+from redisson_py._primitives.receipts import Receipts, receipt_key
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._stream.call import Call
-from redisson_py._time import Duration, check_timeout
+from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py._waiting import Busy, Granted
-from redisson_py._wakeups.table import ALL, Wakes
+from redisson_py._wakeups.table import Wakes
+from redisson_py.barriers.common import receipt_time, wakes_everybody
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
-
-COUNT = source.load("latch.count")
-COUNT_DOWN = source.load("latch.count_down")
-DELETE = source.load("latch.delete")
-TRY_SET_COUNT = source.load("latch.try_set_count")
-
-#: Where whole numbers stop being exact in Lua.
-_TOO_MANY = 1 << 53
-
-
-def latch_channel(key: bytes) -> bytes:
-    """Return the channel of the latch at `key`: with braces even where the key has its own."""
-    return b"redisson_countdownlatch__channel__{" + key + b"}"
-
-
-def wakes_everybody(message: int) -> int:
-    """Return how many seats a message wakes, whatever it says: all of them look again."""
-    return ALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +44,20 @@ class CountDownLatch:
     """A count in Redis, and a wait until it has come to zero, across processes and hosts.
 
     Set it to the number of jobs, have each job count down when it is done, and wait for all of
-    them. Use it instead of `CyclicBarrier` where those who wait are others than those who
-    arrive, or where a party may arrive more than once or from nowhere. It opens once: to use it
-    again set a new count. An unset latch has the count 0: it is open.
+    them. Use it instead of `CyclicBarrier` where the tasks that wait are not those that arrive, or
+    where one of them may arrive more than once. It opens once: to use it again set a new count. An
+    unset latch has the count 0: it is open.
 
-    With `count`, the first use of this object sets it, if it is unset, together with what it
-    asks for. A latch that was counted down to zero is unset too; so who comes after the last
-    count_down must not bring a count of its own, or it starts another round.
+    With `count`, the first call of this object sets the latch if it is unset. A latch that was
+    counted down to zero is unset too; so an object that is first used after the last count_down
+    must not bring a count of its own, or it starts another round.
 
-    Promised: a count_down that was asked once counts once, whatever happens to the connection;
-    who waits is let go when the count is zero, also if the message of it is lost; 10,000 tasks
-    that wait cost one subscription, and are let go by one look at Redis.
+    Promised: one call of count_down counts once, whatever happens to the connection; waiters are
+    let go when the count is zero, even if the message is lost; 10,000 tasks that wait cost one
+    subscription, and one request lets all of them go.
 
     Not promised: that a waiter sees a zero after which somebody set a new count at once (then
-    it waits for that one too); that the latch opens if one who should count down dies. The
+    it waits for that one too); that the latch opens if a task that should count down dies. The
     count has no lease: delete it if nobody brings it to zero any more. If Redis loses its data
     the latch is unset, which is open, and waiters are let go.
 
@@ -88,11 +72,11 @@ class CountDownLatch:
         self._context = context
         self._name = name
         self._key = context.options.names.key(name)
-        self._line_key = self.kind.encode() + b":" + self._key
-        self._start = receipt_key(self._key, context.owners.new_owner())
-        self._to_set = 0 if count is None else _whole(count, "count", 0)
+        self._waiters_key = self.kind.encode() + b":" + self._key
+        start = receipt_key(self._key, context.owners.new_owner())
+        self._commands = LatchCommands(self._key, start, commands.latch_channel(self._key))
+        self._first_count = 0 if count is None else check_whole(count, "count", 0)
         self._receipts = Receipts(context, self._key)
-        self.channel = latch_channel(self._key)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
@@ -107,11 +91,16 @@ class CountDownLatch:
         """The key in Redis."""
         return self._key
 
+    @property
+    def channel(self) -> bytes:
+        """The channel on which zero and new counts are announced."""
+        return self._commands.channel
+
     async def wait(self, timeout: Duration | None = None) -> None:
         """Wait until the count is zero.
 
-        At zero it returns after one round trip. All who wait here share one subscription and
-        one question after each message, and there is no polling. Cancelled, it leaves nothing.
+        At zero it returns after one round trip. All waiters of this client share one subscription
+        and one request after each message. Cancelled, it leaves nothing.
 
         Args:
             timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
@@ -129,28 +118,28 @@ class CountDownLatch:
         context.check()
         once = seconds == 0
         deadline = None if once or seconds is None else running_loop().time() + seconds
-        if once or self._to_set:
-            # Not by one who stands for others: their question would not set our count.
-            with context.waiting(self._line_key):
-                if await _waiting.acquire(_Look(self), context.bus, deadline, once=True):
+        if once or self._first_count:
+            # Our own request: that of another waiter would not set our count.
+            with context.waiting(self._waiters_key):
+                if await _waiting.acquire(_OpenRequest(self), context.bus, deadline, once=True):
                     return
-        if once or not await self._wait_in_line(deadline):
+        if once or not await self._wait_in_queue(deadline):
             raise AcquireTimeoutError(
                 f"{self.kind} {self._name!r} was not open within {seconds or 0:g} s"
             )
 
-    async def _wait_in_line(self, deadline: float | None) -> bool:
-        """Wait until it is open, or time is up; the first in line asks Redis for all."""
+    async def _wait_in_queue(self, deadline: float | None) -> bool:
+        """Wait until it is open, or time is up; the first in the local queue asks for all."""
         context = self._context
         task = context.owners.of_current_task().task
-        line = context.lines.open(self._line_key)
+        line = context.lines.open(self._waiters_key)
         if not line.go_first():
-            place = _Place(task, deadline is not None)
-            if not await line.stand(place, deadline):
-                return place.let_go
+            waiter = _Waiter(task, deadline is not None)
+            if not await line.stand(waiter, deadline):
+                return waiter.let_go
         try:
-            look = _Look(self, line)
-            return bool(await _waiting.acquire(look, context.bus, deadline))
+            request = _OpenRequest(self, line)
+            return bool(await _waiting.acquire(request, context.bus, deadline))
         finally:
             line.asked()
 
@@ -164,20 +153,19 @@ class CountDownLatch:
             ConnectionLostError: Redis did not answer; it may have been set.
             ScriptError: Redis refused: wrong type of key, or no permission.
             ClientClosedError: The client was closed.
-            TypeError: `n` is no int.
+            TypeError: `n` is not an int.
             ValueError: It is below 1, or too large to be exact; nothing was sent.
         """
-        counts = _whole(n, "n", 1)
-        reply = await self._receipts.run(
-            TRY_SET_COUNT, latch=self._key, counts=counts, channel=self.channel
-        )
-        self._to_set = 0
-        return bool(reply)
+        args = self._commands.try_set_count(check_whole(n))
+        reply = await self._receipts.run(commands.TRY_SET_COUNT, **args)
+        self._first_count = 0
+        return commands.is_done(reply)
 
     async def count_down(self, n: int = 1) -> int:
         """Count down by `n`, never below zero; return what is left. Cancelled, it is carried out.
 
-        Who brings the count to zero lets all waiters go. On an unset latch nothing happens.
+        The call that brings the count to zero lets all waiters go. On an unset latch nothing
+        happens.
 
         Args:
             n: By how much, 1 or more.
@@ -186,27 +174,20 @@ class CountDownLatch:
             ConnectionLostError: Redis did not answer; it may have been counted.
             ScriptError: Redis refused: the key is no count, or no permission.
             ClientClosedError: The client was closed.
-            TypeError: `n` is no int.
+            TypeError: `n` is not an int.
             ValueError: It is below 1, or too large to be exact; nothing was sent.
         """
-        steps = _whole(n, "n", 1)
-        left = await self._receipts.run(
-            COUNT_DOWN,
-            latch=self._key,
-            start=self._start,
-            steps=steps,
-            counts=self._to_set,
-            channel=self.channel,
-        )
-        self._to_set = 0
-        return int(left)
+        args = self._commands.count_down(check_whole(n), self._first_count)
+        reply = await self._receipts.run(commands.COUNT_DOWN, **args)
+        self._first_count = 0
+        return commands.count_left(reply)
 
     async def count(self) -> int:
         """Return what is left; 0 for an open or unset latch."""
         self._context.check()
-        left = await self._context.executor.answer(self._ask(self._to_set, None))
-        self._to_set = 0
-        return max(0, int(left))
+        left = await self._count_left(self._first_count)
+        self._first_count = 0
+        return left
 
     async def delete(self) -> bool:
         """Unset the latch, and let its waiters go; return whether it was set.
@@ -214,34 +195,31 @@ class CountDownLatch:
         Waiters in this library's clients look again and find zero; those of Redisson wait on.
         Cancelled, it is carried out. Errors as for `try_set_count`.
         """
-        return bool(await self._receipts.run(DELETE, latch=self._key, channel=self.channel))
+        reply = await self._receipts.run(commands.DELETE, **self._commands.delete())
+        return commands.is_done(reply)
 
     async def inspect(self) -> LatchSnapshot:
         """Return what is left, as a snapshot for people. Nothing should be decided from it."""
         self._context.check()
-        left = await self._context.executor.answer(self._ask(0, None))
+        left = await self._count_left(0)
         keys = (self._key.decode(errors="replace"),)
-        return LatchSnapshot(max(0, left), self.statistics().waiters, keys)
+        return LatchSnapshot(left, self.statistics().waiters, keys)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O; nothing is decided from them."""
         # No hold has an empty key.
-        return local_statistics(self._context, self._line_key, b"")
+        return local_statistics(self._context, self._waiters_key, b"")
 
-    def _ask(self, counts: int, deadline: float | None) -> Call:
-        """Ask what is left, with an unset latch set to `counts` before."""
-        args = COUNT.bind(
-            latch=self._key,
-            start=self._start,
-            counts=counts,
-            channel=self.channel,
-            receipt_ms=RECEIPT_MS,
-        )
-        return self._context.executor.start(COUNT, self._key, args, deadline)
+    async def _count_left(self, first_count: int, deadline: float | None = None) -> int:
+        """Return what is left, with an unset latch set to `first_count` before if that is not 0."""
+        context = self._context
+        args = self._commands.count(first_count, milliseconds(receipt_time(deadline)))
+        call = context.executor.start(commands.COUNT, self._key, args, deadline)
+        return commands.count_left(await context.executor.answer(call))
 
 
-class _Place(Place):
-    """A waiter in the line of those who wait for one latch.
+class _Waiter(Place):
+    """A waiter in the local queue of one latch.
 
     Attributes:
         let_go: The latch was open after it came.
@@ -256,10 +234,10 @@ class _Place(Place):
         self.let_go = False
 
 
-class _Look:
-    """Asks whether the latch is open, for all who stand in line when the question is sent.
+class _OpenRequest:
+    """Asks whether the latch is open, for all waiters that are in the local queue when it is sent.
 
-    Not for those who come later: the answer may be older than their wait, and the count may
+    Not for later ones: the answer may be older than their wait, and the count may
     have been set in between.
     """
 
@@ -282,32 +260,30 @@ class _Look:
     async def run(self, deadline: float | None) -> Granted[bool] | Busy:
         """Ask once."""
         latch = self._latch
-        others = (
-            [] if self._line is None else [p for p in self._line.places if isinstance(p, _Place)]
-        )
+        places = () if self._line is None else self._line.places
+        others = [place for place in places if isinstance(place, _Waiter)]
         try:
-            call = latch._ask(latch._to_set, deadline)
-            left = await latch._context.executor.answer(call)
+            left = await latch._count_left(latch._first_count, deadline)
         except RedissonError as error:
             if deadline is None or running_loop().time() < deadline:
                 self._share(error, others)
             raise
-        latch._to_set = 0
+        latch._first_count = 0
         if left > 0:
             return Busy(retry_in=None)
-        for place in others:
-            place.let_go = wake(place.future)
+        for waiter in others:
+            waiter.let_go = wake(waiter.future)
         self._forget_gone()
         return Granted(True)
 
-    def _share(self, error: RedissonError, others: list[_Place]) -> None:
-        """Tell the others of an error that would be theirs too, had they asked.
+    def _share(self, error: RedissonError, others: list[_Waiter]) -> None:
+        """Give the others an error that would be theirs too, had they asked.
 
-        Who has a timeout has its own idea of how long Redis may take to answer.
+        A waiter with a timeout has its own limit for how long Redis may take to answer.
         """
-        for place in others:
-            if not (place.timed and isinstance(error, ConnectionLostError)):
-                fail(place.future, error)
+        for waiter in others:
+            if not (waiter.timed and isinstance(error, ConnectionLostError)):
+                fail(waiter.future, error)
         self._forget_gone()
 
     def _forget_gone(self) -> None:
@@ -316,13 +292,4 @@ class _Look:
             places.popleft()
 
     def undo(self) -> None:
-        """Nothing: a question that was abandoned has changed nothing for anybody."""
-
-
-def _whole(value: object, what: str, least: int) -> int:
-    """Return a number of counts, checked."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what} must be int, not {type(value).__name__}")
-    if not least <= value < _TOO_MANY:
-        raise ValueError(f"{what} must be at least {least} and below 2**53, not {value}")
-    return value
+        """Do nothing: an abandoned request has changed nothing for anybody."""
