@@ -30,7 +30,7 @@ class Step:
     tombstone: bool = False
 
     @property
-    def mark(self) -> str:
+    def field(self) -> str:
         return self.owner if self.side == "read" else self.owner + ":write"
 
 
