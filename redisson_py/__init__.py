@@ -19,22 +19,8 @@ How a lock is acquired, step by step:
 
 from redisson_py import errors
 from redisson_py._client import Redisson
-from redisson_py._lease.lease import Lease
-from redisson_py._primitives.fair_lock import FairLock
-from redisson_py._primitives.fenced_lock import FencedLock
-from redisson_py._primitives.joint import JointSnapshot
-from redisson_py._primitives.lock import RLock
-from redisson_py._primitives.looking import HolderSnapshot, LockSnapshot
-from redisson_py._primitives.multi_lock import MultiLock
-from redisson_py._primitives.permit import Permit
-from redisson_py._primitives.permit_expirable_semaphore import PermitExpirableSemaphore
-from redisson_py._primitives.permit_looking import SemaphoreSnapshot
-from redisson_py._primitives.read_lock import ReadLock
-from redisson_py._primitives.read_write_lock import ReadWriteLock
-from redisson_py._primitives.read_write_sides import ReadWriteSnapshot
-from redisson_py._primitives.red_lock import RedLock
-from redisson_py._primitives.semaphore import Semaphore
-from redisson_py._primitives.write_lock import WriteLock
+from redisson_py._engine.inspecting import HolderSnapshot, LockSnapshot
+from redisson_py._engine.lease import Lease
 from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
 from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
@@ -52,7 +38,14 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
+from redisson_py.locks.lock import FairLock, FencedLock, RLock
+from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.semaphores.semaphore import Semaphore
+from redisson_py.semaphores.semaphore_like import SemaphoreSnapshot
 
+MultiLock = RedLock = JointSnapshot = type("WIP", (), {})
 __version__ = "0.1.0"
 
 __all__ = [
@@ -108,13 +101,25 @@ for _public in (
     FairLock,
     FencedLock,
     Lease,
+    MultiLock,
     RLock,
     ReadLock,
     ReadWriteLock,
+    RedLock,
     WriteLock,
+    CountDownLatch,
+    CyclicBarrier,
+    Permit,
+    PermitExpirableSemaphore,
+    Semaphore,
+    BarrierSnapshot,
     HolderSnapshot,
+    JointSnapshot,
+    LatchSnapshot,
     LockSnapshot,
+    PartySnapshot,
     ReadWriteSnapshot,
+    SemaphoreSnapshot,
     PrimitiveStatistics,
 ):
     _public.__module__ = __name__

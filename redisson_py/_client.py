@@ -30,33 +30,22 @@ from redisson_py._loop import (
 )
 from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._owner import Owners
-from redisson_py._primitives.context import Context
-from redisson_py._primitives.fair_lock import FairLock
-from redisson_py._primitives.fenced_lock import FencedLock
-from redisson_py._primitives.hold_lock import HoldLock
-from redisson_py._primitives.lock import RLock
-from redisson_py._primitives.lock_like import LockLike
-from redisson_py._primitives.multi_lock import MultiLock
-from redisson_py._primitives.permit_expirable_semaphore import PermitExpirableSemaphore
-from redisson_py._primitives.read_write_lock import ReadWriteLock
-from redisson_py._primitives.red_lock import RedLock
-from redisson_py._primitives.semaphore import Semaphore
 from redisson_py._redis import Connector, connector_from_client, connector_from_url
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds
-from redisson_py._wakeups.bus import Bus
-from redisson_py._wakeups.table import Table
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadWriteLock
+from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.semaphores.semaphore import Semaphore
 
-CountDownLatch = CyclicBarrier = MultiLock = RedLock = Semaphore = PermitExpirableSemaphore = Any  # WIP
+MultiLock = RedLock = Any  # WIP
 
 log = logging.getLogger("redisson_py")
 
@@ -374,9 +363,7 @@ class Redisson:
         if self._closed:
             return
         left = [
-            hold
-            for hold in self._watchdog.holds
-            if not any(lease._in_block for lease in hold.live)
+            hold for hold in self._watchdog.holds if not any(lease._in_block for lease in hold.live)
         ]
         self._let_everything_go(ClientClosedError("the event loop was shut down"), left)
 

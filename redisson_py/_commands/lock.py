@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._commands.replies import GIVEN_UP, LOST, UNKNOWN_WAIT, Answer, Busy, Granted, decode
+from redisson_py._commands.replies import (
+    GIVEN_UP,
+    LOST,
+    UNKNOWN_WAIT,
+    Answer,
+    Busy,
+    Granted,
+    decode,
+)
 from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.wakes import Wakes, lock_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
-from redisson_py._commands.wakes import Wakes, lock_wakes
 
 ACQUIRE = source.load("lock.acquire")
 FORCE_RELEASE = source.load("lock.force_release")
@@ -56,7 +64,7 @@ class LockCommands:
     """A hold that is over stays in Redis until its owner takes it out."""
 
     def __init__(self, key: bytes) -> None:
-        self.key = self.lease_key = key
+        self.key = key
         self.channel = _keys.lock_channel(key)
         self.hold_key = b"lock:" + key
         self._tombstones = _keys.tombstone(key, "")
@@ -65,6 +73,11 @@ class LockCommands:
     @property
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this lock that lasts as long as it is held."""
+        return (self.key,)
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]:
+        """The keys that a renewal needs."""
         return (self.key,)
 
     def field(self, owner: str) -> str:

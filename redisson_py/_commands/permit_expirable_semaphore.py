@@ -81,7 +81,7 @@ class PermitExpirableSemaphoreCommands:
         self.key = key
         self.start_units = start_units
         self.channel = _keys.prefixed(b"redisson_sc", key)
-        self.lease_key = self._permits = _keys.suffixed(key, b"timeout")
+        self._permits = _keys.suffixed(key, b"timeout")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
 

@@ -8,8 +8,8 @@ from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
 from redisson_py._commands.replies import Answer, decode
 from redisson_py._commands.request import Wish
-from redisson_py._scripts import source
 from redisson_py._commands.wakes import Wakes, read_write_wakes
+from redisson_py._scripts import source
 
 ACQUIRE_READ = source.load("read_lock.acquire")
 FORCE_RELEASE_READ = source.load("read_lock.force_release")

@@ -51,7 +51,7 @@ class SemaphoreCommands:
         self.key = key
         self.start_units = start_units
         self.channel = _keys.prefixed(b"redisson_sc", key)
-        self.lease_key = self._permits = _keys.suffixed(key, b"redisson_py:permits")
+        self._permits = _keys.suffixed(key, b"redisson_py:permits")
         self._counts = _keys.suffixed(key, b"redisson_py:units")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")

@@ -71,9 +71,7 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._queues: weakref.WeakValueDictionary[bytes, LocalQueue] = (
-            weakref.WeakValueDictionary()
-        )
+        self._queues: weakref.WeakValueDictionary[bytes, LocalQueue] = weakref.WeakValueDictionary()
         self._holds: weakref.WeakValueDictionary[bytes, TaskHolds] = weakref.WeakValueDictionary()
         self._recent: dict[bytes, LocalQueue] = {}
         self._sweep_at = _SWEEP_FROM

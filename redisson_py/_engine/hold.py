@@ -169,7 +169,9 @@ class Hold:
             ownership.context.watchdog.add(self)
 
     def __repr__(self) -> str:
-        return f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
+        return (
+            f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
+        )
 
     # What it is now.
 
@@ -294,7 +296,9 @@ class Hold:
 
     def end_overdue(self, present: float) -> list[Lease]:
         """End the leases whose own time is over; return them."""
-        over = [lease for lease in self.live if lease._limit is not None and lease._limit <= present]
+        over = [
+            lease for lease in self.live if lease._limit is not None and lease._limit <= present
+        ]
         for lease in over:
             lease._lose("ended")
         self._review()

@@ -278,13 +278,10 @@ class Lease:
         return lost_error(self._hold.ownership, self.owner, held_for, self._reason)
 
 
-def lost_error(
-    ownership: Released, owner: str, held_for: float, reason: Reason
-) -> LeaseLostError:
+def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
     """Return the error that tells of a loss."""
     return LeaseLostError(
-        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s"
-        f" ({REASONS[reason]})",
+        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
         ownership.name,
         owner,
         held_for,

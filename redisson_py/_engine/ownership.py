@@ -34,7 +34,6 @@ class Commands(Protocol):
 
     kind: str
     key: bytes
-    lease_key: bytes
     channel: bytes
     wakes: Wakes
     acquire_script: Script
@@ -45,6 +44,8 @@ class Commands(Protocol):
     shares_lease: bool
     leaves_traces: bool
 
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]: ...
     def request_channel(self, owner: str) -> bytes: ...
     def acquire(self, wish: Wish) -> bytes: ...
     def answer(self, reply: object, wish: Wish) -> Answer: ...
@@ -297,9 +298,7 @@ class Ownership:
         if hold.state != "held":
             raise lease._loss()
 
-    def send_set_lease(
-        self, hold: Hold, lease_time: float, version: int, version_ms: int
-    ) -> Call:
+    def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
         args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
         return self.context.executor.start(

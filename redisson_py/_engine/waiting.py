@@ -130,9 +130,7 @@ async def acquire(
 _NOT_ASKED = Busy(None)
 
 
-async def _keep_asking(
-    request: Request[T], sleeper: Sleeper, deadline: float | None
-) -> T | Busy:
+async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | None) -> T | Busy:
     while True:
         # Armed before asking: a release between our request and our sleep must wake us.
         sleeper.arm()

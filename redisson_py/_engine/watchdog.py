@@ -188,7 +188,7 @@ class Watchdog:
                 hold.abandon()
             else:
                 commands = hold.ownership.commands
-                group = self._executor.router.group(commands.lease_key)
+                group = self._executor.router.group(commands.key)
                 groups[commands.renew_script, group, self._lease_of(hold)].append(hold)
         for (script, _, lease_time), holds in groups.items():
             for start in range(0, len(holds), BATCH):
@@ -210,7 +210,13 @@ class Watchdog:
         try:
             call = self._executor.start_batch(
                 script,
-                [hold.ownership.commands.lease_key for hold in holds],
+                [
+                    key
+                    for family in zip(
+                        *(hold.ownership.commands.renewal_keys for hold in holds), strict=True
+                    )
+                    for key in family
+                ],
                 [hold.field for hold in holds],
                 self.lease_time / 6,
                 lease_ms=milliseconds(lease_time) if lease_time else 0,

@@ -85,8 +85,8 @@ class Script:
         """
         if not self.is_batch:
             raise TypeError(f"{self.name} takes no batch")
-        if len(keys) != len(rest):
-            raise TypeError(f"{self.name} takes an argument for each of its {len(keys)} keys")
+        if not rest or len(keys) % len(rest):
+            raise TypeError(f"{self.name} takes {len(keys)} keys for as many arguments, or a part")
         if tuple(values) != self.args[:-1]:
             raise TypeError(f"{self.name} takes {self.args[:-1]}, not {tuple(values)}")
         return (len(keys), *keys, *values.values(), *rest)

@@ -11,14 +11,14 @@ from redisson_py._commands.barrier import (
     Void,
     Waiting,
 )
+from redisson_py._commands.replies import Busy
+from redisson_py._commands.wakes import Wakes, wakes_everybody
+from redisson_py._engine.context import Context
 from redisson_py._keys import Name
 from redisson_py._loop import current_task, running_loop, wait_until
-from redisson_py._primitives.context import Context
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
-from redisson_py._waiting import Busy, Granted
-from redisson_py._wakeups.table import Wakes
-from redisson_py.barriers.common import receipt_time, wakes_everybody
+from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import BackendError, BrokenBarrierError, ClientClosedError
 
 #: Seconds for which a wait whose time is up goes on, to learn whether it was released just before.
@@ -64,21 +64,21 @@ class Arrival:
         """Whatever has happened, it is for all parties."""
         return wakes_everybody
 
-    async def run(self, deadline: float | None) -> Granted[int] | Busy:
+    async def run(self, deadline: float | None) -> Released | Busy:
         """Arrive, or look again."""
         self._call = call = self._send(deadline)
         first = self._generation == 0
         self._counted_on = True
-        self._context.asking[self] = None
+        self._context.pending[self] = None
         try:
             reply = commands.wait_reply(await call.future)
         except ReplyError as error:
             # A refused request changed nothing, unless an earlier one did.
-            self._counted_on = call.doubtful or not first
+            self._counted_on = call.uncertain or not first
             raise call.refusal(error) from error
         # A party that never arrived may still do so by a late duplicate.
         refused = not isinstance(reply, Released | Waiting)
-        self._counted_on = isinstance(reply, Waiting) or (refused and call.doubtful and first)
+        self._counted_on = isinstance(reply, Waiting) or (refused and call.uncertain and first)
         match reply:
             case Waiting(generation, position, look_in):
                 self._generation = generation
@@ -88,7 +88,7 @@ class Arrival:
             case Released(position):
                 self._keep(position)
                 self._over()
-                return Granted(self._position)
+                return Released(self._position)
             case Broken():
                 raise BrokenBarrierError(
                     f"barrier {self._name!r} is broken: a party left it or died,"
@@ -174,4 +174,4 @@ class Arrival:
             call.fail(error)
 
     def _over(self) -> None:
-        self._context.asking.pop(self, None)
+        self._context.pending.pop(self, None)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import final
 
-from redisson_py import _waiting
 from redisson_py._commands import barrier as commands
 from redisson_py._commands.barrier import BarrierCommands, InspectReply
+from redisson_py._engine import waiting
+from redisson_py._engine.context import Context
+from redisson_py._engine.inspecting import description
+from redisson_py._engine.receipts import Receipts
 from redisson_py._keys import Name
 from redisson_py._loop import running_loop
 from redisson_py._numbers import check_whole
-from redisson_py._primitives.context import Context
-from redisson_py._primitives.looking import _description, local_statistics
-from redisson_py._primitives.receipts import Receipts
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_timeout
@@ -180,11 +180,13 @@ class CyclicBarrier:
                 await stream.room()
             arrival = Arrival(context, self._commands, self._name, self._parties)
             try:
-                position = await _waiting.acquire(arrival, context.bus, deadline, once=once)
+                released = await waiting.acquire(arrival, context.bus, deadline, once=once)
             except AcquireTimeoutError:
-                position = None
-            if position is None:
+                released = None
+            if released is None:
                 position = await arrival.position_when_left()
+            else:
+                position = released.position
         if position is None:
             raise AcquireTimeoutError(
                 f"{self.kind} {self._name!r}: not all {self._parties} parties came"
@@ -252,8 +254,7 @@ class CyclicBarrier:
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O; nothing is decided from them."""
-        # No hold has an empty key.
-        return local_statistics(self._context, self._waiters_key, b"")
+        return PrimitiveStatistics(self._context.waiters[self._waiters_key], held_leases=0)
 
     async def _change(self, script: Script) -> None:
         await self._receipts.run(script, **self._commands.change())
@@ -268,10 +269,10 @@ class CyclicBarrier:
     async def _snapshots(self, found: InspectReply) -> tuple[PartySnapshot, ...]:
         """Describe the parties that were listed, with one question for each client of theirs."""
         context = self._context
-        requests = [each for each in context.asking if isinstance(each, Arrival)]
+        requests = [each for each in context.pending if isinstance(each, Arrival)]
         tasks = {each.owner: each.task for each in requests}
         clients = dict.fromkeys(entry.owner.rpartition(":")[0] for entry in found.entries)
-        described = {client_id: await _description(context, client_id) for client_id in clients}
+        described = {client_id: await description(context, client_id) for client_id in clients}
         return tuple(
             PartySnapshot(
                 entry.owner,

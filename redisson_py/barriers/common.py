@@ -7,12 +7,6 @@ import math
 from redisson_py._loop import running_loop
 from redisson_py._options import TOMBSTONE
 from redisson_py._time import LONGEST_LEASE
-from redisson_py._wakeups.table import ALL
-
-
-def wakes_everybody(message: int) -> int:
-    """Return how many seats a message wakes, whatever it says: all waiters look again."""
-    return ALL
 
 
 def receipt_time(deadline: float | None) -> float:

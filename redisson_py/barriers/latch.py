@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from redisson_py import _waiting
 from redisson_py._commands import latch as commands
 from redisson_py._commands.latch import LatchCommands
-from redisson_py._handoff import Line, Place
+from redisson_py._commands.replies import Busy
+from redisson_py._commands.wakes import Wakes, wakes_everybody
+from redisson_py._engine import waiting
+from redisson_py._engine.context import Context
+from redisson_py._engine.local_queue import LocalQueue, Waiter
+from redisson_py._engine.receipts import Receipts, receipt_key
 from redisson_py._keys import Name
-from redisson_py._loop import fail, running_loop, wake
+from redisson_py._loop import current_task, fail, running_loop, wake
 from redisson_py._numbers import check_whole
-from redisson_py._owner import TaskRef
-from redisson_py._primitives.context import Context
-from redisson_py._primitives.looking import local_statistics
-from redisson_py._primitives.receipts import Receipts, receipt_key
+from redisson_py._owner import TaskRef, reference
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_timeout, milliseconds
-from redisson_py._waiting import Busy, Granted
-from redisson_py._wakeups.table import Wakes
-from redisson_py.barriers.common import receipt_time, wakes_everybody
+from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
 
 
@@ -76,6 +75,7 @@ class CountDownLatch:
         start = receipt_key(self._key, context.owners.new_owner())
         self._commands = LatchCommands(self._key, start, commands.latch_channel(self._key))
         self._first_count = 0 if count is None else check_whole(count, "count", 0)
+        self._queue = context.registry.queue(self._waiters_key, LocalQueue)
         self._receipts = Receipts(context, self._key)
 
     def __repr__(self) -> str:
@@ -121,7 +121,7 @@ class CountDownLatch:
         if once or self._first_count:
             # Our own request: that of another waiter would not set our count.
             with context.waiting(self._waiters_key):
-                if await _waiting.acquire(_OpenRequest(self), context.bus, deadline, once=True):
+                if await waiting.acquire(_OpenRequest(self), context.bus, deadline, once=True):
                     return
         if once or not await self._wait_in_queue(deadline):
             raise AcquireTimeoutError(
@@ -131,17 +131,16 @@ class CountDownLatch:
     async def _wait_in_queue(self, deadline: float | None) -> bool:
         """Wait until it is open, or time is up; the first in the local queue asks for all."""
         context = self._context
-        task = context.owners.of_current_task().task
-        line = context.lines.open(self._waiters_key)
-        if not line.go_first():
-            waiter = _Waiter(task, deadline is not None)
-            if not await line.stand(waiter, deadline):
+        queue = self._queue
+        if not queue.go_first():
+            waiter = _Waiter(reference(current_task()), deadline is not None)
+            if not await queue.wait(waiter, deadline):
                 return waiter.let_go
         try:
-            request = _OpenRequest(self, line)
-            return bool(await _waiting.acquire(request, context.bus, deadline))
+            request = _OpenRequest(self, queue)
+            return bool(await waiting.acquire(request, context.bus, deadline))
         finally:
-            line.asked()
+            queue.asked()
 
     async def try_set_count(self, n: int) -> bool:
         """Set the count if the latch is unset; return whether. Cancelled, it is carried out.
@@ -207,8 +206,8 @@ class CountDownLatch:
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O; nothing is decided from them."""
-        # No hold has an empty key.
-        return local_statistics(self._context, self._waiters_key, b"")
+        waiters = self._context.waiters[self._waiters_key] + self._queue.waiting
+        return PrimitiveStatistics(waiters, held_leases=0)
 
     async def _count_left(self, first_count: int, deadline: float | None = None) -> int:
         """Return what is left, with an unset latch set to `first_count` before if that is not 0."""
@@ -218,7 +217,7 @@ class CountDownLatch:
         return commands.count_left(await context.executor.answer(call))
 
 
-class _Waiter(Place):
+class _Waiter(Waiter):
     """A waiter in the local queue of one latch.
 
     Attributes:
@@ -243,9 +242,9 @@ class _OpenRequest:
 
     turn = None
 
-    def __init__(self, latch: CountDownLatch, line: Line | None = None) -> None:
+    def __init__(self, latch: CountDownLatch, queue: LocalQueue | None = None) -> None:
         self._latch = latch
-        self._line = line
+        self._queue = queue
 
     @property
     def channel(self) -> bytes:
@@ -257,11 +256,11 @@ class _OpenRequest:
         """Any message is a reason to look: zero, and a new count that followed a deletion."""
         return wakes_everybody
 
-    async def run(self, deadline: float | None) -> Granted[bool] | Busy:
+    async def run(self, deadline: float | None) -> bool | Busy:
         """Ask once."""
         latch = self._latch
-        places = () if self._line is None else self._line.places
-        others = [place for place in places if isinstance(place, _Waiter)]
+        waiters = () if self._queue is None else self._queue.waiters
+        others = [waiter for waiter in waiters if isinstance(waiter, _Waiter)]
         try:
             left = await latch._count_left(latch._first_count, deadline)
         except RedissonError as error:
@@ -273,8 +272,7 @@ class _OpenRequest:
             return Busy(retry_in=None)
         for waiter in others:
             waiter.let_go = wake(waiter.future)
-        self._forget_gone()
-        return Granted(True)
+        return True
 
     def _share(self, error: RedissonError, others: list[_Waiter]) -> None:
         """Give the others an error that would be theirs too, had they asked.
@@ -284,12 +282,6 @@ class _OpenRequest:
         for waiter in others:
             if not (waiter.timed and isinstance(error, ConnectionLostError)):
                 fail(waiter.future, error)
-        self._forget_gone()
-
-    def _forget_gone(self) -> None:
-        places = self._line.places if self._line is not None else None
-        while places and places[0].future.done():
-            places.popleft()
 
     def undo(self) -> None:
         """Do nothing: an abandoned request has changed nothing for anybody."""

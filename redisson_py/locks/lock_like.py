@@ -159,9 +159,7 @@ class LockLike:
         check_timeout(timeout)
         if lease_time is not None:
             check_lease_time(lease_time)
-        return HoldBlock(
-            self, lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time)
-        )
+        return HoldBlock(self, lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time))
 
     if TYPE_CHECKING:
 

@@ -108,9 +108,7 @@ class PermitOwnership(Ownership):
             await context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
-        waiter = PermitWaiter(
-            reference(task), self.commands.passes and lease_time is None, request
-        )
+        waiter = PermitWaiter(reference(task), self.commands.passes and lease_time is None, request)
         if queue.go_first():
             queue.head = waiter
         elif not await self._wait(waiter, deadline):
@@ -154,9 +152,7 @@ class PermitOwnership(Ownership):
             queue.turn_not_taken()
         return granted is not None
 
-    def _granted(
-        self, request: PermitRequest, task: Task, lease_time: float | None
-    ) -> list[Hold]:
+    def _granted(self, request: PermitRequest, task: Task, lease_time: float | None) -> list[Hold]:
         """Keep what a request was granted."""
         return [
             Hold(
