@@ -68,9 +68,9 @@ async def test_generator_of_a_task_that_ended(stage: Stage, spelling: str) -> No
 
 async def test_generator_closed_by_another_task(stage: Stage, spelling: str) -> None:
     party = stage.party()
-    generator = items(party, spelling)
-    lease = await in_a_task(anext(generator))  # type: ignore[arg-type]
-    await in_a_task(generator.aclose())  # type: ignore[attr-defined]
+    generator: Any = items(party, spelling)
+    lease: Any = await in_a_task(anext(generator))
+    await in_a_task(generator.aclose())
     assert not lease.lost
     assert lease.remaining == 0
     await stage.assert_nothing_held(party)
@@ -109,8 +109,8 @@ async def test_fixture_with_set_up_and_tear_down_in_different_tasks(
         async with await block_of(party, spelling) as lease:
             yield lease
 
-    fixtures = fixture()
-    lease = await in_a_task(anext(fixtures))  # type: ignore[arg-type]
+    fixtures: Any = fixture()
+    lease: Any = await in_a_task(anext(fixtures))
     assert lease.remaining > 0
     with pytest.raises(StopAsyncIteration):
         await anext(fixtures)
@@ -205,8 +205,8 @@ async def test_loss_is_raised_where_the_block_is_left(stage: Stage, on_lost: str
 
 async def test_loss_in_a_block_of_a_generator_that_another_task_ends(stage: Stage) -> None:
     party = stage.party(lease_time=1, on_lost="raise")
-    generator = items(party)
-    lease = await in_a_task(anext(generator))  # type: ignore[arg-type]
+    generator: Any = items(party)
+    lease: Any = await in_a_task(anext(generator))
     await stage.wipe()
     async with asyncio.timeout(10):
         await lease.wait_lost()
