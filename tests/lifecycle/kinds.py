@@ -6,7 +6,8 @@ Only the public API is used here, and what a plain client sees on the servers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -95,6 +96,7 @@ KINDS: dict[str, Kind] = {
 SEMAPHORES = [name for name, kind in KINDS.items() if kind.semaphore]
 SHARED = [name for name, kind in KINDS.items() if kind.shared]
 LOCKS = [name for name, kind in KINDS.items() if not kind.semaphore]
+SINGLE = [name for name in LOCKS if KINDS[name].servers == 1]
 REENTRANT = [name for name in LOCKS if KINDS[name].reentrant]
 
 
@@ -195,6 +197,18 @@ class Stage:
         """Whether nothing is out."""
         return await self.out() == 0
 
+    @asynccontextmanager
+    async def no_memory(self) -> AsyncIterator[None]:
+        """Have the servers refuse, inside the block, what would take memory."""
+        before = [await each.config_get("maxmemory") for each in self.servers]
+        try:
+            for each in self.servers:
+                await each.config_set("maxmemory", 1)
+            yield
+        finally:
+            for each, values in zip(self.servers, before, strict=True):
+                await each.config_set("maxmemory", values["maxmemory"] or 0)
+
     async def wipe(self) -> None:
         """Empty the servers: whatever is held is lost."""
         for each in self.servers:
@@ -207,6 +221,12 @@ class Stage:
         await until_async(self.free, 5)
         lease = await self.rival().thing.acquire(timeout=10)
         await lease.release()
+
+
+def reason_of(error: Any) -> str:
+    """Return why a `LeaseLostError` says the lease was lost; its message says so, too."""
+    assert error.reason in str(error)
+    return str(error.reason)
 
 
 async def in_a_task(work: Coroutine[Any, Any, T]) -> T:
