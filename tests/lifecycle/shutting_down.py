@@ -20,6 +20,8 @@ from tests.lifecycle.kinds import KINDS
 LEASE_TIME = 1.0
 #: How long a cleanup takes: several leases.
 CLEANUP = 3.0
+#: And that of a `brief-generator`: less than one.
+BRIEF = 0.3
 URLS = sys.argv[3:]
 
 inside = 0
@@ -36,11 +38,11 @@ def mark(number: int) -> None:
         server.set(f"cleaned {number}", 1, ex=60)
 
 
-async def clean_up(number: int, lease: Any) -> None:
+async def clean_up(number: int, lease: Any, seconds: float = CLEANUP) -> None:
     say(f"cleaning {number}")
     try:
         for _ in range(30):
-            await asyncio.sleep(CLEANUP / 30)
+            await asyncio.sleep(seconds / 30)
     except BaseException as error:
         say(f"interrupted {number}: {error!r}")
         raise
@@ -61,7 +63,7 @@ async def work(thing: Any, number: int) -> None:
             await clean_up(number, lease)
 
 
-async def items(thing: Any, number: int) -> AsyncIterator[None]:
+async def items(thing: Any, number: int, seconds: float) -> AsyncIterator[None]:
     """As `work`, in a generator, which the loop closes at its end."""
     global inside
     async with thing as lease:
@@ -69,7 +71,7 @@ async def items(thing: Any, number: int) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await clean_up(number, lease)
+            await clean_up(number, lease, seconds)
 
 
 def make(kind: str, name: str) -> Any:
@@ -96,9 +98,9 @@ async def others(kind: str, name: str, *, returns: bool) -> None:
     assert not any(task.done() for task in tasks)
 
 
-async def generator(kind: str, name: str) -> None:
+async def generator(kind: str, name: str, seconds: float) -> None:
     """Leave a generator in the middle, and return."""
-    kept = items(make(kind, name), 0)
+    kept = items(make(kind, name), 0, seconds)
     await anext(kept)
     await everything_held(1)
     # Something must keep it alive until the loop closes it.
@@ -115,7 +117,9 @@ def main(how: str, kind: str) -> None:
             case "itself":
                 asyncio.run(itself(kind, name))
             case "generator":
-                asyncio.run(generator(kind, name))
+                asyncio.run(generator(kind, name, CLEANUP))
+            case "brief-generator":
+                asyncio.run(generator(kind, name, BRIEF))
             case _:
                 asyncio.run(others(kind, name, returns=how == "returns"))
     except KeyboardInterrupt:

@@ -20,8 +20,9 @@ from tests.house import files
 from tests.lifecycle.kinds import KINDS, Stage, member_names
 from tests.support import until, until_async
 
-#: Said on stderr by Python, asyncio or pytest's warnings filter when an end is not clean.
-UNCLEAN = ("Traceback", "Error", "was destroyed", "never retrieved", "never awaited", "unclosed")
+#: Said on stderr by Python or asyncio when an end is not clean. What asyncio's debug mode says of
+#: slow callbacks is not: the machine may be busy.
+UNCLEAN = ("Traceback", "Warning", "Exception ignored", "was destroyed", "never retrieved")
 
 some_kinds = pytest.mark.parametrize(
     "stage",
@@ -72,6 +73,7 @@ async def running(stage: Stage, how: str) -> AsyncIterator[Program]:
         if process.returncode is None:
             process.kill()
             await asyncio.gather(reading, return_exceptions=True)
+        await stage.servers[0].delete("cleaned 0", "cleaned 1")
     text = errors.decode()
     assert not any(word in text for word in UNCLEAN), text
     assert (code, program.lines[-1]) == (0, "ended"), text
@@ -92,17 +94,18 @@ async def held(stage: Stage, server: Redis, name: str) -> bool:
 
 async def assert_held_until_cleaned(stage: Stage, names: list[str]) -> None:
     """Watch the servers: nothing may be free before its cleanup has ended."""
+    # A red lock may be held on all but one.
+    quorum = len(stage.servers) // 2 + 1
 
-    async def free_when_cleaned(server: Redis, number: int, name: str) -> None:
-        while await held(stage, server, name):
+    async def free_when_cleaned(number: int, name: str) -> None:
+        while sum([await held(stage, server, name) for server in stage.servers]) >= quorum:
             await asyncio.sleep(0.02)
         # Written before the block was left.
         assert await stage.servers[0].exists(f"cleaned {number}"), f"{name} was free too early"
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         for number, name in enumerate(names):
-            for server in stage.servers:
-                group.create_task(free_when_cleaned(server, number, name))
+            group.create_task(free_when_cleaned(number, name))
 
 
 def assert_cleaned(program: Program, count: int) -> None:
@@ -137,9 +140,10 @@ async def test_held_until_the_main_task_has_cleaned_up(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
-async def test_held_until_a_generator_has_cleaned_up(stage: Stage) -> None:
-    """`asyncio.run` closes generators after it has cancelled the tasks."""
-    async with running(stage, "generator") as program:
+@pytest.mark.parametrize("how", ["brief-generator", "generator"])
+async def test_held_until_a_generator_has_cleaned_up(stage: Stage, how: str) -> None:
+    """`asyncio.run` closes generators when all tasks have ended, the client's own too."""
+    async with running(stage, how) as program:
         await assert_held_until_cleaned(stage, [stage.name])
     assert_cleaned(program, 1)
     await (await stage.rival().thing.acquire(timeout=5)).release()
