@@ -6,7 +6,7 @@ The second is refused at once, before it asks for anything, and the first is not
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -18,12 +18,36 @@ from tests.support import until
 AT_ONCE = 5
 
 
-async def stay_in(block: Any, inside: asyncio.Event, may_leave: asyncio.Event) -> Any:
-    """Enter a block and stay until told to leave; return whether the lease was kept."""
-    async with block as lease:
-        inside.set()
-        await may_leave.wait()
-        return lease.remaining > 0
+class Visitor:
+    """A task that enters a block and stays in it; it does not outlive the `async with` of this.
+
+    Attributes:
+        task: The task; its result is whether it still had the lease when it left.
+        inside: Set when it has entered.
+    """
+
+    def __init__(self, block: Any) -> None:
+        self.inside = asyncio.Event()
+        self._may_leave = asyncio.Event()
+        self.task = asyncio.create_task(self._stay_in(block))
+
+    async def _stay_in(self, block: Any) -> bool:
+        async with block as lease:
+            self.inside.set()
+            await self._may_leave.wait()
+            return bool(lease.remaining > 0)
+
+    async def leave(self) -> bool:
+        """Have it leave; return whether it still had the lease."""
+        self._may_leave.set()
+        return await self.task
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
 
 
 async def assert_refused(block: Any) -> None:
@@ -37,14 +61,11 @@ async def test_two_tasks_enter_at_once(stage: Stage) -> None:
     stage.permits = 2
     party = stage.party()
     block = party.thing.hold()
-    inside, may_leave = asyncio.Event(), asyncio.Event()
-    first = asyncio.create_task(stay_in(block, inside, may_leave))
-    second = asyncio.create_task(assert_refused(block))
-    await second
-    await inside.wait()
-    assert await stage.out() == 1
-    may_leave.set()
-    assert await first is True
+    async with Visitor(block) as first:
+        await asyncio.create_task(assert_refused(block))
+        await first.inside.wait()
+        assert await stage.out() == 1
+        assert await first.leave() is True
     async with block as lease:
         assert lease.remaining > 0
     await stage.assert_nothing_held(party)
@@ -54,14 +75,11 @@ async def test_second_comes_while_the_first_is_inside(stage: Stage) -> None:
     stage.permits = 2
     party = stage.party()
     block = party.thing.hold()
-    inside, may_leave = asyncio.Event(), asyncio.Event()
-    first = asyncio.create_task(stay_in(block, inside, may_leave))
-    await inside.wait()
-    await assert_refused(block)
-    # The same task, too: a block is entered once at a time.
-    assert await stage.out() == 1
-    may_leave.set()
-    assert await first is True
+    async with Visitor(block) as first:
+        await first.inside.wait()
+        await assert_refused(block)
+        assert await stage.out() == 1
+        assert await first.leave() is True
     await stage.assert_nothing_held(party)
 
 
@@ -69,15 +87,13 @@ async def test_second_comes_while_the_first_waits(stage: Stage) -> None:
     party, rival = stage.party(), stage.rival()
     theirs = await rival.thing.acquire()
     block = party.thing.hold()
-    inside, may_leave = asyncio.Event(), asyncio.Event()
-    first = asyncio.create_task(stay_in(block, inside, may_leave))
-    await until(lambda: party.waiters == 1)
-    await assert_refused(block)
-    assert not first.done()
-    await theirs.release()
-    await inside.wait()
-    may_leave.set()
-    assert await first is True
+    async with Visitor(block) as first:
+        await until(lambda: party.waiters == 1)
+        await assert_refused(block)
+        assert not first.task.done()
+        await theirs.release()
+        await first.inside.wait()
+        assert await first.leave() is True
     async with block:
         pass
     await stage.assert_nothing_held(party, rival)
@@ -86,7 +102,7 @@ async def test_second_comes_while_the_first_waits(stage: Stage) -> None:
 async def test_used_again_after_the_first_ran_out_of_time(stage: Stage) -> None:
     party, rival = stage.party(), stage.rival()
     theirs = await rival.thing.acquire()
-    block = party.thing.hold(timeout=0.5)
+    block = party.thing.hold(timeout=1)
     with pytest.raises(AcquireTimeoutError):
         async with block:
             pass
@@ -101,12 +117,11 @@ async def test_used_again_after_the_first_was_cancelled(stage: Stage) -> None:
     party, rival = stage.party(), stage.rival()
     theirs = await rival.thing.acquire()
     block = party.thing.hold()
-    inside, may_leave = asyncio.Event(), asyncio.Event()
-    first = asyncio.create_task(stay_in(block, inside, may_leave))
-    await until(lambda: party.waiters == 1)
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
+    async with Visitor(block) as first:
+        await until(lambda: party.waiters == 1)
+        first.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first.task
     await theirs.release()
     async with block as lease:
         assert lease.remaining > 0
@@ -117,12 +132,10 @@ async def test_used_again_after_the_first_was_cancelled(stage: Stage) -> None:
 async def test_two_tasks_enter_blocks_of_their_own(stage: Stage) -> None:
     stage.permits = 2
     party = stage.party()
-    inside = [asyncio.Event(), asyncio.Event()]
-    may_leave = asyncio.Event()
-    tasks = [asyncio.create_task(stay_in(party.thing.hold(), each, may_leave)) for each in inside]
-    for each in inside:
-        await each.wait()
-    assert await stage.out() == 2
-    may_leave.set()
-    assert await asyncio.gather(*tasks) == [True, True]
+    async with Visitor(party.thing.hold()) as first, Visitor(party.thing.hold()) as second:
+        await first.inside.wait()
+        await second.inside.wait()
+        assert await stage.out() == 2
+        assert await first.leave() is True
+        assert await second.leave() is True
     await stage.assert_nothing_held(party)
