@@ -98,6 +98,7 @@ async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureF
     assert warnings(caplog, stage.name) == []
     may_end.set()
     await task
+    gc.collect()
     await until_back(stage, stage.rival())
     await stage.assert_nothing_held(party)
 
