@@ -52,9 +52,9 @@ async def deliver_late(url: str, commands: list[bytes]) -> None:
     assert b"NOSCRIPT" not in replies
 
 
-async def recorded(redis: Redis) -> dict[bytes, Any]:
+async def recorded(redis: Redis) -> dict[Any, Any]:
     """Return who holds what, as the server records it: the hashes, without leases."""
-    found: dict[bytes, Any] = {}
+    found: dict[Any, Any] = {}
     for key in await redis.keys():
         if await redis.type(key) == b"hash":
             found[key] = await redis.hgetall(key)
