@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,10 +15,18 @@ from tests.fixtures.fleet import Fleet, until_executed
 SOON = 4.0
 
 
-async def silence(fleet: Fleet, how: str, count: int) -> None:
-    """Have the last servers of three answer no more; the fixture mends them."""
-    for server in fleet.servers[3 - count : 3]:
+@asynccontextmanager
+async def silenced(fleet: Fleet, how: str, count: int) -> AsyncIterator[None]:
+    """Have the last servers of three answer no more inside a block; the fixture starts killed."""
+    servers = fleet.servers[3 - count : 3]
+    for server in servers:
         await (server.pause() if how == "paused" else server.kill())
+    try:
+        yield
+    finally:
+        for server in servers:
+            if server.running:
+                await server.resume()
 
 
 @pytest.mark.parametrize("how", ["paused", "killed"])
@@ -27,8 +37,7 @@ async def test_none_is_not_said_of_servers_that_did_not_answer(
     lock = fleet.red_lock(3)
     async with lock:
         await until_executed(lock)
-    await silence(fleet, how, 2)
-    async with asyncio.timeout(SOON):
+    async with silenced(fleet, how, 2), asyncio.timeout(SOON):
         with pytest.raises(QuorumError) as caught:
             await lock.try_acquire(timeout=timeout)
     addresses = [f"127.0.0.1:{each.port}/0" for each in fleet.servers[:3]]
@@ -45,9 +54,8 @@ async def test_none_is_said_when_a_quorum_answered_and_one_is_silent(
         await until_executed(lock)
     holder = fleet.clients(1)[0].get_lock("k")
     async with holder:
-        await silence(fleet, how, 1)
         # One is busy, one says yes and one nothing: no quorum of grants, but of answers.
-        async with asyncio.timeout(SOON):
+        async with silenced(fleet, how, 1), asyncio.timeout(SOON):
             assert await lock.try_acquire(timeout=0.5) is None
     async with lock.hold(timeout=10):
         pass
@@ -72,8 +80,7 @@ async def test_looking_does_not_wait_long_for_a_silent_majority(
     lock = fleet.red_lock(3)
     async with lock:
         await until_executed(lock)
-    await silence(fleet, how, 2)
-    async with asyncio.timeout(SOON):
+    async with silenced(fleet, how, 2), asyncio.timeout(SOON):
         with pytest.raises(ConnectionLostError):
             await (lock.locked() if look == "locked" else lock.remaining())
 
@@ -85,8 +92,8 @@ async def test_looking_needs_no_silent_minority(how: str, fleet: Fleet) -> None:
         await until_executed(lock)
     lease = await rival.acquire(lease_time=20)
     await until_executed(rival)
-    await silence(fleet, how, 1)
-    async with asyncio.timeout(SOON):
-        assert await lock.locked()
-    async with asyncio.timeout(20):
-        await lease.release()
+    async with silenced(fleet, how, 1):
+        async with asyncio.timeout(SOON):
+            assert await lock.locked()
+        async with asyncio.timeout(20):
+            await lease.release()
