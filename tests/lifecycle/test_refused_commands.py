@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -81,8 +82,38 @@ async def test_a_release_whose_message_is_refused_has_changed_nothing(
     await client.aclose()
 
 
-@pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
-@pytest.mark.parametrize("refused", ["incrby", "decrby", "publish", "set"])
+#: Of five permits.
+SEMAPHORES: dict[str, Callable[[Redisson], Any]] = {
+    "semaphore": lambda client: client.get_semaphore("semaphore", 5),
+    "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore("semaphore", 5),
+}
+
+
+@pytest.mark.parametrize("kind", SEMAPHORES)
+@pytest.mark.parametrize("refused", ["incrby", "zadd", "pttl", "publish"])
+async def test_an_acquire_that_is_refused_leaves_no_record_to_be_reclaimed(
+    refused: str, kind: str, clients: ClientFactory, allow: Permit
+) -> None:
+    """Records whose units were never taken from the counter would be added to it later."""
+    poor, good = clients(await allow(), lease_time=1), clients()
+    semaphore_of = SEMAPHORES[kind]
+    await (await semaphore_of(poor).acquire()).release()
+    await allow(refused)
+    for _ in range(3):
+        with suppress(ScriptError):
+            await semaphore_of(poor).try_acquire()
+    await poor.aclose()
+    await allow()
+    await asyncio.sleep(1.5)  # longer than any lease of these
+    permits = [await semaphore_of(good).acquire(timeout=5) for _ in range(5)]
+    assert await semaphore_of(good).try_acquire() is None
+    for permit in permits:
+        await permit.release()
+    assert await semaphore_of(good).available() == 5
+
+
+@pytest.mark.parametrize("kind", SEMAPHORES)
+@pytest.mark.parametrize("refused", ["incrby", "zadd", "publish", "set"])
 async def test_an_acquire_that_is_refused_halfway_mints_nothing(
     refused: str, kind: str, clients: ClientFactory, allow: Permit, proxy: ProxyFactory
 ) -> None:
@@ -90,11 +121,7 @@ async def test_an_acquire_that_is_refused_halfway_mints_nothing(
     link = await proxy()
     dying, poor, good = clients(link.url, lease_time=1), clients(await allow()), clients()
 
-    def semaphore_of(client: Redisson) -> Any:
-        if kind == "semaphore":
-            return client.get_semaphore("semaphore", 5)
-        return client.get_permit_expirable_semaphore("semaphore", 5)
-
+    semaphore_of = SEMAPHORES[kind]
     await (await semaphore_of(poor).acquire()).release()
     permits = [await semaphore_of(dying).acquire() for _ in range(3)]
     link.black_hole()

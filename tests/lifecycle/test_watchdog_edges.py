@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, Redisson
+from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.lifecycle.line_counter import LineCounter
@@ -227,6 +227,33 @@ async def test_permits_released_without_an_answer_are_not_renewed(
         await until(lambda: far.statistics().renewals >= renewals + 3, 20)
     assert far.statistics().losses == 0
     assert await available(client, 3)
+
+
+@pytest.mark.parametrize("lost", ["the release", "its answer"])
+async def test_permits_whose_release_failed_are_held_in_both_places_or_in_none(
+    lost: str, clients: ClientFactory, proxy: ProxyFactory, client: Redisson
+) -> None:
+    """Kept and renewed until it is known, or given back later; but not forgotten."""
+    link = await proxy()
+    far = clients(link.url, lease_time=30)
+    semaphore = far.get_permit_expirable_semaphore("semaphore", 3)
+    permits = await semaphore.acquire_many(3)
+    link.black_hole("up" if lost == "the release" else "down")
+    with pytest.raises(ConnectionLostError):
+        await semaphore.release_many(permits)
+    link.pass_through()
+    link.cut()
+
+    async def consistent() -> bool:
+        return await available(client, 3 - far.statistics().held_leases)
+
+    await until_async(consistent, 14)
+    held = [permit for permit in permits if permit.remaining]
+    assert len(held) == far.statistics().held_leases
+    if held:
+        await semaphore.release_many(held)
+    assert await available(client, 3)
+    assert far.statistics().held_leases == 0
 
 
 async def available(client: Redisson, count: int) -> bool:
