@@ -120,8 +120,8 @@ async def test_leases_that_end_by_themselves_cost_the_same_each(
     with LineCounter() as counter:
         await asyncio.sleep(max(lasts))  # looking at the leases meanwhile would count too
     await until(lambda: all(lease.lost for lease in leases), 30)
-    # A sweep of all at each end would be a million lines and more.
-    assert counter.lines <= 250 * count
+    # A sweep of all at each end would be millions of lines.
+    assert counter.lines <= 600 * count
     if other is not None:
         await other.release()
 
