@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.lifecycle import checks
 from tests.lifecycle.actors import Actor
 from tests.lifecycle.subjects import SUBJECTS
-from tests.lifecycle.world import Grip, Mishap, World
+from tests.lifecycle.world import Mishap, World
 
 #: Chooses one of what is there, whatever the number.
 PLACE = st.integers(0, 5)
@@ -24,17 +25,13 @@ MISHAP: st.SearchStrategy[Mishap] = st.one_of(
     st.tuples(st.integers(1, 4), st.booleans()),
     st.just("lost reply"),
 )
+WHERE = st.sampled_from(["own", "own", "own", "elsewhere", "elsewhere", "dropped", "cancelled"])
+MEDDLING = ["straggle", "cancel wait", "let end", "force release", "delete", "end task"]
 HOW = st.sampled_from(["end", "break", "error"])
+#: Seconds, for any step; only a hang takes longer.
 LONGEST_STEP = 60.0
 
-
-def has(wanted: Callable[[World], object]) -> Callable[[Any], Any]:
-    """Let a rule run only where somebody can carry it out, on something."""
-
-    def possible(machine: Lifecycle) -> bool:
-        return bool(machine.world.idle() and wanted(machine.world))
-
-    return precondition(possible)
+T = TypeVar("T")
 
 
 class Lifecycle(RuleBasedStateMachine):
@@ -69,35 +66,32 @@ class Lifecycle(RuleBasedStateMachine):
 
         try:
             self.runner.run(bounded())
-        except BaseException:
+        except BaseException as error:
             self.failed = True
+            error.add_note("played:\n  " + "\n  ".join(self.world.played))
             raise
 
-    def step(self, name: str, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Carry out a step, unless it is switched off, and check what must hold after it."""
-        if name in self.without:
+    def step(
+        self, name: str, step: Callable[[Actor], Coroutine[Any, Any, None]], who: int = 0
+    ) -> None:
+        """Have an idle actor carry out a step, and check what must hold after it.
+
+        Rules have no preconditions: what is there depends on the clock, and what is drawn must not.
+        """
+        idle = self.world.idle()
+        if not idle or name in self.without:
             return
 
         async def checked() -> None:
-            await step()
+            actor = idle[who % len(idle)]
+            self.world.begin_step(name, actor)
+            await step(actor)
             await checks.check(self.world)
 
         self.run(checked())
 
-    def actor(self, place: int) -> Actor:
-        idle = self.world.idle()
-        return idle[place % len(idle)]
-
     def side(self, place: int) -> str:
         return self.subject.sides[place % len(self.subject.sides)]
-
-    def grip(self, place: int) -> Grip:
-        """Choose an acquisition, the newest first."""
-        return self.world.grips[-1 - place % len(self.world.grips)]
-
-    def block(self, place: int) -> Grip:
-        blocks = self.world.open_blocks()
-        return blocks[-1 - place % len(blocks)]
 
     def lease_time(self, lease_time: float | None) -> float | None:
         return lease_time if self.subject.takes_lease_time else None
@@ -109,7 +103,6 @@ class Lifecycle(RuleBasedStateMachine):
     def choose_ending(self, ending: str) -> None:
         self.ending = ending
 
-    @has(lambda world: True)
     @rule(
         who=PLACE,
         side=PLACE,
@@ -129,118 +122,84 @@ class Lifecycle(RuleBasedStateMachine):
         stack: bool,
         mishap: Mishap,
     ) -> None:
+        options = (self.side(side), self.lease_time(lease_time), self.units(units))
         self.step(
             f"enter {over}",
-            lambda: self.world.enter(
-                self.actor(who),
-                self.side(side),
-                self.lease_time(lease_time),
-                self.units(units),
-                over=over,
-                stack=stack,
-                mishap=mishap,
-            ),
+            lambda actor: self.world.enter(actor, *options, over=over, stack=stack, mishap=mishap),
+            who,
         )
 
-    @has(lambda world: True)
     @rule(who=PLACE, side=PLACE, lease_time=LEASE_TIME, once=st.booleans(), mishap=MISHAP)
     def acquire(
         self, who: int, side: int, lease_time: float | None, once: bool, mishap: Mishap
     ) -> None:
-        lease_time = self.lease_time(lease_time)
+        options = (self.side(side), self.lease_time(lease_time), 1)
         self.step(
             "acquire",
-            lambda: self.world.acquire(
-                self.actor(who), self.side(side), lease_time, 1, once=once, mishap=mishap
-            ),
+            lambda actor: self.world.acquire(actor, *options, once=once, mishap=mishap),
+            who,
         )
 
-    @has(World.open_blocks)
-    @rule(which=PLACE, how=HOW, mishap=MISHAP)
-    def leave(self, which: int, how: str, mishap: Mishap) -> None:
-        """Leave a block in its own task, if that is idle."""
-        grip = self.block(which)
-        own = self.world.entered_by(grip.block) if grip.block is not None else None
-        if own is not None and own.idle:
-            self.step("leave", lambda: self.world.leave(grip, own, how, mishap))
+    @rule(which=PLACE, where=WHERE, who=PLACE, how=HOW, mishap=MISHAP)
+    def leave(self, which: int, where: str, who: int, how: str, mishap: Mishap) -> None:
+        """Leave a block: in its own task, in another, by forgetting it, or by a cancellation."""
+        world = self.world
+        grip = newest(world.open_blocks(), which)
+        if grip is None or grip.block is None:
+            return
+        own = world.entered_by(grip)
+        if where == "own" and own is not None and own.idle:
+            self.step("leave", lambda _: world.leave(grip, own, how, mishap))
+        elif where == "elsewhere":
+            self.step("leave elsewhere", lambda by: world.leave(grip, by, how, mishap), who)
+        elif where == "dropped" and not grip.block.stacked:
+            self.step("drop", lambda _: world.drop(grip))
+        elif where == "cancelled" and own is not None and own.idle:
+            self.step("cancel body", lambda _: world.cancel_body(own))
 
-    @has(World.open_blocks)
-    @rule(which=PLACE, who=PLACE, how=HOW, mishap=MISHAP)
-    def leave_elsewhere(self, which: int, who: int, how: str, mishap: Mishap) -> None:
-        grip, by = self.block(which), self.actor(who)
-        self.step("leave_elsewhere", lambda: self.world.leave(grip, by, how, mishap))
-
-    @has(World.open_blocks)
-    @rule(which=PLACE)
-    def drop_generator(self, which: int) -> None:
-        grip = self.block(which)
-        if grip.block is not None and not grip.block.stacked:
-            self.step("drop_generator", lambda: self.world.drop(grip))
-
-    @has(lambda world: world.grips)
     @rule(which=PLACE, who=PLACE, mishap=MISHAP)
     def release_lease(self, which: int, who: int, mishap: Mishap) -> None:
-        grip, by = self.grip(which), self.actor(who)
-        self.step("release_lease", lambda: self.world.release_lease(grip, by, mishap))
+        """Release by a handle: one that is held, lost, or released already."""
+        grip = newest(self.world.grips, which)
+        if grip is not None:
+            work = partial(self.world.release_lease, grip, mishap=mishap)
+            self.step("release lease", work, who)
 
-    @has(lambda world: hasattr(world.targets[0][world.subject.sides[0]], "release"))
     @rule(who=PLACE, side=PLACE, mishap=MISHAP)
     def release_own(self, who: int, side: int, mishap: Mishap) -> None:
-        actor, on = self.actor(who), self.side(side)
         if self.kind != "permit_expirable_semaphore":
-            self.step("release_own", lambda: self.world.release_own(actor, on, mishap))
+            work = partial(self.world.release_own, side=self.side(side), mishap=mishap)
+            self.step("release own", work, who)
 
-    @has(lambda world: world.grips)
-    @rule(
-        which=PLACE,
-        who=PLACE,
-        seconds=st.one_of(SHORT, st.just(60.0)),
-        mishap=MISHAP,
-    )
+    @rule(which=PLACE, who=PLACE, seconds=st.one_of(SHORT, st.just(60.0)), mishap=MISHAP)
     def extend(self, which: int, who: int, seconds: float, mishap: Mishap) -> None:
-        grip, by = self.grip(which), self.actor(who)
-        self.step("extend", lambda: self.world.extend(grip, by, seconds, mishap))
+        grip = newest(self.world.grips, which)
+        if grip is not None:
+            work = partial(self.world.extend, grip, seconds=seconds, mishap=mishap)
+            self.step("extend", work, who)
 
-    @has(lambda world: any(grip.own_end for grip in world.held()))
-    @rule()
-    def let_end(self) -> None:
-        self.step("let_end", self.world.let_end)
-
-    @has(lambda world: not world.subject.is_semaphore and world.held())
-    @rule(who=PLACE, side=PLACE)
-    def force_release(self, who: int, side: int) -> None:
-        actor, on = self.actor(who), self.side(side)
-        self.step("force_release", lambda: self.world.force_release(actor, on))
-
-    @has(World.held)
-    @rule()
-    def delete(self) -> None:
-        self.step("delete", self.world.delete)
-
-    @precondition(lambda machine: machine.world.waits)
-    @rule(which=PLACE)
-    def cancel_wait(self, which: int) -> None:
-        waits = self.world.waits
-        wait = waits[which % len(waits)]
-        self.step("cancel_wait", lambda: self.world.cancel_wait(wait))
-
-    @has(World.open_blocks)
-    @rule(who=PLACE)
-    def cancel_body(self, who: int) -> None:
-        actor = self.actor(who)
-        if actor.blocks:
-            self.step("cancel_body", lambda: self.world.cancel_body(actor))
-
-    @has(World.held)
-    @rule(who=PLACE)
-    def end_task(self, who: int) -> None:
-        actor = self.actor(who)
-        self.step("end_task", lambda: self.world.end_task(actor))
-
-    @precondition(lambda machine: machine.world.late.commands)
-    @rule()
-    def straggle(self) -> None:
-        self.step("straggle", self.world.straggle)
+    @rule(what=st.sampled_from(MEDDLING), which=PLACE, who=PLACE, side=PLACE)
+    def meddle(self, what: str, which: int, who: int, side: int) -> None:
+        """Do what can be done of the following, beginning with `what`."""
+        world, on = self.world, self.side(side)
+        wait = newest(world.waits, which)
+        place = MEDDLING.index(what)
+        for each in MEDDLING[place:] + MEDDLING[:place]:
+            if each in self.without:
+                continue
+            if each == "straggle" and world.late.commands:
+                return self.step(each, lambda _: world.straggle())
+            if each == "cancel wait" and wait is not None:
+                return self.step(each, lambda _: world.cancel_wait(wait))
+            if each == "let end" and any(grip.own_end for grip in world.held()):
+                return self.step(each, lambda _: world.let_end())
+            if each == "force release" and not self.subject.is_semaphore and world.held():
+                return self.step(each, lambda by: world.force_release(by, on), who)
+            if each == "delete" and world.held():
+                return self.step(each, lambda _: world.delete())
+            if each == "end task" and world.held():
+                return self.step(each, world.end_task, who)
+        return None
 
     def teardown(self) -> None:
         try:
@@ -250,3 +209,8 @@ class Lifecycle(RuleBasedStateMachine):
                 self.run(checks.check_end(self.world))
         finally:
             self.runner.run(self.world.close())
+
+
+def newest(found: Sequence[T], place: int) -> T | None:
+    """Return one of them; 0 is the newest. None, if there is none."""
+    return found[-1 - place % len(found)] if found else None

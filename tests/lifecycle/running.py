@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.lifecycle.machine import Lifecycle
 
-STEPS = 25
+STEPS = 35
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,6 +127,7 @@ class World:
     Attributes:
         grips: Every acquisition so far.
         waits: Acquisitions under way.
+        played: What was done.
         findings: What the event loop was told of that nobody else saw.
     """
 
@@ -134,6 +135,7 @@ class World:
         self.subject = subject
         self.url = url
         self.grips: list[Grip] = []
+        self.played: list[str] = []
         self.waits: list[Wait] = []
         self.findings: list[str] = []
         self.late = Straggler()
@@ -141,6 +143,7 @@ class World:
         self.links: list[FaultProxy] = []
         self.actors: list[Actor] = []
         self.ended: list[Actor] = []
+        self.severing = False
         self.closed: set[int] = set()
         self._stack = AsyncExitStack()
         self._dropped: list[Exception] = []
@@ -197,12 +200,18 @@ class World:
             lease = wait.order.value
             if isinstance(lease, Lease):
                 assert not wait.order.thrown, "a cancellation was swallowed"
-                self.grips.append(wait.granted(lease))
+                grip = wait.granted(lease)
+                # A hold that is passed on takes with it what befell it.
+                owner = [each for each in self.grips if each.lease.owner == lease.owner]
+                grip.severed = self.severing or any(each.severed for each in owner)
+                self.grips.append(grip)
+                self.note("->", grip)
             else:
                 self._check_refusal(wait)
         for grip in self.grips:
-            if grip.block is not None and grip.block.ended:
-                grip.told = True
+            if grip.block is not None and grip.block.left:
+                self._allow(grip, hollow=grip.over and not grip.lost)
+                grip.told |= grip.block.ended
             if grip.held or grip.over:
                 continue
             grip.over = True
@@ -221,7 +230,7 @@ class World:
         if wait.actor.client in self.closed:
             assert isinstance(error, RedissonError | asyncio.CancelledError), repr(error)
         elif isinstance(error, asyncio.CancelledError):
-            assert any(grip.lost for grip in mine), "cancelled by nobody"
+            self._check_strike(wait.actor)
         else:
             assert not isinstance(error, AcquireTimeoutError), "timed out without a timeout"
             assert isinstance(error, RedissonError), f"an acquisition ended with {error!r}"
@@ -249,11 +258,20 @@ class World:
         """Return the acquisitions whose blocks nobody has left."""
         return [grip for grip in self.grips if grip.block is not None and not grip.block.left]
 
-    def entered_by(self, block: Block) -> Actor | None:
+    def entered_by(self, grip: Grip) -> Actor | None:
         """Return the actor whose block this still is."""
-        return next((actor for actor in self.actors if block in actor.blocks), None)
+        return next((actor for actor in self.actors if grip.block in actor.blocks), None)
 
     # Steps.
+
+    def begin_step(self, name: str, actor: Actor) -> None:
+        """Note what is played, for the report of a failure."""
+        self.played.append(f"{name} ({actor} of client {actor.client})")
+
+    def note(self, *details: object) -> None:
+        """Add details to the step."""
+        if self.played:
+            self.played[-1] += f" {' '.join(map(str, details))}"
 
     async def acquire(
         self,
@@ -295,6 +313,7 @@ class World:
         else:
             manager = self.shared[actor.client][side] if over == "shared" else target
         block = Block(manager, stack=stack)
+        self.note(over, "stack" if stack else "generator")
 
         async def work() -> Lease | None:
             if over == "lease":
@@ -308,6 +327,7 @@ class World:
         await self._acquire(Wait(actor, Order(work), side, lease_time, units, block), work, mishap)
 
     async def _acquire(self, wait: Wait, work: Work, mishap: Mishap) -> None:
+        self.note(wait.side, wait.lease_time, wait.units, "once" * wait.once)
         self.waits.append(wait)
         wait.order = self._begin(wait.actor, work, mishap)
         client = self.clients[wait.actor.client]
@@ -324,10 +344,11 @@ class World:
         """Leave a block, in the task that entered it or in another."""
         block = grip.block
         assert block is not None
-        own = self.entered_by(block)
+        own = self.entered_by(grip)
         here = own is by
         if own is not None:
             own.blocks.remove(block)
+        self.note(grip, how)
         block.left = True
         hollow = not grip.held and not grip.lost
         sure = grip.held and not grip.severed and not grip.own_end
@@ -356,7 +377,8 @@ class World:
         """Forget a generator that has not ended; the event loop closes it."""
         block = grip.block
         assert block is not None
-        own = self.entered_by(block)
+        self.note(grip)
+        own = self.entered_by(grip)
         if own is not None:
             own.blocks.remove(block)
         self._allow(grip, hollow=not grip.held and not grip.lost)
@@ -371,6 +393,7 @@ class World:
         """Release by the handle: also late, and also twice."""
         held, lost, told = grip.held, grip.lost, grip.told
         sure = held and not grip.severed and not grip.own_end
+        self.note(grip)
         grip.may_go = True
         order = await self._finished(by, grip.lease.release, mishap)
         grip.told = True
@@ -400,37 +423,37 @@ class World:
 
     async def extend(self, grip: Grip, by: Actor, seconds: float, mishap: Mishap = None) -> None:
         sure = grip.held and not grip.severed and not grip.own_end
+        self.note(grip, seconds)
         grip.own_end = True
         order = await self._finished(by, lambda: grip.lease.extend(seconds), mishap)
         if sure and not order.thrown:
             assert order.error is None, f"a valid lease was extended with {order.error!r}"
 
     async def let_end(self) -> None:
-        """Wait until every short lease has ended, here and on the server."""
+        """Wait until every short lease has ended."""
         short = [grip for grip in self.held() if grip.own_end and grip.lease.remaining < 1]
         await until(lambda: not any(grip.held for grip in short), SOON)
 
     async def force_release(self, by: Actor, side: str) -> None:
         target = self.targets[by.client][side]
         gone = [grip for grip in self.held() if grip.side == side]
-        for grip in gone:
-            grip.severed = True
-        order = await self._finished(by, target.force_release)
+        async with self._sever(gone):
+            order = await self._finished(by, target.force_release)
         assert order.error is None, f"force_release raised {order.error!r}"
         believers = [grip for grip in gone if grip.client == by.client and grip.held]
         assert not believers, f"freed by force, and believed in: {believers}"
 
     async def delete(self) -> None:
         """Delete the key on the server."""
-        for grip in self.held():
-            grip.severed = True
-        await self.subject.delete(self.redis, self.observer)
+        async with self._sever(self.held()):
+            await self.subject.delete(self.redis, self.observer)
 
     async def cancel_wait(self, wait: Wait) -> None:
         wait.order.cancel()
         await until(lambda: wait.order.finished, SOON)
 
     async def cancel_body(self, actor: Actor) -> None:
+        """Cancel a task outside any operation: it leaves all its blocks."""
         for grip in self.grips:
             if grip.block in actor.blocks:
                 self._allow(grip, hollow=not grip.held and not grip.lost)
@@ -490,7 +513,20 @@ class World:
 
     # How.
 
+    @contextlib.asynccontextmanager
+    async def _sever(self, grips: list[Grip]) -> AsyncIterator[None]:
+        """Excuse what is held now, and what is granted meanwhile."""
+        self.severing = True
+        for grip in grips:
+            grip.severed = True
+        yield
+        for client in self.clients:
+            await client.ping()
+        self.collect()
+        self.severing = False
+
     def _begin(self, actor: Actor, work: Work, mishap: Mishap) -> Order:
+        self.note("by", actor, "mishap", mishap)
         if mishap == "lost reply":
             self.links[actor.client].cut_after_execution(self.late)
         return actor.begin(work, mishap if isinstance(mishap, tuple) else None)
@@ -504,7 +540,14 @@ class World:
         self._calm(actor.client)
         if order.error is None:
             assert not order.thrown, "a cancellation was swallowed"
+        elif isinstance(order.error, asyncio.CancelledError) and not order.thrown:
+            self._check_strike(actor)
+            order.thrown = True
         return order
+
+    def _check_strike(self, actor: Actor) -> None:
+        mine = [grip for grip in self.grips if grip.task is actor.task and grip.block]
+        assert any(grip.lost for grip in mine), f"{actor} was cancelled by nobody"
 
     def _calm(self, client: int) -> None:
         self.links[client].pass_through()
@@ -515,6 +558,7 @@ class World:
         for other in self.grips:
             if hollow and other.task is grip.task and other.block is None:
                 other.may_go = True
+
 
 #: What goes wrong in an operation: nothing, a cancellation, or a reply that is lost.
 Mishap = None | Cut | str
