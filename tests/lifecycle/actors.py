@@ -88,6 +88,7 @@ class Block:
     """An `async with` block that stays open until somebody leaves it, in whatever task.
 
     Attributes:
+        over: What kind of thing it is a block of.
         stacked: It is on an `AsyncExitStack`, and not in an async generator.
         lease: What its `as` gave.
         left: Somebody has been told to leave it.
@@ -95,7 +96,10 @@ class Block:
         error: What came out of it, if not what was thrown in.
     """
 
-    def __init__(self, manager: AbstractAsyncContextManager[Any], *, stack: bool) -> None:
+    def __init__(
+        self, manager: AbstractAsyncContextManager[Any], over: str, *, stack: bool
+    ) -> None:
+        self.over = over
         self.manager = manager
         self._generator: AsyncGenerator[Any, None] | None = None
         self._stack: AsyncExitStack | None = AsyncExitStack() if stack else None

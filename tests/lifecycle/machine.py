@@ -41,12 +41,14 @@ class Lifecycle(RuleBasedStateMachine):
         kind: The name of the subject.
         url: The server.
         loop: What runs the steps.
+        failures: What was found, in order.
         without: Names of rules that do nothing, to look for what they hide.
     """
 
     kind = "lock"
     url = ""
     runner: asyncio.Runner
+    failures: list[BaseException]
     without: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
@@ -68,6 +70,7 @@ class Lifecycle(RuleBasedStateMachine):
             self.runner.run(bounded())
         except BaseException as error:
             self.failed = True
+            self.failures.append(error)
             error.add_note("played:\n  " + "\n  ".join(self.world.played))
             raise
 
@@ -148,10 +151,12 @@ class Lifecycle(RuleBasedStateMachine):
         if grip is None or grip.block is None:
             return
         own = world.entered_by(grip)
-        if where == "own" and own is not None and own.idle:
+        if where == "own" and own is not None and own.idle and world.is_clear(grip, own):
             self.step("leave", lambda _: world.leave(grip, own, how, mishap))
-        elif where == "elsewhere":
-            self.step("leave elsewhere", lambda by: world.leave(grip, by, how, mishap), who)
+        elif where == "elsewhere" and world.idle():
+            by = world.idle()[who % len(world.idle())]
+            if world.is_clear(grip, by):
+                self.step("leave elsewhere", lambda _: world.leave(grip, by, how, mishap))
         elif where == "dropped" and not grip.block.stacked:
             self.step("drop", lambda _: world.drop(grip))
         elif where == "cancelled" and own is not None and own.idle:

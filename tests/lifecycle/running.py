@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.lifecycle.machine import Lifecycle
@@ -64,5 +65,10 @@ def run_lifecycles(
             pass
 
         Played.kind, Played.url, Played.runner, Played.without = kind, url, runner, without
+        Played.failures = []
         play = Played if number is None else seed(number)(Played)
-        run_state_machine_as_test(play, settings=options)
+        try:
+            run_state_machine_as_test(play, settings=options)
+        except Flaky as error:
+            # It did not come once more with the same steps: time has a say. It counts.
+            raise Played.failures[0] from error

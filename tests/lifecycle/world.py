@@ -16,6 +16,7 @@ from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
     Lease,
+    LeaseLostError,
     NotHeldError,
     Redisson,
     RedissonError,
@@ -262,6 +263,25 @@ class World:
         """Return the actor whose block this still is."""
         return next((actor for actor in self.actors if grip.block in actor.blocks), None)
 
+    def is_clear(self, grip: Grip, by: Actor) -> bool:
+        """Whether it can be known which block `by` leaves.
+
+        An `AsyncExitStack` calls the methods of the class with the thing itself: nothing then
+        tells the blocks of one task apart but their order, and those of several by the task.
+        """
+        if grip.block is None or grip.block.over != "bare" or not grip.block.stacked:
+            return True
+        others = [
+            each
+            for each in self.open_blocks()
+            if each.block is not None
+            and each.block.over == "bare"
+            and (each.client, each.side) == (grip.client, grip.side)
+        ]
+        if by.task is grip.task:
+            return [each for each in others if each.task is by.task][-1] is grip
+        return others == [grip]
+
     # Steps.
 
     def begin_step(self, name: str, actor: Actor) -> None:
@@ -312,7 +332,7 @@ class World:
             manager = subject.hold(target, lease_time, units)
         else:
             manager = self.shared[actor.client][side] if over == "shared" else target
-        block = Block(manager, stack=stack)
+        block = Block(manager, over, stack=stack)
         self.note(over, "stack" if stack else "generator")
 
         async def work() -> Lease | None:
@@ -416,10 +436,12 @@ class World:
             candidates = [grip for grip in plain if grip.block is None]
         for grip in candidates:
             grip.may_go = True
-        ended = [each for each in self.grips if each.task is actor.task and each.lost]
-        await self._finished(actor, target.release, mishap)
-        for each in ended:
-            each.told = True
+        mine = [grip for grip in self.grips if grip.task is actor.task and grip.side == side]
+        left = [grip for grip in mine if grip.held or (grip.lost and not grip.told)]
+        order = await self._finished(actor, target.release, mishap)
+        if isinstance(order.error, LeaseLostError):
+            for grip in [grip for grip in left if grip.lost][-1:]:
+                grip.told = True
 
     async def extend(self, grip: Grip, by: Actor, seconds: float, mishap: Mishap = None) -> None:
         sure = grip.held and not grip.severed and not grip.own_end
@@ -445,6 +467,8 @@ class World:
 
     async def delete(self) -> None:
         """Delete the key on the server."""
+        for wait in self.waits:
+            wait.untold = True
         async with self._sever(self.held()):
             await self.subject.delete(self.redis, self.observer)
 
