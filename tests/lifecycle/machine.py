@@ -26,12 +26,13 @@ MISHAP: st.SearchStrategy[Mishap] = st.one_of(
     st.just("lost reply"),
 )
 WHERE = st.sampled_from(["own", "own", "own", "elsewhere", "elsewhere", "dropped", "cancelled"])
-MEDDLING = ["straggle", "cancel wait", "let end", "force release", "delete", "end task"]
+MEDDLING = ["straggle", "cancel wait", "let end", "force release", "delete", "end task", "cut"]
 HOW = st.sampled_from(["end", "break", "error"])
 #: Seconds, for any step; only a hang takes longer.
 LONGEST_STEP = 60.0
 
 T = TypeVar("T")
+Step = Callable[[Actor], Coroutine[Any, Any, None]]
 
 
 class Lifecycle(RuleBasedStateMachine):
@@ -54,6 +55,8 @@ class Lifecycle(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.failed = False
+        self.turns = 0
+        self.beside: asyncio.Task[None] | None = None
         self.ending = "leave"
         self.world = World(SUBJECTS[self.kind], self.url)
         self.subject = self.world.subject
@@ -74,9 +77,7 @@ class Lifecycle(RuleBasedStateMachine):
             error.add_note("played:\n  " + "\n  ".join(self.world.played))
             raise
 
-    def step(
-        self, name: str, step: Callable[[Actor], Coroutine[Any, Any, None]], who: int = 0
-    ) -> None:
+    def step(self, name: str, step: Step, who: int = 0) -> None:
         """Have an idle actor carry out a step, and check what must hold after it.
 
         Rules have no preconditions: what is there depends on the clock, and what is drawn must not.
@@ -88,10 +89,25 @@ class Lifecycle(RuleBasedStateMachine):
         async def checked() -> None:
             actor = idle[who % len(idle)]
             self.world.begin_step(name, actor)
+            if self.turns and self.beside is None:
+                self.world.racing = True
+                self.beside = asyncio.create_task(step(actor))
+                while self.turns:
+                    self.turns -= 1
+                    await asyncio.sleep(0)
+                return
             await step(actor)
+            await self.join()
             await checks.check(self.world)
 
         self.run(checked())
+
+    async def join(self) -> None:
+        """Wait for the step that goes on beside another."""
+        beside, self.beside = self.beside, None
+        if beside is not None:
+            await beside
+        self.world.racing = False
 
     def side(self, place: int) -> str:
         return self.subject.sides[place % len(self.subject.sides)]
@@ -188,28 +204,34 @@ class Lifecycle(RuleBasedStateMachine):
         """Do what can be done of the following, beginning with `what`."""
         world, on = self.world, self.side(side)
         wait = newest(world.waits, which)
+        possible: dict[str, tuple[object, Step]] = {
+            "straggle": (world.late.commands, lambda _: world.straggle()),
+            "cancel wait": (wait, lambda _: world.cancel_wait(wait)),
+            "let end": (world.ending(), lambda _: world.let_end()),
+            "force release": (
+                world.held() and not self.subject.is_semaphore,
+                lambda by: world.force_release(by, on),
+            ),
+            "delete": (world.held(), lambda _: world.delete()),
+            "end task": (world.held(), world.end_task),
+            "cut": (True, world.cut),
+        }
         place = MEDDLING.index(what)
         for each in MEDDLING[place:] + MEDDLING[:place]:
-            if each in self.without:
-                continue
-            if each == "straggle" and world.late.commands:
-                return self.step(each, lambda _: world.straggle())
-            if each == "cancel wait" and wait is not None:
-                return self.step(each, lambda _: world.cancel_wait(wait))
-            if each == "let end" and any(grip.own_end for grip in world.held()):
-                return self.step(each, lambda _: world.let_end())
-            if each == "force release" and not self.subject.is_semaphore and world.held():
-                return self.step(each, lambda by: world.force_release(by, on), who)
-            if each == "delete" and world.held():
-                return self.step(each, lambda _: world.delete())
-            if each == "end task" and world.held():
-                return self.step(each, world.end_task, who)
-        return None
+            if possible[each][0] and each not in self.without:
+                self.step(each, possible[each][1], who)
+                return
+
+    @rule(turns=st.integers(1, 6))
+    def overlap(self, turns: int) -> None:
+        """Have the next step get so many turns of the loop before the one after it begins."""
+        self.turns = turns
 
     def teardown(self) -> None:
         try:
             if not self.failed:
                 ending = self.world.leave_all if self.ending == "leave" else self.world.close_all
+                self.run(self.join())
                 self.run(ending())
                 self.run(checks.check_end(self.world))
         finally:
