@@ -119,12 +119,11 @@ async def _somebody_is_served(world: World) -> None:
         # One that nobody could tell keeps those behind it waiting, until it looks by itself.
         return bool(world.held()) or not waits or any(wait.untold for wait in waits)
 
+    async def refused() -> str:
+        return "" if served() else "nobody holds it, and nobody who waits gets it"
+
     if not world.closed:
-        await _soon(lambda: _said(not served() and "waits for what nobody holds"))
-
-
-async def _said(text: str | bool) -> str:
-    return text or ""
+        await _soon(refused)
 
 
 async def _counted_here(world: World) -> str:

@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.lifecycle import checks
 from tests.lifecycle.actors import Actor
+from tests.lifecycle.play import Play
+from tests.lifecycle.records import Mishap
 from tests.lifecycle.subjects import SUBJECTS
-from tests.lifecycle.world import Mishap, World
 
 #: Chooses one of what is there, whatever the number.
 PLACE = st.integers(0, 5)
@@ -58,7 +59,7 @@ class Lifecycle(RuleBasedStateMachine):
         self.turns = 0
         self.beside: asyncio.Task[None] | None = None
         self.ending = "leave"
-        self.world = World(SUBJECTS[self.kind], self.url)
+        self.world = Play(SUBJECTS[self.kind], self.url)
         self.subject = self.world.subject
         self.run(self.world.open())
 

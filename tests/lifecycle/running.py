@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hypothesis import HealthCheck, Phase, seed, settings
@@ -28,6 +28,14 @@ def _quiet() -> Iterator[None]:
         log.setLevel(level)
 
 
+def _loop_factory(uvloop: bool) -> Callable[[], asyncio.AbstractEventLoop]:
+    if not uvloop:
+        return asyncio.new_event_loop
+    from uvloop import new_event_loop
+
+    return new_event_loop
+
+
 def run_lifecycles(
     kind: str,
     url: str,
@@ -43,11 +51,6 @@ def run_lifecycles(
     Raises:
         AssertionError: An invariant did not hold; the notes say after which steps.
     """
-    if uvloop:
-        from uvloop import new_event_loop
-    else:
-        from asyncio import new_event_loop
-
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     options = settings(
         max_examples=examples,
@@ -59,7 +62,7 @@ def run_lifecycles(
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    with asyncio.Runner(loop_factory=new_event_loop) as runner, _quiet():
+    with asyncio.Runner(loop_factory=_loop_factory(uvloop)) as runner, _quiet():
 
         class Played(Lifecycle):
             pass
