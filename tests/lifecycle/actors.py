@@ -11,9 +11,9 @@ from typing import Any
 from redisson_py import Lease, LeaseLostError
 
 Work = Callable[[], Coroutine[Any, Any, Any]]
-#: At which suspension an order is cancelled, counted from 1, and whether the awaited future is
-#: already done at that moment.
-Cut = tuple[int, bool]
+#: When an order is cancelled: at which suspension, counted from 1, and whether the awaited future
+#: is already done at that moment; or after how many turns of the loop.
+Cut = tuple[int, bool] | int
 
 
 class Order:
@@ -60,6 +60,8 @@ class Order:
 
     def __await__(self) -> Generator[Any, Any, Any]:
         operation = self._work()
+        if isinstance(self._cut, int):
+            self._count_down(self._cut)
         step = partial(operation.send, None)
         while True:
             try:
@@ -67,7 +69,7 @@ class Order:
             except StopIteration as end:
                 return end.value
             self._suspensions += 1
-            if self._cut is not None and self._suspensions == self._cut[0]:
+            if isinstance(self._cut, tuple) and self._suspensions == self._cut[0]:
                 self._cut_at(future, answered=self._cut[1])
             try:
                 yield future
@@ -75,6 +77,12 @@ class Order:
             except BaseException as error:
                 self.thrown |= self.asked_to_cancel and isinstance(error, asyncio.CancelledError)
                 step = partial(operation.throw, error)
+
+    def _count_down(self, turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._count_down, turns - 1)
+        else:
+            self.cancel()
 
     def _cut_at(self, future: asyncio.Future[Any] | None, *, answered: bool) -> None:
         if answered and future is not None:

@@ -116,6 +116,8 @@ async def _somebody_is_served(world: World) -> None:
     def served() -> bool:
         world.collect()
         waits = [wait for n in range(len(CLIENTS)) for wait in world.pending(n)]
+        if len(world.subject.keys) > 1 and any(grip.lost and not grip.told for grip in world.grips):
+            return True
         # One that nobody could tell keeps those behind it waiting, until it looks by itself.
         return bool(world.held()) or not waits or any(wait.untold for wait in waits)
 
@@ -159,7 +161,8 @@ async def _counted_there(world: World) -> str:
     if "read" in world.subject.sides:
         # A reader's hold that has ended stays in the hash until somebody looks.
         over = sum(grip.units for grip in grips if grip.lost)
-    most = held + over if held else 0
+    # Of several, the others are there until the whole is left.
+    most = held + over if held or len(world.subject.keys) > 1 else 0
     if any(not held <= count <= most for count in counts):
         return f"the server counts {counts}: {grips}"
     return ""

@@ -24,8 +24,10 @@ MISHAP: st.SearchStrategy[Mishap] = st.one_of(
     st.none(),
     st.none(),
     st.tuples(st.integers(1, 4), st.booleans()),
+    st.integers(1, 12),
     st.just("lost reply"),
 )
+ACQUIRE_MISHAP: st.SearchStrategy[Mishap] = st.one_of(MISHAP, MISHAP, st.just("refused"))
 WHERE = st.sampled_from(["own", "own", "own", "elsewhere", "elsewhere", "dropped", "cancelled"])
 MEDDLING = ["straggle", "cancel wait", "let end", "force release", "delete", "end task", "cut"]
 HOW = st.sampled_from(["end", "break", "error"])
@@ -130,7 +132,7 @@ class Lifecycle(RuleBasedStateMachine):
         units=st.integers(1, 2),
         over=st.sampled_from(["bare", "hold", "shared", "lease"]),
         stack=st.booleans(),
-        mishap=MISHAP,
+        mishap=ACQUIRE_MISHAP,
     )
     def enter(
         self,
@@ -149,7 +151,7 @@ class Lifecycle(RuleBasedStateMachine):
             who,
         )
 
-    @rule(who=PLACE, side=PLACE, lease_time=LEASE_TIME, once=st.booleans(), mishap=MISHAP)
+    @rule(who=PLACE, side=PLACE, lease_time=LEASE_TIME, once=st.booleans(), mishap=ACQUIRE_MISHAP)
     def acquire(
         self, who: int, side: int, lease_time: float | None, once: bool, mishap: Mishap
     ) -> None:

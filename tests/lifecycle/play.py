@@ -75,7 +75,11 @@ class Play(World):
 
     async def _acquire(self, wait: Wait, work: Work, mishap: Mishap) -> None:
         self.note(wait.side, wait.lease_time, wait.units, "once" * wait.once)
+        wait.raced = self.racing
+        wait.refused = self.full
         self.waits.append(wait)
+        if mishap == "refused":
+            self.fill_memory()
         wait.order = self._begin(wait.actor, work, mishap)
         client = self.clients[wait.actor.client]
 
@@ -85,6 +89,8 @@ class Play(World):
 
         # A multi-lock counts its waiters as it likes while it asks for its members.
         await until(settled, SOON * 2)
+        if mishap == "refused":
+            self.free_memory()
         self._calm(wait.actor.client)
 
     async def leave(self, grip: Grip, by: Actor, how: str, mishap: Mishap = None) -> None:
@@ -286,7 +292,7 @@ class Play(World):
         self.note("by", actor, "mishap", mishap)
         if mishap == "lost reply":
             self.links[actor.client].cut_after_execution(self.late)
-        return actor.begin(work, mishap if isinstance(mishap, tuple) else None)
+        return actor.begin(work, None if isinstance(mishap, str) else mishap)
 
     async def _finished(
         self, actor: Actor, work: Callable[[], Coroutine[Any, Any, Any]], mishap: Mishap = None

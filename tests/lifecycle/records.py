@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from redisson_py import Lease
 from tests.lifecycle.actors import Actor, Block, Cut, Order
 
-#: What goes wrong in an operation: nothing, a cancellation, or a reply that is lost.
+#: What goes wrong in an operation: nothing; a cancellation; a "lost reply"; or it is "refused",
+#: because the server has no memory left.
 Mishap = None | Cut | str
 
 
@@ -60,6 +61,8 @@ class Wait:
 
     Attributes:
         once: It does not wait.
+        refused: The server had no memory left meanwhile.
+        raced: Something else happened at the same time.
         untold: Something ended without a message since it waits, so it may look late.
     """
 
@@ -70,6 +73,8 @@ class Wait:
     units: int
     block: Block | None = None
     once: bool = False
+    refused: bool = False
+    raced: bool = False
     untold: bool = False
 
     def granted(self, lease: Lease) -> Grip:

@@ -7,6 +7,7 @@ import contextlib
 from contextlib import AsyncExitStack
 from typing import Any
 
+import redis
 from redis.asyncio import Redis
 
 from redisson_py import (
@@ -15,6 +16,7 @@ from redisson_py import (
     Lease,
     Redisson,
     RedissonError,
+    ScriptError,
 )
 from redisson_py.testing import FaultProxy
 from tests.lifecycle.actors import Actor
@@ -55,6 +57,7 @@ class World:
         self.ended: list[Actor] = []
         self.severing = False
         self.racing = False
+        self.full = False
         self.closed: set[int] = set()
         self._stack = AsyncExitStack()
         self.dropped: list[Exception] = []
@@ -90,6 +93,8 @@ class World:
         for actor in self.actors:
             actor.kill()
         await asyncio.wait(tasks, timeout=SOON)
+        self.free_memory()
+        await self.redis.flushdb()
         await self._stack.aclose()
 
     def _unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -99,6 +104,22 @@ class World:
             self.dropped.append(error)
             return
         self.findings.append(f"{context.get('message')}: {error!r}")
+
+    def fill_memory(self) -> None:
+        """Have the server refuse whatever takes memory; in no turn of the loop."""
+        self.full = True
+        for wait in self.waits:
+            wait.refused = True
+        self._set_memory(1)
+
+    def free_memory(self) -> None:
+        """Let it take memory again."""
+        self.full = False
+        self._set_memory(0)
+
+    def _set_memory(self, most: int) -> None:
+        with redis.Redis.from_url(self.url) as server:
+            server.config_set("maxmemory", most)
 
     # What came of it.
 
@@ -148,7 +169,10 @@ class World:
             short = wait.lease_time is not None and wait.lease_time < 1
             gone = any(grip.lost or grip.severed for grip in mine)
             once = wait.once and isinstance(error, ConnectionLostError)
-            assert short or gone or once, f"an acquisition failed: {error!r}"
+            refused = wait.refused and isinstance(error, ScriptError)
+            assert short or gone or once or refused or wait.raced, (
+                f"an acquisition failed: {error!r}"
+            )
 
     def check_strike(self, actor: Actor) -> None:
         mine = [grip for grip in self.grips if grip.task is actor.task and grip.block]
