@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -157,3 +158,17 @@ class LeaseSchedule:
     def _sweep(self) -> None:
         self._ends = [row for row in self._ends if row[2].ends_row == row[0]]
         heapq.heapify(self._ends)
+
+    def check(self, holds: Iterable[Hold]) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        kept = set(holds)
+        for number, bucket in self._buckets.items():
+            assert all(hold.place == number for hold in bucket)
+            assert kept.issuperset(bucket), "a hold that is over is to be renewed"
+        rows = {hold for moment, _, hold in self._ends if hold.ends_row == moment}
+        assert kept >= rows, "a hold that is over has an end"
+        assert len(rows) == self._rows
+        for hold in kept:
+            assert hold.ends_row is None or hold in rows
+            assert hold.place is None or hold in self._buckets[hold.place]
+            assert hold.place is not None or hold.ends_row is not None, "nothing minds a hold"

@@ -273,3 +273,8 @@ class Watchdog:
             if hold in self.holds and hold.asked_after:
                 self._schedule.put(hold, retry_at)
         self._arm(retry_at)
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        self._schedule.check(self.holds)
+        assert self._closed or not self.holds or self._timer is not None, "held, and no timer"
