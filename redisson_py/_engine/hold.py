@@ -355,6 +355,16 @@ class Hold:
         self._changes += 1
         return keep
 
+    def begin_read_change(self) -> int:
+        """A read under this write hold is about to be given back; return the version of that."""
+        self._changes += 1
+        return self.ownership.context.owners.new_number()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether an older request under its owner may still arrive."""
+        return self.uncertain or self._changes > 0 or self.reads > 0
+
     def is_last_change(self, version: int) -> bool:
         """Return whether no other change of its lease was sent after this one."""
         return version == self._last_change

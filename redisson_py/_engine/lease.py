@@ -174,6 +174,8 @@ class Lease:
             await future
         finally:
             self._lost_waiters.remove(future)
+            # A traceback that somebody keeps must not keep it.
+            del future
 
     async def extend(self, lease_time: Duration) -> None:
         """Set a new lease, of `lease_time` seconds from now; it then ends by itself.

@@ -227,11 +227,11 @@ class Ownership:
 
     def _send_release(self, hold: Hold, longest: float = PATIENCE) -> Call:
         """Have Redis take a hold out, whatever its count."""
-        lease_time = self.context.options.lease_time
+        lease_time, parent = self.context.options.lease_time, hold.parent
         tombstone_ms = version = 0
-        if hold.parent is not None:
+        if parent is not None:
             # Under an owner that goes on a tombstone would refuse the next read as well.
-            version = self.context.owners.new_number()
+            version = parent.begin_read_change()
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
         args = self.commands.release(
@@ -242,7 +242,10 @@ class Ownership:
             version,
             TOMBSTONE_MS if version else 0,
         )
-        return self.start_release(args, lease_time, longest)
+        call = self.start_release(args, lease_time, longest)
+        if parent is not None:
+            call.future.add_done_callback(lambda _: parent.end_change(call))
+        return call
 
     def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
         commands = self.commands

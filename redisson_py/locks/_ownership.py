@@ -193,8 +193,8 @@ class TaskOwnership(Ownership):
         )
         if parent is not None:
             # Late duplicates of earlier reads under this owner must not be taken for this one.
-            request.version, keep = owners.new_number(), parent.uncertain or parent.reads > 0
-            request.version_ms = TOMBSTONE_MS if keep else 0
+            request.version = owners.new_number()
+            request.version_ms = TOMBSTONE_MS if parent.unsettled else 0
         return request
 
     def _write_hold(self, task: Task) -> Hold | None:
