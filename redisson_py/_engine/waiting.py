@@ -106,7 +106,7 @@ async def acquire(
         turn = None if once else request.turn
         if turn is None:
             outcome = await request.run(deadline)
-        if isinstance(outcome, Busy) and not (once or _passed(deadline)):
+        if type(outcome) is Busy and not (once or _passed(deadline)):
             with wakeups.listen(request.channel, request.wakes) as sleeper:
                 if turn is not None:
                     left = turn.until - running_loop().time()
@@ -120,7 +120,7 @@ async def acquire(
     except BaseException:
         request.undo()
         raise
-    if not isinstance(outcome, Busy):
+    if type(outcome) is not Busy:
         return outcome
     if outcome.queued:
         request.undo()

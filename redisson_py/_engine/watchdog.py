@@ -79,7 +79,9 @@ class Watchdog:
     def add(self, hold: Hold) -> None:
         """Keep a new hold, and end it when its time is over."""
         self.holds[hold] = None
-        if hold.asked_after:
+        if self._timer is None:
+            self._while_holding(hold.granted_at)
+        if hold.renewed or hold.asked_after:
             due = hold.first_due
             self._schedule.put(hold, due)
             if hold.ends_at < due + self._schedule.period:

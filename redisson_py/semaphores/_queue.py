@@ -111,7 +111,7 @@ class PermitRequest(AcquireRequest):
         return answer
 
     def send(self, deadline: float | None) -> Call:
-        """Send the request; `answer` must follow, or `undo`."""
+        """Send the request; its answer must follow, or `undo`."""
         # A message may come before the answer is looked at: what counts is what came before.
         self._asked_on = self._channel
         self._heard = 0 if self._asked_on is None else self._asked_on.messages
@@ -152,7 +152,7 @@ class PermitQueue(LocalQueue):
 
     def __init__(self) -> None:
         super().__init__()
-        self.holds: dict[str | bytes, Hold] = {}
+        self.holds: dict[bytes, Hold] = {}
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
         self._busy_units = 0
