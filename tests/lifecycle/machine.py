@@ -32,7 +32,8 @@ MISHAP: st.SearchStrategy[Mishap] = st.one_of(
 #: Seconds, for any step; only a hang takes longer.
 LONGEST_STEP = 60.0
 
-#: The steps, and how often each is wanted. Where one is not possible, the next is taken.
+#: The steps, and how often each is wanted. Where one is not possible, the next is taken,
+#: but no connection is cut instead.
 STEPS = {
     "overlap": 2,
     "enter": 5,
@@ -156,7 +157,8 @@ class Lifecycle(RuleBasedStateMachine):
         a precondition, that takes the next step which is possible.
         """
         place = NAMES.index(draw.what)
-        for name in NAMES[place:] + NAMES[:place]:
+        others = [name for name in NAMES[place:] + NAMES[:place] if name != "cut"]
+        for name in [draw.what, *others]:
             if name not in self.spared and (step := self._step(name, draw)) is not None:
                 self.run(self._taken(name, step))
                 return
