@@ -39,6 +39,7 @@ class AcquireRequest:
     Attributes:
         sent_at: Just before the granting request was first written.
         uncertain: It may arrive twice, or late.
+        heard_busy: Redis has said "busy" since its caller began to wait.
         undone: An undo was sent.
     """
 
@@ -48,6 +49,7 @@ class AcquireRequest:
         "_queued",
         "deadline",
         "field",
+        "heard_busy",
         "lease_ms",
         "lease_time",
         "once",
@@ -91,6 +93,7 @@ class AcquireRequest:
         self.sent_at = 0.0
         self.uncertain = False
         self.undone = False
+        self.heard_busy = False
         self.version = self.version_ms = 0
         self._call: Call | None = None
         self._given_up: BaseException | None = None
@@ -139,7 +142,11 @@ class AcquireRequest:
         answer = self.ownership.commands.answer(reply, self)
         if answer is GIVEN_UP:
             raise BackendError(f"{self.ownership!r}: this request was given up already")
-        if type(answer) is Busy and (answer.queued or self.uncertain):
+        if type(answer) is not Busy:
+            return answer
+        if not self.once and self.ownership.queue is not None:
+            self.ownership.queue.heard_busy()
+        if answer.queued or self.uncertain:
             # Redis remembers it, or a duplicate may still be granted: leaving must be announced,
             # also by a client that closes.
             self._queued = True

@@ -52,7 +52,13 @@ class Turn:
 
 
 class Request(Protocol[T_co]):
-    """One caller's request for one thing."""
+    """One caller's request for one thing.
+
+    Attributes:
+        heard_busy: Redis has said "busy" since the caller began to wait.
+    """
+
+    heard_busy: bool
 
     @property
     def channel(self) -> bytes:
@@ -107,6 +113,7 @@ async def acquire(
         if turn is None:
             outcome = await request.run(deadline)
         if type(outcome) is Busy and not (once or _passed(deadline)):
+            request.heard_busy = turn is None
             with wakeups.listen(request.channel, request.wakes) as sleeper:
                 if turn is not None:
                     left = turn.until - running_loop().time()
@@ -114,9 +121,11 @@ async def acquire(
                 outcome = await _keep_asking(request, sleeper, deadline)
     except LateReplyError as late:
         request.undo()
-        if deadline is not None and _passed(deadline):
-            raise AcquireTimeoutError("Redis did not answer within the timeout") from late
-        raise
+        if deadline is None or not _passed(deadline):
+            raise
+        if request.heard_busy:
+            return None
+        raise AcquireTimeoutError("Redis did not answer within the timeout") from late
     except BaseException:
         request.undo()
         raise
@@ -137,6 +146,7 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
         outcome = await request.run(deadline)
         if not isinstance(outcome, Busy):
             return outcome
+        request.heard_busy = True
         if request.turn is not None:
             request.turn.taken = True
         await sleeper.wait(_sleep(outcome.retry_in, deadline))

@@ -60,6 +60,7 @@ class TaskOwnership(Ownership):
         self.reentrant = reentrant
         #: The holds of the read side, where this is the write side: they share owners.
         self.reads: TaskHolds | None = None
+        self.reads_waiting_key = b""
         #: The holds of the write side, where this is the read side.
         self.writes: TaskHolds | None = None
 
@@ -109,6 +110,11 @@ class TaskOwnership(Ownership):
             raise RuntimeError(f"{self!r} is held by this task already")
         return True
 
+    @property
+    def _readers_wait(self) -> bool:
+        """Whether tasks of this client wait to read, where this is the write side."""
+        return self.reads is not None and self.context.waiters[self.reads_waiting_key] > 0
+
     def _refuse_upgrade(self, task: Task) -> None:
         """A reader that waits for all readers to leave waits for itself."""
         assert self.reads is not None
@@ -123,15 +129,16 @@ class TaskOwnership(Ownership):
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None
     ) -> Hold | None:
         """Get a hold that Redis grants, or a task here passes on; None when time is up."""
-        queue, turn = self.queue, None
+        queue, turn, began_at = self.queue, None, None
         if once:
-            if queue is not None and queue.is_ahead:
+            if queue is not None and (queue.is_ahead or self._readers_wait):
                 # Busy, but only Redis can say so: if it does not answer, that is the answer.
                 await self.context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
                 return None
         elif queue is None:
             self.context.waiters[self.waiting_key] += 1
         elif not queue.go_first():
+            began_at = now()
             passed = await queue.wait(Waiter(reference(task), lease_time is None), deadline)
             if passed is not True:
                 return passed or None
@@ -140,6 +147,8 @@ class TaskOwnership(Ownership):
             if not once and queue is not None and queue.turn is not None:
                 turn = queue.take_turn()
             request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
+            if began_at is not None and queue is not None:
+                request.heard_busy = queue.busy_at >= began_at
             parent = request.parent
             if parent is not None:
                 parent.count_read(1)

@@ -94,7 +94,7 @@ class PermitOwnership(Ownership):
         lease_time: float | None,
     ) -> list[Hold] | None:
         """Get holds that Redis grants, or one that a task here passes on; None: time is up."""
-        context, queue = self.context, self.permit_queue
+        context, queue, began_at = self.context, self.permit_queue, now()
         request = self._new_request(units, lease_time, once, deadline)
         if not queue.is_ahead:
             # Several may be on their way: nobody is before them.
@@ -112,6 +112,7 @@ class PermitOwnership(Ownership):
             queue.head = waiter
         elif not await self._wait(waiter, deadline):
             return None
+        request.heard_busy = queue.busy_at >= began_at
         try:
             granted = await self._ask_as_head(request, deadline)
             if request.passed is not None and (granted or request.passed.valid):

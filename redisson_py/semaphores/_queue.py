@@ -107,7 +107,7 @@ class PermitRequest(AcquireRequest):
         answer = await super().run(deadline)
         if isinstance(answer, Busy):
             queue = self._permits.permit_queue
-            queue.heard_busy(self.target, self._asked_on, self._heard, answer.retry_in)
+            queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
         return answer
 
     def send(self, deadline: float | None) -> Call:
@@ -177,7 +177,7 @@ class PermitQueue(LocalQueue):
         super().close(error)
         self.head = None
 
-    def heard_busy(
+    def units_busy(
         self, units: int, channel: Channel | None, messages: int, seconds: float | None
     ) -> None:
         """Redis says that so many units are not available, perhaps for so long.
