@@ -125,6 +125,7 @@ class Redisson:
             on_connected=self._bus.resubscribe,
             on_down=self._table.wake_all,
             on_end=self._end_with_loop,
+            on_outlived=self._close_for_good,
             needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
         )
         self._router = Router(self._stream)
@@ -144,6 +145,8 @@ class Redisson:
         self._locks: dict[Name, RLock] = {}
         self._loop: object = None
         self._root: Task | None = None
+        #: The background task has ended with the loop, but blocks of generators are not left yet.
+        self._outlives = False
         self._closing: Future[None] | None = None
         self._forks = _forks
         self._closed = False
@@ -364,8 +367,8 @@ class Redisson:
             self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
             self._root.add_done_callback(self._root_done)
 
-    async def _end_with_loop(self) -> None:
-        """The event loop shuts down, and nobody has closed us.
+    async def _end_with_loop(self) -> bool:
+        """The event loop shuts down, and nobody has closed us; return whether we are still needed.
 
         It has cancelled every task. Those that hold something may still be cleaning up under its
         protection: it is kept until they have ended. Then what nobody can give back any more is
@@ -378,11 +381,13 @@ class Redisson:
                 break
             await wait_for_all(running)
         if self._closed:
-            return
-        left = [
-            hold for hold in self._watchdog.holds if not any(lease._in_block for lease in hold.live)
-        ]
+            return False
+        holds = list(self._watchdog.holds)
+        in_blocks = {hold for hold in holds if any(lease._in_block for lease in hold.live)}
+        left = [hold for hold in holds if hold not in in_blocks]
         self._let_everything_go(ClientClosedError("the event loop was shut down"), left)
+        self._outlives = bool(in_blocks)
+        return self._outlives
 
     def _root_done(self, root: Task) -> None:
         """Nothing dies quietly: without its background task a client is of no use."""
@@ -390,10 +395,16 @@ class Redisson:
             return
         if root.cancelled():
             self._why_closed = ": its event loop was shut down"
+            if self._outlives:
+                return
         else:
             failure = root.exception()
             log.critical("background task of %r failed", self, exc_info=failure)
             self._why_closed = f": its background task failed: {failure!r}"
+        self._close_for_good()
+
+    def _close_for_good(self) -> None:
+        """The background task has ended, and nothing is needed any more."""
         error = ClientClosedError(f"the client is closed{self._why_closed}")
         self._closed = True
         for hold in list(self._watchdog.holds):

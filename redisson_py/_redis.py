@@ -29,6 +29,7 @@ __all__ = [
     "Connector",
     "connector_from_client",
     "connector_from_url",
+    "let_go",
     "take_over",
 ]
 
@@ -130,6 +131,12 @@ def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asy
         raise ConnectionLostError("the connection broke while it was opened", maybe_held=False)
     transport.set_protocol(protocol)
     return transport
+
+
+def let_go(connection: AbstractConnection) -> None:
+    """Close a connection where nothing can be awaited; its transport ends a turn later."""
+    # What redis-py's own finalizer does.
+    connection._close()  # type: ignore[no-untyped-call]
 
 
 def connector_from_url(url: str, client_name: str | None) -> Connector:

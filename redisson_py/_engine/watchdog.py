@@ -14,6 +14,7 @@ that had to be woken in the same turn.
 from __future__ import annotations
 
 import logging
+import math
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -35,11 +36,14 @@ log = logging.getLogger("redisson_py")
 #: Holds renewed by one script.
 BATCH = 100
 
-#: Holds renewed in one turn of the event loop: a few milliseconds of work.
-_AT_ONCE = 4 * BATCH
+#: A crowd that is due at one moment is renewed over this share of the period.
+_SPREAD = 0.25
 
-#: Seconds between two such turns, in which others have theirs.
+#: Shortest pause in seconds between two turns that renew: others have theirs meanwhile.
 _PAUSE = 0.005
+
+#: Holds renewed in one turn of the event loop at the most: some milliseconds of work.
+_AT_ONCE = 10 * BATCH
 
 #: Longest sleep while something is held, in seconds.
 _LONGEST_SLEEP = 1.0
@@ -152,8 +156,9 @@ class Watchdog:
         try:
             for hold in self._schedule.take_ended(moment):
                 self._end(hold, moment)
-            if self._renew_what_is_due(moment):
-                following = now() + _PAUSE
+            pause = self._renew_what_is_due(moment)
+            if pause:
+                following = now() + pause
             if self.holds:
                 self._while_holding(moment)
         finally:
@@ -181,10 +186,12 @@ class Watchdog:
             hold.ownership.lower(hold)
         self.mind_end(hold)
 
-    def _renew_what_is_due(self, moment: float) -> bool:
-        """Renew a part of what is due; return whether there may be more."""
+    def _renew_what_is_due(self, moment: float) -> float:
+        """Renew a part of what is due; return how long to pause if there may be more."""
         groups: defaultdict[tuple[Script, int, float], list[Hold]] = defaultdict(list)
-        taken = self._schedule.take_due(moment, BATCH, _AT_ONCE)
+        a_second = len(self.holds) / (_SPREAD * self._schedule.period)
+        at_once = BATCH * min(math.ceil(a_second * _PAUSE / BATCH) or 1, _AT_ONCE // BATCH)
+        taken = self._schedule.take_due(moment, BATCH, at_once)
         for hold in taken:
             if hold.renewed and hold.is_abandoned():
                 hold.abandon()
@@ -195,7 +202,7 @@ class Watchdog:
         for (script, _, lease_time), holds in groups.items():
             for start in range(0, len(holds), BATCH):
                 self._renew(holds[start : start + BATCH], script, lease_time, moment)
-        return len(taken) == _AT_ONCE
+        return at_once / a_second if len(taken) == at_once else 0.0
 
     def _lease_of(self, hold: Hold) -> float:
         """Return the lease to renew a hold to; 0 to see only whether it is there."""

@@ -31,7 +31,7 @@ from redisson_py._loop import (
     wake,
 )
 from redisson_py._options import MAX_IN_FLIGHT
-from redisson_py._redis import AbstractConnection, Connector, take_over
+from redisson_py._redis import AbstractConnection, Connector, let_go, take_over
 from redisson_py._stream.call import (
     Arg,
     Call,
@@ -50,8 +50,9 @@ from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostEr
 log = logging.getLogger("redisson_py")
 
 
-async def _at_once() -> None:
+async def _at_once() -> bool:
     """End without waiting for anything."""
+    return False
 
 
 class Stream:
@@ -64,7 +65,8 @@ class Stream:
         on_connected: Called when a connection is ready, before anything else is written to it.
         on_down: Called when the connection broke, or could not be opened for good.
         on_end: Awaited when the background task is cancelled while it has a connection, which
-            it then keeps for that long.
+            it then keeps for that long; and if it returns True until nothing is `needed`.
+        on_outlived: Called when that connection is closed.
         needed: Whether somebody relies on the connection even while no command is under way.
 
     Attributes:
@@ -79,7 +81,8 @@ class Stream:
         on_message: Callable[[bytes, bytes], None],
         on_connected: Callable[[], None],
         on_down: Callable[[], None],
-        on_end: Callable[[], Awaitable[None]] = _at_once,
+        on_end: Callable[[], Awaitable[bool]] = _at_once,
+        on_outlived: Callable[[], None] = lambda: None,
         needed: Callable[[], bool],
     ) -> None:
         self._connector = connector
@@ -87,6 +90,9 @@ class Stream:
         self._on_connected = on_connected
         self._on_down = on_down
         self._on_end = on_end
+        self._on_outlived = on_outlived
+        self._needed = needed
+        self._outlives: AbstractConnection | None = None
         self._health = Health(self, reply_timeout, needed)
         self._wire: Wire | None = None
         self._modern = True
@@ -220,16 +226,18 @@ class Stream:
             try:
                 await wait_for_all([wire.down])
             except asyncio.CancelledError:
-                if not self._closed:
-                    await self._on_end()
-                wire.close()
+                if not self._closed and await self._on_end():
+                    self._outlives = connection
+                else:
+                    wire.close()
                 raise
         finally:
-            self._went_down()
-            self._wire = None
-            wire.abort()
-            self._collect_unanswered(wire)
-            await connection.disconnect(nowait=True)
+            if self._outlives is None:
+                self._went_down()
+                self._wire = None
+                wire.abort()
+                self._collect_unanswered(wire)
+                await connection.disconnect(nowait=True)
         if not self._closed:
             self._on_down()
 
@@ -316,6 +324,17 @@ class Stream:
     def _give_room(self) -> None:
         while self._needs_room and (self._closed or not self.full):
             wake(self._needs_room.popleft())
+        if self._outlives is not None and not (self.waiting or self._needed()):
+            self._end_outlived(self._outlives)
+
+    def _end_outlived(self, connection: AbstractConnection) -> None:
+        """Close the connection that has outlived the background task."""
+        self._outlives = None
+        self._went_down()
+        if self._wire is not None:
+            self._wire.close()
+        let_go(connection)
+        self._on_outlived()
 
     # Answers that are errors.
 
