@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import load
-from tests.lua.permit_scripts import ExpirableScripts, SemaphoreScripts
+from tests.lua.expirable_scripts import ExpirableScripts
+from tests.lua.permit_scripts import SemaphoreScripts
 from tests.lua.scripts import A, B, Scripts, ask
 from tests.support import Counted, until_async
 
@@ -48,7 +49,7 @@ async def expiries(redis: Redis, *keys: bytes) -> list[bool]:
 
 async def redisson_adds(redis: Redis, key: bytes, units: int = 1) -> None:
     """Do what addPermits does: SET, without the expiry."""
-    await redis.set(key, int(await redis.get(key)) + units)
+    await redis.set(key, int(await ask(redis, "GET", key)) + units)
 
 
 async def renew(semaphore: Any, field: Any, counts: bytes) -> int:

@@ -6,8 +6,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from tests.lua.expirable_scripts import ExpirableScripts
 from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.lua.permit_scripts import ExpirableScripts
 from tests.lua.scripts import LEASE, A, Scripts, ask, everything
 from tests.support import Counted
 

@@ -10,8 +10,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py import _keys
+from tests.lua.expirable_scripts import ExpirableScripts
 from tests.lua.fair_scripts import FairScripts
-from tests.lua.permit_scripts import ExpirableScripts, SemaphoreScripts
+from tests.lua.permit_scripts import SemaphoreScripts
 from tests.lua.read_write_scripts import LONG, ReadWriteScripts
 from tests.lua.scripts import LEASE, TOMBSTONE, A, B, LockScripts, Scripts, everything
 from tests.support import Counted
@@ -262,9 +263,9 @@ class TestPermits:
     ) -> None:
         for values in ({"version": "-1"}, {"version": 1, "version_ms": "x"}):
             for call in (
-                plain.release(A, 1, **values),  # type: ignore[arg-type]
-                plain.set_lease(A, **values),  # type: ignore[arg-type]
-                permits.update_lease(b"p" * 16, **values),  # type: ignore[arg-type]
+                plain.release(A, 1, **values),
+                plain.set_lease(A, **values),
+                permits.update_lease(b"p" * 16, **values),
             ):
                 with pytest.raises(ResponseError, match="must be"):
                     await call
