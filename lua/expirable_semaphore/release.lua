@@ -56,10 +56,15 @@ if found and back > 0 then
   local told = announce(channel, integer(found) + back)
   reply = over == 0 and 1 + told or 0
 end
+if back > 0 then
+  -- These change nothing, but a user that may not do one of them is refused here.
+  redis.call('ZREM', permits, '')
+  if found and tombstone_ms > 0 then
+    redis.call('INCRBY', counter, 0)
+  end
+end
 remember(tombstone, '1', tombstone_ms)
 if back > 0 then
-  -- Removes nothing: a user that may not remove permits is refused before the count grows.
-  redis.call('ZREM', permits, '')
   if found then
     redis.call('INCRBY', counter, back)
   end

@@ -10,6 +10,9 @@
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
+--! include lib.index_reader
 
 -- Redisson's hash: a field "mode" and one field for each reader, its value the hold count.
 -- Each hold has a key of its own beside the hash, whose expiry is that hold's lease; the hash
@@ -82,4 +85,5 @@ end
 if count < holds then
   redis.call('HSET', lock, owner, holds)
 end
+index_reader(lock, owner, lease_ms, 'GT', count == 0)
 return nil

@@ -12,14 +12,16 @@
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
+--! include lib.index_reader
 --! include lib.needed_by_readers
 
 -- Also the undo of an acquire; for tombstones and versions see lock.release. The last reader
 -- frees the lock, whatever fields dead readers have left in it. Otherwise the hash lives from now
 -- on as long as the longest of the other leases, so that a reader that leaves early keeps nobody
--- waiting. To know that, the others must be looked at, so it is done only if the hash may have
--- lived for the one that leaves, and only until another is found that needs it for about as
--- long. How long a writer that also reads needs it is not known here: then it
+-- waiting. To know that, others must be looked at, so it is done only if the hash may have lived
+-- for the one that leaves, and only until another is found that needs it for about as long. How long a writer that also reads needs it is not known here: then it
 -- is never shortened.
 local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 0), whole(ARGV[3], 1)
@@ -39,13 +41,14 @@ local count = whole(held or '0', 1) or 0
 if held and holds > 0 and count == 0 then
   return redis.error_reply('ERR the hold count in this hash is not a number')
 end
+local index = readers_index(lock)
 local fields = held and redis.call('HLEN', lock) or 0
 if count == 1 and holds == 0 and mode == 'read' and fields == 2 then
   -- Nobody else is in: no leases to look at.
   local told = redis.call('PUBLISH', channel, '0')
   remember(tombstone, '1', tombstone_ms)
   remember(version_key, version, version_ms)
-  redis.call('DEL', lock, reader_key(lock, owner, 1))
+  redis.call('DEL', lock, reader_key(lock, owner, 1), index)
   return 1 + told
 end
 
@@ -78,11 +81,15 @@ for _, key in ipairs(reader_holds) do
   redis.call('DEL', key)
 end
 if reply > 0 then
-  redis.call('DEL', lock)
+  redis.call('DEL', lock, index)
 elseif holds == 0 then
   redis.call('HDEL', lock, owner)
+  redis.call('ZREM', index, owner)
 elseif holds < count then
   redis.call('HSET', lock, owner, holds)
+end
+if holds > 0 then
+  index_reader(lock, owner, lease_ms, 'CH', false)
 end
 reader_holds = reader_keys(lock, owner, 1, holds)
 for _, key in ipairs(reader_holds) do

@@ -12,6 +12,9 @@
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
+--! include lib.index_reader
 --! include lib.needed_by_readers
 
 -- This reader's leases become `lease_ms`, shorter or longer. The hash lives as long as the
@@ -32,11 +35,12 @@ if reader_left(lock, owner, count) == -2 then
   return 0
 end
 remember(version_key, version, version > 0 and version_ms or 0)
+index_reader(lock, owner, lease_ms, 'CH', false)
 local reader_holds = reader_keys(lock, owner, 1, count)
 for _, key in ipairs(reader_holds) do
   redis.call('PEXPIRE', key, lease_ms)
 end
-local needed = needed_by_readers(lock, math.huge)
+local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
 if mode == 'read' or redis.call('PTTL', lock) < needed then
   redis.call('PEXPIRE', lock, needed)
 end

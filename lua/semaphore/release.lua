@@ -42,12 +42,18 @@ if held and found then
   local told = back > 0 and announce(channel, integer(found) + back) or 0
   reply = units == 0 and 1 + told or 0
 end
-remember(tombstone, '1', tombstone_ms)
-remember(version_key, version, version > 0 and version_ms or 0)
-if held and (units == 0 or not found) then
-  -- Removes nothing: with the right to count, and to remove both records, all of it succeeds.
+local drops = held and (units == 0 or not found)
+if drops then
+  -- These change nothing, but a user that may not do one of them is refused here.
   redis.call('ZREM', permits, '')
   redis.call('HDEL', counts, '')
+  if found and tombstone_ms > 0 then
+    redis.call('INCRBY', counter, 0)
+  end
+end
+remember(tombstone, '1', tombstone_ms)
+remember(version_key, version, version > 0 and version_ms or 0)
+if drops then
   if found then
     redis.call('INCRBY', counter, back)
   end

@@ -12,6 +12,8 @@
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
 --! include lib.needed_by_readers
 
 -- Also the undo of an acquire; for tombstones see lock.release, for `owner` write_lock.acquire.

@@ -12,6 +12,8 @@
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
 --! include lib.needed_by_readers
 
 -- As lock.set_lease, but a writer that also reads may have a longer lease for that.

@@ -132,7 +132,7 @@ async def test_leases_that_have_ended_cost_nothing_any_more(
 ) -> None:
     """What is left is the work for the one lock still held."""
     caplog.set_level("CRITICAL")
-    client = clients(lease_time=1)
+    client = clients(lease_time=3)
 
     async def work() -> int:
         renewals = client.statistics().renewals

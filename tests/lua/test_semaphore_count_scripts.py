@@ -93,7 +93,7 @@ class TestAdd:
         for calls in (9, 10):
             await semaphore.add(3, calls=calls)
         assert await redis.get(semaphore.receipt()) == b"10 6"
-        assert 0 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
 
     @pytest.mark.parametrize("units", [3, -3])
     async def test_a_deleted_semaphore_takes_what_was_taken_with_it(
@@ -110,7 +110,7 @@ class TestAdd:
     async def test_a_bad_number_is_refused_before_anything_is_written(
         self, semaphore: SemaphoreScripts, redis: Redis, units: str
     ) -> None:
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.add(units)
         assert await everything(redis) == {}
 
@@ -144,7 +144,7 @@ class TestSet:
         self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
         assert await semaphore.set(3, life_ms=LEASE) == 1
-        assert 0 < await redis.pttl(semaphore.key) <= LEASE
+        assert LEASE - 5000 < await redis.pttl(semaphore.key) <= LEASE
 
     async def test_a_repetition_gives_the_first_answer(self, semaphore: SemaphoreScripts) -> None:
         assert await semaphore.set(3, calls=1) == 1
@@ -185,7 +185,7 @@ class TestSet:
     async def test_a_bad_number_is_refused_before_anything_is_written(
         self, semaphore: SemaphoreScripts, redis: Redis, units: str
     ) -> None:
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.set(units)
         assert await everything(redis) == {}
 
@@ -193,7 +193,7 @@ class TestSet:
     async def test_a_bad_life_is_refused_before_anything_is_written(
         self, semaphore: SemaphoreScripts, redis: Redis, life_ms: str
     ) -> None:
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.set(3, life_ms=life_ms)
         assert await everything(redis) == {}
 
@@ -309,7 +309,7 @@ async def test_a_bad_time_for_the_receipt_is_refused_before_anything_is_written(
     if verb == "drain":
         await semaphore.start(3)
     before = await everything(redis)
-    with pytest.raises(ResponseError):
+    with pytest.raises(ResponseError, match=r"must be|not a number"):
         await steps[verb](semaphore)
     assert await everything(redis) == before
 
