@@ -70,7 +70,7 @@ async def test_a_loss_while_the_answer_is_on_its_way_leaves_nothing(
     lease = await lock.acquire(lease_time=20)
     extending = asyncio.create_task(lease.extend(300))
     await asyncio.sleep(0)
-    client._watchdog.lose(lease._hold, "its lease time is over")
+    client._watchdog.lose(lease._hold, "ended")
     with pytest.raises(LeaseLostError):
         await extending
     await client.ping()
@@ -84,7 +84,7 @@ async def test_a_loss_while_a_re_entry_is_on_its_way_leaves_nothing(
 ) -> None:
     lock = client.get_lock("k")
     lease = await lock.acquire(lease_time=20)
-    asyncio.get_running_loop().call_soon(client._watchdog.lose, lease._hold, "its time is over")
+    asyncio.get_running_loop().call_soon(client._watchdog.lose, lease._hold, "ended")
     with pytest.raises(LeaseLostError):
         await lock.acquire(lease_time=300)
     await client.ping()

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import BackendError, Lease, LeaseLostError, Redisson, ScriptError, _waiting
-from redisson_py._primitives.read_write_lock import ReadWriteLock
+from redisson_py import BackendError, Lease, LeaseLostError, Redisson, ScriptError
+from redisson_py.locks.read_write_lock import ReadWriteLock
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.read_write import (
@@ -24,7 +24,7 @@ from tests.primitives.read_write import (
     held_by_another_task,
     read_write_lock,
 )
-from tests.support import until_async
+from tests.support import set_safety_poll, until_async
 from tests.sweep import Probe, sweep
 
 #: Seconds within which everything must come that has been made possible.
@@ -130,7 +130,7 @@ class Scene:
     def when_asleep(self, act: Callable[[], object]) -> Callable[[], object]:
         """Act at the suspensions where the operation waits for a release."""
         context = self.lock.read_lock()._context
-        return lambda: context.asking or act()
+        return lambda: context.pending or act()
 
 
 Trial = Callable[[Scene, Probe], Coroutine[Any, Any, None]]
@@ -247,7 +247,7 @@ async def test_cancelled_anywhere_it_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Nobody is to be woken by anything but what this is about.
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 6 * SOON)
+    set_safety_poll(monkeypatch, 6 * SOON)
     other = clients()
     scene = Scene(read_write_lock(client), read_write_lock(other))
 

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
-from redisson_py._primitives.read_write_lock import ReadWriteLock
+from redisson_py.locks.read_write_lock import ReadWriteLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.read_write import (
