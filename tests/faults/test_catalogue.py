@@ -128,14 +128,17 @@ FUNCTION = re.compile(r"^local function (\w+)\(([\w, ]+)\)\n(.*?)^end$", re.MULT
 #: The only keys that are built, and what from: those of a reader's leases.
 BUILT = re.compile(r"(\w+) = reader_key\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\(")
 
+NAMED = re.compile(r"^ +local ([\w, ]+) = (?:KEYS\[[^\]]+\](?:, )?)+$", re.MULTILINE)
+
 
 def scopes(script: Script) -> list[tuple[str, set[str]]]:
     """Return the text of a script, and of each function in it, with its names of keys."""
     functions = FUNCTION.findall(script.plain_text)
     bodies = {"": FUNCTION.sub("", script.plain_text)} | {name: body for name, _, body in functions}
     keys = {"": {name.removesuffix("...") for name in script.keys}}
-    # In a batch each key is called by its name in the loop.
+    # In a batch each key is called by its name in the loop, and so are those that go with it.
     keys[""] |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", bodies[""]))
+    keys[""] |= {name for names in NAMED.findall(bodies[""]) for name in names.split(", ")}
     # Functions call each other, so one look at each is not enough.
     for name, parameters, _ in functions * len(functions):
         calls = [
