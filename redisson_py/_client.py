@@ -49,6 +49,9 @@ MultiLock = RedLock = Any  # WIP
 
 log = logging.getLogger("redisson_py")
 
+#: Lock objects kept for the next `get_lock` of their name.
+_LOCKS_KEPT = 1024
+
 _forks = 0
 
 
@@ -138,6 +141,7 @@ class Redisson:
             self._describe,
             connector.database,
         )
+        self._locks: dict[Name, RLock] = {}
         self._loop: object = None
         self._root: Task | None = None
         self._closing: Future[None] | None = None
@@ -184,7 +188,20 @@ class Redisson:
             TypeError: The name is neither str nor bytes.
             ValueError: It is empty or longer than 4 KiB.
         """
-        return RLock(self._context, name, reentrant=reentrant)
+        if not reentrant:
+            return RLock(self._context, name, reentrant=False)
+        # A lock object has no state of its own, and `async with client.get_lock(name)` is one a
+        # turn: those used of late are kept.
+        try:
+            lock = self._locks.get(name)
+        except TypeError:
+            lock = None
+        if lock is None:
+            lock = RLock(self._context, name)
+            if len(self._locks) >= _LOCKS_KEPT:
+                self._locks.clear()
+            self._locks[name] = lock
+        return lock
 
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""

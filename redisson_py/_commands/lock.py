@@ -7,6 +7,7 @@ from typing import Any
 from redisson_py import _keys
 from redisson_py._commands.replies import (
     GIVEN_UP,
+    GRANTED,
     LOST,
     UNKNOWN_WAIT,
     Answer,
@@ -18,6 +19,7 @@ from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.wakes import Wakes, lock_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
+from redisson_py._scripts.packing import bulk
 from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
 
@@ -42,6 +44,9 @@ TOKENS = 64
 REDISSON_WAIT_MS = 300_000
 
 _RECEIPT_MS = milliseconds(TOMBSTONE)
+
+#: A bulk string made of a prefix and a field.
+_JOINED = b"$%d\r\n%b%b\r\n"
 
 
 class LockCommands:
@@ -69,6 +74,10 @@ class LockCommands:
         self.hold_key = b"lock:" + key
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
+        self._key_bulk = bulk(key)
+        self._channel_bulk = bulk(self.channel)
+        self._tombstone_length = len(self._tombstones)
+        self._version_length = len(self._versions)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -80,9 +89,9 @@ class LockCommands:
         """The keys that a renewal needs."""
         return (self.key,)
 
-    def field(self, owner: str) -> str:
+    def field(self, owner: str) -> bytes:
         """Return the name of an owner's hold in Redis."""
-        return owner
+        return owner.encode()
 
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""
@@ -90,12 +99,12 @@ class LockCommands:
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        field = wish.owner.encode()
-        return ACQUIRE.bind(
-            lock=self.key,
-            tombstone=self._tombstones + field,
-            version_key=self._versions + field,
-            owner=field,
+        field, length = wish.field, len(wish.field)
+        return self.acquire_script.bind_packed(
+            lock=self._key_bulk,
+            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
+            version_key=_JOINED % (self._version_length + length, self._versions, field),
+            owner=_JOINED % (length, b"", field),
             holds=wish.target,
             lease_ms=wish.lease_ms,
             version=wish.version,
@@ -104,7 +113,7 @@ class LockCommands:
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means."""
-        return decode(reply)
+        return GRANTED if reply is None else decode(reply)
 
     def release(
         self,
@@ -116,7 +125,7 @@ class LockCommands:
         version_ms: int,
     ) -> bytes:
         """Return the arguments of the script that lowers a hold count, to 0 in the end."""
-        return self._release(hold.owner, target, lease_ms, tombstone_ms, version, version_ms)
+        return self._release(hold.field, target, lease_ms, tombstone_ms, version, version_ms)
 
     def was_lost(self, reply: int | None) -> bool:
         """Return whether a final release did not find its hold in force."""
@@ -124,26 +133,26 @@ class LockCommands:
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back what a request may have got."""
-        return self._release(wish.owner, 0, wish.lease_ms, tombstone_ms, version, version_ms)
+        return self._release(wish.field, 0, wish.lease_ms, tombstone_ms, version, version_ms)
 
     def _release(
         self,
-        owner: str,
+        field: bytes,
         target: int,
         lease_ms: int,
         tombstone_ms: int,
         version: int,
         version_ms: int,
     ) -> bytes:
-        field = self.field(owner).encode()
-        return self.release_script.bind(
-            lock=self.key,
-            tombstone=self._tombstones + field,
-            version_key=self._versions + field,
-            owner=field,
+        length = len(field)
+        return self.release_script.bind_packed(
+            lock=self._key_bulk,
+            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
+            version_key=_JOINED % (self._version_length + length, self._versions, field),
+            owner=_JOINED % (length, b"", field),
             holds=target,
             lease_ms=lease_ms,
-            channel=self.channel,
+            channel=self._channel_bulk,
             tombstone_ms=tombstone_ms,
             version=version,
             version_ms=version_ms,
@@ -151,7 +160,7 @@ class LockCommands:
 
     def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that sets the lease of a hold."""
-        field = self.field(hold.owner).encode()
+        field = hold.field
         return self.set_lease_script.bind(
             lock=self.key,
             version_key=self._versions + field,
@@ -186,7 +195,7 @@ class FencedLockCommands(LockCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        field = wish.owner.encode()
+        field = wish.field
         return ACQUIRE_FENCED.bind(
             lock=self.key,
             tombstone=self._tombstones + field,
@@ -243,7 +252,7 @@ class FairLockCommands(LockCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold, or a place in the queue."""
-        field = wish.owner.encode()
+        field = wish.field
         return ACQUIRE_FAIR.bind(
             lock=self.key,
             tombstone=self._tombstones + field,
@@ -273,12 +282,12 @@ class FairLockCommands(LockCommands):
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back a hold, or a place in the queue."""
-        wait_ms, lease_ms = wish.wait_ms, wish.lease_ms
-        return self._release(wish.owner, 0, lease_ms, tombstone_ms, version, version_ms, wait_ms)
+        field, wait_ms = wish.field, wish.wait_ms
+        return self._release(field, 0, wish.lease_ms, tombstone_ms, version, version_ms, wait_ms)
 
     def _release(
         self,
-        owner: str,
+        field: bytes,
         target: int,
         lease_ms: int,
         tombstone_ms: int,
@@ -286,7 +295,6 @@ class FairLockCommands(LockCommands):
         version_ms: int,
         wait_ms: int = REDISSON_WAIT_MS,
     ) -> bytes:
-        field = owner.encode()
         return RELEASE_FAIR.bind(
             lock=self.key,
             tombstone=self._tombstones + field,

@@ -58,6 +58,7 @@ class LocalQueue:
         waiters: Those who wait, first come first.
         asking: The head has left the queue to ask Redis, and is not back.
         refused: Redis has told the head that it is busy.
+        busy_at: When Redis last said so.
         head: The head, if it waited in the queue before.
         hold: The hold that a task of this client has on the lock, as far as is known.
         releasing: A release is under way; a request sent now would overtake the others.
@@ -68,6 +69,7 @@ class LocalQueue:
     __slots__ = (
         "__weakref__",
         "asking",
+        "busy_at",
         "head",
         "hold",
         "no_turn_until",
@@ -81,6 +83,7 @@ class LocalQueue:
         self.waiters: OrderedDict[Waiter, None] = OrderedDict()
         self.asking = False
         self.refused = False
+        self.busy_at = 0.0
         self.head: Waiter | None = None
         self.hold: Hold | None = None
         self.releasing = False
@@ -105,7 +108,7 @@ class LocalQueue:
         """Whether somebody is before a task that does not want to wait: here, or another process."""
         return (
             bool(self.waiters)
-            or (self.asking and self.refused)
+            or (self.asking and (self.refused or self.head is not None))
             or (self.turn is not None and self._owes_a_turn(running_loop().time()))
         )
 
@@ -197,6 +200,11 @@ class LocalQueue:
         """Send everybody away."""
         for waiter in list(self.waiters):
             fail(waiter.future, error)
+
+    def heard_busy(self) -> None:
+        """Redis has told the head that it is busy."""
+        self.refused = True
+        self.busy_at = now()
 
     def take_turn(self) -> Turn | None:
         """Return the turn of others to which the next request yields; it yields once."""

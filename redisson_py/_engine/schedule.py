@@ -53,11 +53,10 @@ class LeaseSchedule:
             return
         if hold.place is not None:
             del self._buckets[hold.place][hold]
-        bucket = self._buckets.get(number)
-        if bucket is None:
-            bucket = self._buckets[number] = {}
+        if number not in self._buckets:
+            self._buckets[number] = {}
             heapq.heappush(self._order, number)
-        bucket[hold] = None
+        self._buckets[number][hold] = None
         hold.place = number
         if number < self._late:
             self.mind_end(hold, hold.earliest_end)
@@ -70,7 +69,9 @@ class LeaseSchedule:
 
     def forget(self, hold: Hold) -> None:
         """A hold is over: nothing of it comes up any more."""
-        self.drop(hold)
+        if hold.place is not None:
+            del self._buckets[hold.place][hold]
+            hold.place = None
         if hold.ends_row is not None:
             hold.ends_row = None
             self._rows -= 1

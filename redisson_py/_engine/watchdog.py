@@ -79,7 +79,9 @@ class Watchdog:
     def add(self, hold: Hold) -> None:
         """Keep a new hold, and end it when its time is over."""
         self.holds[hold] = None
-        if hold.asked_after:
+        if self._timer is None:
+            self._while_holding(hold.granted_at)
+        if hold.renewed or hold.asked_after:
             due = hold.first_due
             if not hold.renewed:
                 # Of its own lease, which may be long: it is asked after as often as all others.

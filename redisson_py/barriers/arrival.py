@@ -37,6 +37,7 @@ class Arrival:
     """
 
     turn = None
+    heard_busy = False
 
     def __init__(
         self, context: Context, barrier: BarrierCommands, name: Name, parties: int

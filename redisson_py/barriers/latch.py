@@ -241,6 +241,7 @@ class _OpenRequest:
     """
 
     turn = None
+    heard_busy = False
 
     def __init__(self, latch: CountDownLatch, queue: LocalQueue | None = None) -> None:
         self._latch = latch

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from redisson_py import Redisson
 from tests.lifecycle.subjects import PERMITS
 from tests.lifecycle.world import CLIENTS, SOON, World
 
 try:
-    from redisson_py._engine.invariants import check_client  # type: ignore[import-not-found,unused-ignore]
+    from redisson_py._engine.invariants import check_client
 except ImportError:
 
-    def check_client(client: object) -> None:
+    def check_client(client: Redisson) -> None:
         """Do nothing: this engine has no such function."""
 
 

@@ -21,6 +21,7 @@ class Subject:
         sides: Its sides; most have one. Locks named "read" are shared.
         keys: The keys of the locks it is made of.
         leases: How many leases of locks one acquisition takes.
+        releases: It has a `release()` of the task's newest.
         most_units: How much one acquisition takes at most.
     """
 
@@ -29,6 +30,7 @@ class Subject:
     most_units = 1
     is_semaphore = False
     takes_lease_time = True
+    releases = True
 
     def __init__(self, make: Callable[[Redisson, str], Any], **attributes: Any) -> None:
         self.make = make
@@ -134,6 +136,7 @@ SUBJECTS: dict[str, Subject] = {
         takes_lease_time=False,
     ),
     "permit_expirable_semaphore": SemaphoreSubject(
-        lambda client, side: client.get_permit_expirable_semaphore("semaphore")
+        lambda client, side: client.get_permit_expirable_semaphore("semaphore"),
+        releases=False,
     ),
 }

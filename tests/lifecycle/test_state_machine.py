@@ -11,7 +11,7 @@ from tests.lifecycle.running import run_lifecycles
 from tests.lifecycle.subjects import SUBJECTS
 
 #: Lifecycles of each kind; some seconds.
-EXAMPLES = 40
+EXAMPLES = 60
 
 
 @pytest.mark.timeout(300)
@@ -20,4 +20,4 @@ def test_no_lifecycle_breaks_an_invariant(
     kind: str, server_url: str, pytestconfig: pytest.Config
 ) -> None:
     uvloop = pytestconfig.getoption("--loop") == "uvloop"
-    run_lifecycles(kind, server_url, examples=EXAMPLES, uvloop=uvloop)
+    run_lifecycles(kind, server_url, examples=EXAMPLES, uvloop=uvloop, shrink=False)

@@ -237,10 +237,6 @@ class World:
 
     # The report.
 
-    def begin_step(self, name: str, actor: Actor) -> None:
-        """Note what is played, for the report of a failure."""
-        self.played.append(f"{name} ({actor} of client {actor.client})")
-
     def note(self, *details: object) -> None:
         """Add details to the step."""
         if self.played:
