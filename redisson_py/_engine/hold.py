@@ -164,6 +164,8 @@ class Hold:
         self._changes = 0
         self._last_change = 0
         self._forgotten: list[weakref.ref[Lease]] | None = None
+        if uncertain and parent is not None:
+            parent.became_uncertain()
         if units:
             # Of no units there is nothing in Redis to be kept.
             ownership.context.watchdog.add(self)
@@ -382,6 +384,11 @@ class Hold:
         future = call.future
         if call.uncertain or future.cancelled() or future.exception() is not None:
             self.became_uncertain()
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether a change of it is on its way, a re-entry included."""
+        return self._changes > 0
 
     def became_uncertain(self) -> None:
         """Some request under its owner may arrive twice, or late."""

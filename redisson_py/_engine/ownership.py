@@ -303,8 +303,9 @@ class Ownership:
     def lost(self, hold: Hold) -> None:
         """A hold was lost: take out what it may leave, and have those that wait here ask Redis."""
         with suppress(ClientClosedError):
-            if hold.uncertain:
-                # A late duplicate of its acquire must be refused, and what it brought given back.
+            if hold.uncertain or hold.is_changing:
+                # A late duplicate of its acquire must be refused, and what it brought given back;
+                # an extension on its way would keep it in Redis with nobody to release it.
                 self._send_release(hold, float("inf"))
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)

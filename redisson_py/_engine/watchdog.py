@@ -87,6 +87,9 @@ class Watchdog:
             self._while_holding(hold.granted_at)
         if hold.renewed or hold.asked_after:
             due = hold.first_due
+            if not hold.renewed:
+                # Of its own lease, which may be long: it is asked after as often as all others.
+                due = min(due, now() + self._schedule.period)
             self._schedule.put(hold, due)
             if hold.ends_at < due + self._schedule.period:
                 self._schedule.mind_end(hold, hold.ends_at)

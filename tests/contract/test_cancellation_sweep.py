@@ -15,8 +15,6 @@ from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson
 from redisson_py._engine import local_queue
-from redisson_py._engine import waiting as _waiting
-
 from redisson_py._stream.stream import Stream
 from tests.contract.conftest import KINDS, MakeLock
 from tests.contract.sweep_scene import (
@@ -33,7 +31,7 @@ from tests.contract.sweep_scene import (
 )
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import until, until_listening, until_waiting
+from tests.support import set_safety_poll, until, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 # Acquiring.
@@ -363,7 +361,7 @@ async def closed(client: Redisson, waiting: list[asyncio.Task[Lease]], cut: Prob
 @pytest.fixture(autouse=True)
 def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be woken by anything but what this is about."""
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 6 * SOON)
+    set_safety_poll(monkeypatch, 6 * SOON)
 
 
 _swept: dict[object, Swept] = {}

@@ -26,12 +26,11 @@ from redisson_py import (
     ConnectionLostError,
     LeaseLostError,
     ScriptError,
-    _waiting,
 )
 from redisson_py._options import PATIENCE
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
-from redisson_py._stream.again import pause_before
+from redisson_py._stream.retry import pause_before
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import (
@@ -40,7 +39,7 @@ from tests.fixtures.redis_server import (
 )
 from tests.soak.weather import Stragglers
 from tests.stream.tls import Certificates, make_certificates
-from tests.support import assert_ends_in_time, until, until_async, until_listening
+from tests.support import assert_ends_in_time, set_safety_poll, until, until_async, until_listening
 
 OUT_OF_TIME = (AcquireTimeoutError, ConnectionLostError)
 
@@ -129,14 +128,17 @@ FUNCTION = re.compile(r"^local function (\w+)\(([\w, ]+)\)\n(.*?)^end$", re.MULT
 #: The only keys that are built, and what from: those of a reader's leases.
 BUILT = re.compile(r"(\w+) = reader_key\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\(")
 
+NAMED = re.compile(r"^ +local ([\w, ]+) = (?:KEYS\[[^\]]+\](?:, )?)+$", re.MULTILINE)
+
 
 def scopes(script: Script) -> list[tuple[str, set[str]]]:
     """Return the text of a script, and of each function in it, with its names of keys."""
     functions = FUNCTION.findall(script.plain_text)
     bodies = {"": FUNCTION.sub("", script.plain_text)} | {name: body for name, _, body in functions}
     keys = {"": {name.removesuffix("...") for name in script.keys}}
-    # In a batch each key is called by its name in the loop.
+    # In a batch each key is called by its name in the loop, and so are those that go with it.
     keys[""] |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", bodies[""]))
+    keys[""] |= {name for names in NAMED.findall(bodies[""]) for name in names.split(", ")}
     # Functions call each other, so one look at each is not enough.
     for name, parameters, _ in functions * len(functions):
         calls = [
@@ -308,7 +310,7 @@ async def test_server_without_its_replicas_is_waited_for(  # B17
 async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
     clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 60)  # which would find it too, later
+    set_safety_poll(monkeypatch, 60)  # which would find it too, later
     holder, waiter = clients(), clients(link.url, lease_time=1.2)
     async with holder.get_lock("k"):
         waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))

@@ -7,9 +7,9 @@ import math
 
 import pytest
 from redis.asyncio import Redis
+from redisson_py._primitives.hold_lock import SET_LEASE
 
 from redisson_py import AcquireTimeoutError, ConnectionLostError
-from redisson_py._primitives.hold_lock import SET_LEASE
 from redisson_py._primitives.multi_lock import MultiLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
-from redisson_py._lease.lease import Lease
+from redisson_py._engine.lease import Lease
 from redisson_py._primitives import rounds
 from redisson_py._primitives.red_lock import RedLock
 from redisson_py._primitives.rounds import stream_of
@@ -325,7 +325,7 @@ def when_asleep(lock: RedLock, held: Lease) -> Callable[[], object]:
     tasks: list[asyncio.Task[None]] = []
 
     def act() -> None:
-        if not tasks and not any(member._context.asking for member in lock._locks):
+        if not tasks and not any(member._context.pending for member in lock._locks):
             tasks.append(asyncio.ensure_future(held.release()))
 
     return act
@@ -355,7 +355,7 @@ async def test_cancelled_anywhere_nothing_is_left_on_any_server(
             await until_executed(each)
             for member in each._locks:
                 assert not member._context.watchdog.holds
-                assert not member._context.asking
+                assert not member._context.pending
                 assert not member._context.bus.table.seats
         assert await fleet.everything_free()
         for each in pair:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, NotHeldError, Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
+from tests.fixtures.redis_server import Permit, ProxyFactory
 from tests.support import until
 
-Permit = Callable[..., Awaitable[str]]
 #: What a release must not change if its message is refused.
 RELEASES: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),
@@ -27,21 +25,6 @@ RELEASES: dict[str, Callable[[Redisson], Any]] = {
     "semaphore": lambda client: client.get_semaphore("semaphore", 2),
     "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore("semaphore", 2),
 }
-
-
-@pytest_asyncio.fixture
-async def allow(redis: Redis, server_url: str) -> AsyncIterator[Permit]:
-    """Let a user do everything documented but these commands; the answer is its URL."""
-
-    async def rules(*but: str) -> str:
-        denied = [f"-{command}" for command in but]
-        await redis.execute_command(  # type: ignore[no-untyped-call]  # redis-py's
-            *("ACL", "SETUSER", "refused", "on", f">{PASSWORD}", *documented_rules(), *denied)
-        )
-        return url_of_user(server_url, "refused")
-
-    yield rules
-    await redis.acl_deluser("refused")
 
 
 async def everything(redis: Redis) -> dict[bytes, Any]:

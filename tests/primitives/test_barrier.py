@@ -15,7 +15,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, Redisson, ScriptError
-from redisson_py._wakeups import bus
+from redisson_py._engine import bus
 from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.latch_and_barrier import get_barrier

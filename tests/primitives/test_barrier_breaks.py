@@ -19,13 +19,12 @@ from redisson_py import (
     ConnectionLostError,
     Redisson,
     ScriptError,
-    _waiting,
 )
 from redisson_py.barriers.barrier import CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import set_safety_poll, until, until_async, until_listening, until_waiting
 
 #: Long enough not to end by itself in a test on a slow machine.
 LEASE = 0.8
@@ -249,7 +248,7 @@ class TestDying:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # Nothing but the end of the arrival is to tell of the death.
-        monkeypatch.setattr(_waiting, "SAFETY_POLL", 60)
+        set_safety_poll(monkeypatch, 60)
         link = await proxy()
         doomed = clients(link.url, lease_time=LEASE)
         dying = asyncio.create_task(get_barrier(doomed).wait())

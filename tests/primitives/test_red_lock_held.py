@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redisson_py import ClientClosedError, LeaseLostError, NotHeldError
-from redisson_py._lease.lease import Lease
+from redisson_py._engine.lease import Lease
 from redisson_py._primitives.joint import JointSnapshot
 from redisson_py._primitives.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed

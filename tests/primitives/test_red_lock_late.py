@@ -6,8 +6,8 @@ import asyncio
 from contextlib import suppress
 
 from redis.exceptions import ResponseError
-
 from redisson_py._primitives.hold_lock import RELEASE
+
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import until, until_async
 
