@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
-
 from redisson_py._lease.hold import Hold, lease_end
 from redisson_py._lease.watchdog import Watchdog
+
 from redisson_py._scripts.source import Arg, Script
 from redisson_py.errors import BackendError, ClientClosedError
 from tests.unit.fakes import FakeClock, FakeResource, make_hold

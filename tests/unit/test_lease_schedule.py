@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from redisson_py._lease.hold import Hold
 from redisson_py._lease.lease import Lease
 from redisson_py._lease.schedule import LeaseSchedule
+
 from tests.unit.fakes import FakeResource, make_hold, make_lease
 
 LEASE = 30.0

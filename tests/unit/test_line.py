@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-
-from redisson_py import _handoff
 from redisson_py._handoff import Line
 from redisson_py._lease.hold import Hold
+
+from redisson_py import _handoff
 from redisson_py.errors import ClientClosedError
 from tests.unit.fakes import FakeClock, FakeResource, make_hold, make_lease
 from tests.unit.standing import Waiter, send_away, stand, turns

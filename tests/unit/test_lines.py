@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-
-from redisson_py import _handoff
 from redisson_py._handoff import COURTESY, Line, Lines, take_turn
 from redisson_py._waiting import Turn
+
+from redisson_py import _handoff
 from redisson_py.errors import ClientClosedError
 from tests.unit.fakes import FakeClock, make_hold
 from tests.unit.standing import send_away, stand

@@ -6,9 +6,9 @@ import logging
 from typing import Any, cast
 
 import pytest
-
 from redisson_py._lease.hold import lease_end
 from redisson_py._lease.watchdog import BATCH, Watchdog
+
 from redisson_py._scripts.source import Script
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.unit.fakes import RENEW, FakeResource, make_lease

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from redisson_py._lease.hold import Hold, lease_end
 from redisson_py._lease.lease import Lease
+
 from redisson_py.errors import ConnectionLostError
 from tests.unit.fakes import FakeResource, make_lease
 from tests.unit.kennel import LEASE, Kennel, new_kennel

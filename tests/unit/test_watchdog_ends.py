@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 
 import pytest
-
 from redisson_py._lease.hold import lease_end
+
 from tests.unit.fakes import FakeResource, fake_task, make_lease
 from tests.unit.kennel import LEASE, Kennel, new_kennel
 
