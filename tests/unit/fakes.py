@@ -227,7 +227,7 @@ def make_hold(
         owner,
         owner,
         cast("Any", weakref.ref(task or fake_task())),
-        hold_module.now() if sent_at is None else sent_at,
+        vars(hold_module)["now"]() if sent_at is None else sent_at,
         lease_time,
         renewed,
         **options,
