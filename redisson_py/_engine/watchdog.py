@@ -80,7 +80,8 @@ class Watchdog:
         """Keep a new hold, and end it when its time is over."""
         self.holds[hold] = None
         if hold.asked_after:
-            due = hold.first_due
+            # A lease of its own may be long, and still be cut by others at any time.
+            due = min(hold.first_due, hold.granted_at + self._schedule.period)
             self._schedule.put(hold, due)
             if hold.ends_at < due + self._schedule.period:
                 self._schedule.mind_end(hold, hold.ends_at)
