@@ -75,13 +75,16 @@ class Block:
         """Acquire; `__aenter__` of the block."""
         source = self._source
         assert source is not None
-        half, source._half = source._half, None
-        if half is not None:
-            if half is not self:
-                # The exit of this statement was taken for the half of another.
-                half.other = self
-            elif self.half == "__aenter__":
-                source._by_hand.append(self)
+        half = source._half
+        if self.half == "__aenter__":
+            # Its exit was not looked up after it: called by hand, perhaps some time later.
+            source._by_hand.append(self)
+            if half is self:
+                source._half = None
+        elif half is not None and half.half == "__aexit__":
+            # The exit of this statement was taken for the half of another.
+            source._half = None
+            half.other = self
         task = current_task()
         try:
             lease = await source._acquire_for_block(task)
@@ -253,6 +256,7 @@ class BlockHalf:
         block: Block | None = source._half
         if block is not None and block.half == self._other:
             source._half = None
+            block.half = ""
         else:
             block = source._half = Block(source, self._name)
         return block.enter if self._name == "__aenter__" else block.exit
@@ -260,15 +264,18 @@ class BlockHalf:
     def _on_class(self, owner: type | None) -> Callable[..., Any]:
         """Return a half that is told its object when it is called, as `AsyncExitStack` does."""
         pair = _pairs.pair
-        if pair is not None and pair.owner is owner and pair.half == self._other:
-            _pairs.pair = None
+        if self._name == "__aenter__":
+            pair = _pairs.pair = _Pair(owner)
+        elif pair is None or pair.owner is not owner:
+            # Alone, as `push_async_exit` looks it up.
+            pair = _Pair(owner)
         else:
-            pair = _pairs.pair = _Pair(owner, self._name)
+            _pairs.pair = None
         return pair.enter if self._name == "__aenter__" else pair.exit
 
 
 class _OnClasses(threading.local):
-    """The pair of which one half was looked up on a class, in this thread."""
+    """The pair whose `__aenter__` was looked up on a class in this thread, and not its exit."""
 
     pair: _Pair | None = None
 
@@ -279,9 +286,8 @@ _pairs = _OnClasses()
 class _Pair:
     """Both halves of a block, looked up on the class."""
 
-    def __init__(self, owner: type | None, half: str) -> None:
+    def __init__(self, owner: type | None) -> None:
         self.owner = owner
-        self.half = half
         self._block: Block | None = None
 
     async def enter(self, source: BlockSource) -> Lease:
@@ -300,7 +306,5 @@ class _Pair:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if _pairs.pair is self:
-            _pairs.pair = None
         block = self._block or Block(source)
         await block.exit(kind, error, trace)

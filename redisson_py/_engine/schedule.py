@@ -43,7 +43,8 @@ class LeaseSchedule:
         self._ends: list[tuple[float, int, Hold]] = []
         self._rows = 0
         self._numbers = itertools.count()
-        #: Holds in buckets before this one are late by a period, and have rows for their ends.
+        #: Holds in buckets before this one are late by most of a period; they have rows for their
+        #: ends.
         self._late = 0
 
     def put(self, hold: Hold, due: float) -> None:
@@ -125,7 +126,8 @@ class LeaseSchedule:
 
     def take_ended(self, now: float) -> list[Hold]:
         """Return the holds of which something is over; their rows are gone."""
-        late = int(now / self._width) - _BUCKETS
+        # A bucket begins up to one width before what is in it, and rounding may cost another.
+        late = int(now / self._width) - _BUCKETS + 2
         for number in self._order:
             # Usually none: the event loop was blocked from before these were due.
             if self._late <= number < late:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from redisson_py._wakeups.table import ALL, Seat, Table, lock_wakes
+from redisson_py._commands.wakes import ALL, lock_wakes
+from redisson_py._engine.wakeups import Seat, Table
 
 
 def join(table: Table, count: int, channel: bytes = b"c") -> list[Seat]:
