@@ -120,6 +120,11 @@ class AcquireRequest:
         """Whether it was sent and not answered."""
         return self._call is not None
 
+    @property
+    def maybe_repeated(self) -> bool:
+        """Whether it was sent on more than one connection, and may arrive twice, or late."""
+        return self.uncertain or (self._call is not None and self._call.uncertain)
+
     async def run(self, deadline: float | None) -> Answer:
         """Ask once."""
         return await self.answer(self.send(deadline))
