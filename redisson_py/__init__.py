@@ -21,6 +21,9 @@ from redisson_py import errors
 from redisson_py._client import Redisson
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.inspecting import HolderSnapshot, LockSnapshot
+from redisson_py.composite._ownership import JointSnapshot
+from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock import RLock, FencedLock, FairLock
 from redisson_py.locks.read_write_lock import ReadLock, WriteLock, ReadWriteLock, ReadWriteSnapshot
 
@@ -103,5 +106,8 @@ for _public in (
     LockSnapshot,
     ReadWriteSnapshot,
     PrimitiveStatistics,
+    JointSnapshot,
+    MultiLock,
+    RedLock,
 ):
     _public.__module__ = __name__

@@ -36,12 +36,14 @@ from redisson_py._statistics import ClientStatistics
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds
+from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadWriteLock
 
-CountDownLatch = CyclicBarrier = MultiLock = RedLock = Semaphore = PermitExpirableSemaphore = Any  # WIP
+CountDownLatch = CyclicBarrier = Semaphore = PermitExpirableSemaphore = Any  # WIP
 
 log = logging.getLogger("redisson_py")
 

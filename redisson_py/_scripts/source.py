@@ -201,6 +201,7 @@ OUTSIDE = {
     "get",
     "hexists",
     "hget",
+    "info",
     "ping",
     "pttl",
     "script|load",

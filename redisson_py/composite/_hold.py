@@ -21,23 +21,19 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from redisson_py._commands.replies import Busy
 from redisson_py._engine.hold import Hold, Reason, State
 from redisson_py._engine.lease import Composed, Lease
-from redisson_py._engine.request import AcquireRequest
 from redisson_py._loop import Task
 from redisson_py._owner import TaskRef
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather
+from redisson_py.composite._member import Pending, hand_over, is_waited_for, release_all
 from redisson_py.locks._ownership import TaskOwnership
 
 if TYPE_CHECKING:
     from redisson_py.composite._ownership import CompositeOwnership
 
 log = logging.getLogger("redisson_py")
-
-#: What was asked for and not answered yet, by the member.
-Pending = dict[TaskOwnership, AcquireRequest]
 
 
 class CompositeLease(Lease):
@@ -60,8 +56,7 @@ class CompositeLease(Lease):
 
     def add(self, member: Lease) -> None:
         """Rely on one more lease."""
-        composite: weakref.ref[Composed] = weakref.ref(self)
-        member._composite = composite
+        member._composite = weakref.ref(cast("Composed", self))
         self._members.append(member)
 
     @property
@@ -237,7 +232,7 @@ class CompositeHold:
         taker = cast("Task", task())
         self.add_lease([hand_over(member, taker) for member in passed.held_members])
 
-    def wait_for(self, pending: Pending, late: Gather[Lease]) -> None:
+    def wait_for(self, pending: Pending, late: Gather[Lease] | None) -> None:
         """Note what is granted to it later, if anything."""
         self.pending, self.late = pending, late
 
@@ -251,7 +246,7 @@ class CompositeHold:
         hold, task = cast("Hold", member._hold), self.task()
         ownership = cast("TaskOwnership", hold.ownership)
         live = self.live
-        if self.state != "held" or not live or task is None or ownership.is_waited_for:
+        if self.state != "held" or not live or task is None or is_waited_for(ownership):
             # Also if the task itself waits for the member, not knowing that it has it.
             release_all([member])
             return
@@ -294,20 +289,12 @@ class CompositeHold:
         for lease in self.known_leases():
             assert lease._hold is self, self
             for member in lease._members:
-                assert member._composite is not None, self
-                assert member._composite() is lease, self
+                composite: object = member._composite and member._composite()
+                assert composite is lease, self
         if self.state != "held":
             assert not self.live, f"{self} has leases that hold"
         else:
             assert all(len(each.held_members) >= self._needed for each in self.live), self
-
-
-def hand_over(member: Lease, task: Task) -> Lease:
-    """Give the hold of a member to another task; return the lease it has there."""
-    hold = cast("Hold", member._hold)
-    member._settle()
-    hold.pass_to(weakref.ref(task))
-    return cast("TaskOwnership", hold.ownership).take(hold, task, None, now())
 
 
 def end_of(members: Sequence[Lease], needed: int) -> float:
@@ -317,43 +304,3 @@ def end_of(members: Sequence[Lease], needed: int) -> float:
         return -math.inf
     ends.sort()
     return ends[-needed]
-
-
-class NotGrantedError(Exception):
-    """Raised by `grant` when a member is busy."""
-
-    def __init__(self, retry_in: float | None) -> None:
-        super().__init__("busy" if retry_in is None else f"busy for {retry_in:.3f} s")
-        self.retry_in = retry_in
-
-
-async def grant(
-    member: TaskOwnership,
-    task: Task,
-    lease_time: float | None,
-    deadline: float | None,
-    pending: Pending,
-) -> Lease:
-    """Return a lease of a member, asking Redis once; arguments as for `ask_once`.
-
-    Raises:
-        NotGrantedError: It is busy.
-    """
-    answer = await member.ask_once(task, lease_time, deadline, pending)
-    if isinstance(answer, Busy):
-        raise NotGrantedError(answer.retry_in)
-    return answer
-
-
-def release_pending(pending: Pending) -> None:
-    """Send the releases of what was asked for and not answered yet; the replies are ignored."""
-    for member, request in list(pending.items()):
-        del pending[member]
-        member.release_unanswered(request)
-
-
-def release_all(members: Sequence[Lease]) -> Gather[None]:
-    """Send the releases of all leases that were not released yet, the newest first."""
-    return Gather(
-        member._hold.ownership.release(member) for member in reversed(members) if not member._told
-    )

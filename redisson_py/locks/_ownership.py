@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.replies import UNKNOWN_WAIT, Busy, Granted
+from redisson_py._commands.replies import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
@@ -54,7 +54,9 @@ class TaskOwnership(Ownership):
         registry = context.registry
         # A hold can only be passed to a task that wants the same: fenced to fenced.
         self.waiting_key = commands.kind.encode() + b":" + commands.key
-        queue = registry.queue(self.waiting_key, LocalQueue) if passes else None
+        queue: LocalQueue[Hold] | None = None
+        if passes:
+            queue = registry.queue(self.waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
         self.holds: TaskHolds[Hold] = registry.task_holds(commands.hold_key)
         self.reentrant = reentrant
@@ -164,59 +166,6 @@ class TaskOwnership(Ownership):
             if isinstance(answer, Granted):
                 hold = self.granted(request, task, lease_time, answer)
             return hold
-        finally:
-            if parent is not None and hold is None:
-                parent.count_read(-1)
-
-    async def ask_once(
-        self,
-        task: Task,
-        lease_time: float | None,
-        deadline: float | None,
-        pending: dict[TaskOwnership, AcquireRequest],
-    ) -> Lease | Busy:
-        """Ask Redis a single time, whatever the local queue says; enter again what the task holds.
-
-        Cancelled, or without an answer in time, nothing is held.
-
-        Args:
-            task: The task that wants it.
-            lease_time: Seconds; None for the watchdog's.
-            deadline: Until when to wait for the answer, in loop time.
-            pending: Has the request until it is answered. Whoever takes it out must send the
-                release of what the request will get: then nothing is held either.
-        """
-        context = self.context
-        context.check()
-        held = self.held_by(task)
-        if held is not None:
-            return await self.reenter(held, deadline, lease_time)
-        stream = context.executor.router.stream_for(self.commands.key)
-        if stream.full:
-            await stream.room()
-        request = self.new_request(task, lease_time, once=True, deadline=deadline)
-        parent = request.parent
-        if parent is not None:
-            parent.count_read(1)
-        hold = None
-        try:
-            call = request.send(deadline)
-            pending[self] = request
-            answer = await request.answer(call)
-            if pending.pop(self, None) is None:
-                if isinstance(answer, Granted) and call.sends > 1:
-                    # Sent again, because the server did not know the script or the connection
-                    # broke, it may have come after that release.
-                    self.undo(request)
-                return UNKNOWN_WAIT
-            if isinstance(answer, Granted):
-                hold = self.granted(request, task, lease_time, answer)
-                return self.take(hold, task, lease_time, now())
-            return answer if isinstance(answer, Busy) else UNKNOWN_WAIT
-        except BaseException:
-            pending.pop(self, None)
-            request.undo()
-            raise
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
@@ -344,39 +293,6 @@ class TaskOwnership(Ownership):
         if not leases:
             raise NotHeldError(f"{self!r} is not held by the current task")
         await self.release(leases[-1])
-
-    # Who is before a task that is about to ask.
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether a task of this client waits for it."""
-        queue = self.queue
-        return self.context.waiters[self.waiting_key] > 0 or (
-            queue is not None and queue.waiting > 0
-        )
-
-    def is_ahead(self, task: Task) -> bool:
-        """Whether asking once would overtake: tasks that wait here, or another process' turn."""
-        queue = self.queue
-        return queue is not None and not self._is_held_by(task) and queue.is_ahead
-
-    def is_occupied(self, task: Task) -> bool:
-        """Whether a task should wait before it asks: others here wait for it, or have it."""
-        if self._is_held_by(task):
-            return False
-        queue = self.queue
-        return self.is_waited_for or (
-            queue is not None
-            and (
-                queue.releasing
-                or queue.turn is not None
-                or (queue.hold is not None and queue.hold.valid)
-            )
-        )
-
-    def _is_held_by(self, task: Task) -> bool:
-        hold = self.holds.of(task)
-        return hold is not None and hold.state == "held"
 
     def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
         """Return the newest lease of a task that is younger than `lease` and in no block."""

@@ -1,0 +1,82 @@
+"""Which server a client talks to, by the server's own run id: addresses have several spellings.
+
+A server is asked once on each connection, with the first request that depends on the answer. One
+that must not tell (the user has no permission for INFO) is known by its address only.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+
+from redisson_py._loop import Future
+from redisson_py._stream.call import ReplyError
+from redisson_py._stream.stream import Stream
+from redisson_py.composite._member import stream_of
+from redisson_py.locks._ownership import TaskOwnership
+
+_RUN_ID = re.compile(r"run_id:(\w+)")
+
+
+class _Identity:
+    """What is known of the server behind a stream.
+
+    Attributes:
+        run_id: What it calls itself; None if it does not tell.
+        connections: On which of the stream's connections it said so; 0: not yet.
+        asked: The future of its answer, until it has answered.
+    """
+
+    __slots__ = ("asked", "connections", "run_id")
+
+    def __init__(self) -> None:
+        self.run_id: str | None = None
+        self.connections = 0
+        self.asked: Future[object] | None = None
+
+
+_known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary()
+
+
+def ask(member: TaskOwnership) -> None:
+    """Ask the server of a member who it is, unless it was asked on this connection.
+
+    What is sent to it afterwards is answered afterwards.
+    """
+    stream = stream_of(member)
+    identity = _known.setdefault(stream, _Identity())
+    if identity.asked is not None or 0 < identity.connections == stream.traffic.connections:
+        return
+    call = member.context.executor.command(member.commands.key, "INFO", "server")
+    identity.asked = call.future
+
+    def answered(reply: Future[object]) -> None:
+        identity.asked = None
+        error = None if reply.cancelled() else reply.exception()
+        if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
+            return
+        identity.connections = stream.traffic.connections
+        text = b"" if error is not None else reply.result()
+        found = _RUN_ID.search(text.decode() if isinstance(text, bytes) else str(text))
+        identity.run_id = None if found is None else found[1]
+
+    call.future.add_done_callback(answered)
+
+
+async def learn(member: TaskOwnership) -> None:
+    """Ask the server of a member who it is, and wait for its answer."""
+    ask(member)
+    if (asked := _known[stream_of(member)].asked) is not None:
+        await asked
+
+
+def is_stranger(member: TaskOwnership) -> bool:
+    """Return whether the server of a member has never answered the question who it is."""
+    identity = _known.get(stream_of(member))
+    return identity is None or not identity.connections
+
+
+def run_id(member: TaskOwnership) -> str | None:
+    """Return what the server of a member calls itself, as far as is known."""
+    identity = _known.get(stream_of(member))
+    return None if identity is None else identity.run_id
