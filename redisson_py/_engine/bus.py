@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from redisson_py._engine.wakeups import Seat, Table, Wakes
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
 from redisson_py._stream.router import Router
+from redisson_py._engine.wakeups import Seat, Table, Wakes
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
 #: subscribe and unsubscribe at every hand-off.
