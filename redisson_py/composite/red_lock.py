@@ -141,11 +141,11 @@ class _QuorumOwnership(CompositeOwnership):
             if hold.valid:
                 return self.take(hold, task)
             # Granted, but over before it could be used.
-            known = hold.known_leases()
+            loss = hold.leases[-1]._loss()
             self.give_back(hold)
             stale_grants += 1
-            if stale_grants == STALE_GRANTS and known:
-                raise known[0]._loss()
+            if stale_grants == STALE_GRANTS:
+                raise loss
 
     async def _reenter(
         self,

@@ -135,7 +135,7 @@ async def test_loss_of_a_quorum_cancels_the_body_and_frees_the_rest(
     assert cancelled
     assert caught.value.name == "k"
     assert caught.value.owner == lease.owner
-    assert "lost red lock 'k': too few of its parts are left" in caplog.text
+    assert "lost red lock 'k': too few of its members are left" in caplog.text
     with pytest.raises(NotHeldError):
         await lock.release()
     assert await fleet.held() == 0
