@@ -258,10 +258,10 @@ class CompositeHold:
         """End it: it is about to be given back."""
         self._end("released")
 
-    def lose(self, reason: Reason) -> None:
-        """End it without its holder's release."""
+    def lose(self, reason: Reason) -> list[CompositeLease]:
+        """End it without its holder's release; return the leases that went with it."""
         if self.state != "held":
-            return
+            return []
         self._end("lost")
         gone = [lease for lease in self.known_leases() if lease._lose(reason)]
         if gone and self._needed < len(gone[0]._members):
@@ -276,6 +276,7 @@ class CompositeHold:
         for lease in gone:
             lease.release_rest()
         self.ownership.over(self)
+        return gone
 
     def _end(self, state: State) -> None:
         self.state = state
