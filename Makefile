@@ -109,8 +109,9 @@ interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; RE
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
 
-soak: $(VENV)/.checks ## a million lost replies; ARGS="--lost 100000"
+soak: $(VENV)/.checks ## a million lost replies, then lifecycles; ARGS="--lost 100000"
 	$(BIN)/python -m tests.soak.lost_replies $(ARGS)
+	$(BIN)/python -m tests.soak.lifecycles $(LIFECYCLES)
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)

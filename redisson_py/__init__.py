@@ -19,15 +19,14 @@ How a lock is acquired, step by step:
 
 from redisson_py import errors
 from redisson_py._client import Redisson
-from redisson_py._engine.lease import Lease
 from redisson_py._engine.inspecting import HolderSnapshot, LockSnapshot
+from redisson_py._engine.lease import Lease
+from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
+from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
+from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
 from redisson_py.composite._ownership import JointSnapshot
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
-from redisson_py.locks.lock import RLock, FencedLock, FairLock
-from redisson_py.locks.read_write_lock import ReadLock, WriteLock, ReadWriteLock, ReadWriteSnapshot
-
-from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
 from redisson_py.errors import (
     AcquireTimeoutError,
     BackendError,
@@ -42,6 +41,12 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
+from redisson_py.locks.lock import FairLock, FencedLock, RLock
+from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.semaphores.semaphore import Semaphore
+from redisson_py.semaphores.semaphore_like import SemaphoreSnapshot
 
 __version__ = "0.1.0"
 
@@ -98,16 +103,25 @@ for _public in (
     FairLock,
     FencedLock,
     Lease,
+    MultiLock,
     RLock,
     ReadLock,
     ReadWriteLock,
-    WriteLock,
-    HolderSnapshot,
-    LockSnapshot,
-    ReadWriteSnapshot,
-    PrimitiveStatistics,
-    JointSnapshot,
-    MultiLock,
     RedLock,
+    WriteLock,
+    CountDownLatch,
+    CyclicBarrier,
+    Permit,
+    PermitExpirableSemaphore,
+    Semaphore,
+    BarrierSnapshot,
+    HolderSnapshot,
+    JointSnapshot,
+    LatchSnapshot,
+    LockSnapshot,
+    PartySnapshot,
+    ReadWriteSnapshot,
+    SemaphoreSnapshot,
+    PrimitiveStatistics,
 ):
     _public.__module__ = __name__

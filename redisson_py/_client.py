@@ -36,16 +36,22 @@ from redisson_py._statistics import ClientStatistics
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds
+from redisson_py.barriers.barrier import CyclicBarrier
+from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadWriteLock
+from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.semaphores.semaphore import Semaphore
 
-CountDownLatch = CyclicBarrier = Semaphore = PermitExpirableSemaphore = Any  # WIP
 
 log = logging.getLogger("redisson_py")
+
+#: Lock objects kept for the next `get_lock` of their name.
+_LOCKS_KEPT = 1024
 
 _forks = 0
 
@@ -136,6 +142,7 @@ class Redisson:
             self._describe,
             connector.database,
         )
+        self._locks: dict[Name, RLock] = {}
         self._loop: object = None
         self._root: Task | None = None
         self._closing: Future[None] | None = None
@@ -182,7 +189,20 @@ class Redisson:
             TypeError: The name is neither str nor bytes.
             ValueError: It is empty or longer than 4 KiB.
         """
-        return RLock(self._context, name, reentrant=reentrant)
+        if not reentrant:
+            return RLock(self._context, name, reentrant=False)
+        # A lock object has no state of its own, and `async with client.get_lock(name)` is one a
+        # turn: those used of late are kept.
+        try:
+            lock = self._locks.get(name)
+        except TypeError:
+            lock = None
+        if lock is None:
+            lock = RLock(self._context, name)
+            if len(self._locks) >= _LOCKS_KEPT:
+                self._locks.clear()
+            self._locks[name] = lock
+        return lock
 
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
@@ -248,7 +268,7 @@ class Redisson:
         return CountDownLatch(self._context, name, count)
 
     def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
-        """Return the barrier `name` of so many parties.
+        """Return the barrier `name` for a number of parties.
 
         Raises:
             TypeError: The name is neither str nor bytes, or `parties` is no int.
@@ -361,9 +381,7 @@ class Redisson:
         if self._closed:
             return
         left = [
-            hold
-            for hold in self._watchdog.holds
-            if not any(lease._in_block for lease in hold.live)
+            hold for hold in self._watchdog.holds if not any(lease._in_block for lease in hold.live)
         ]
         self._let_everything_go(ClientClosedError("the event loop was shut down"), left)
 

@@ -73,8 +73,8 @@ end
 give_back(counter, permits, nil, over, back)
 local granted = value >= units
 if granted then
-  local taken = found and units or units - start_units
-  redis.call('INCRBY', counter, string.format('%.0f', -taken))
+  local change = (found and 0 or start_units) - units
+  redis.call('INCRBY', counter, string.format('%.0f', change))
   local rows = {}
   for i = 1, units do
     rows[#rows + 1] = ends_at

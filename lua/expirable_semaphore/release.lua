@@ -63,8 +63,10 @@ if back > 0 then
   if found then
     redis.call('INCRBY', counter, back)
   end
-  for i = 1, back do
-    redis.call('ZREM', permits, there[i])
+  for i = 1, units do
+    if there[i] then
+      redis.call('ZREM', permits, there[i])
+    end
   end
 end
 if calls > 0 then

@@ -9,7 +9,7 @@
 --! include lib.superseded
 --! include lib.now
 --! include lib.living_head
---! include lib.redisson_waits
+--! include lib.needs_scores
 --! include lib.ends_nearer
 --! include lib.drop_dead
 
@@ -76,7 +76,7 @@ if held then
   -- Never shorten what an outer hold of the same owner relies on.
   local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
   if type(refused) == 'table' then
-    redis.call('HINCRBY', lock, owner, -added)
+    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
     return refused
   end
   return nil
@@ -117,7 +117,7 @@ if free then
   end
   drop_dead(queue, timeouts, waiters, present, dead, saved)
   if granted then
-    local exact = head and redisson_waits(timeouts, waiters, present)
+    local exact = head and needs_scores(timeouts, waiters, present)
     local refused = take()
     if refused then
       return refused

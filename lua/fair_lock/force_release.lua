@@ -10,6 +10,7 @@
 --! include lib.remember
 --! include lib.now
 --! include lib.living_head
+--! include lib.needs_scores
 --! include lib.ends_nearer
 --! include lib.drop_dead
 

@@ -11,16 +11,17 @@
 --! include lib.remember
 --! include lib.now
 --! include lib.living_head
---! include lib.redisson_waits
+--! include lib.needs_scores
 --! include lib.ends_nearer
 --! include lib.drop_dead
 
 -- As lock.release; also how a waiter leaves, which is the undo of its acquire. Its wait_ms is
 -- taken off those behind it, as Redisson does; see fair_lock.acquire for the least they keep,
 -- and
--- for the loop, which is spared where no waiter of Redisson's can be queued. Whenever the lock is free afterwards, the head of the queue is told, and
--- nobody else: after a release that found nothing too, because the message that the lock is
--- free may have gone to one who has just left, or never been sent.
+-- for the loop, which is spared where a long queue has no waiter of Redisson's. Whenever the lock
+-- is free afterwards, the head of the queue is told, and nobody else: after a release that found
+-- nothing too, because the message that the lock is free may have gone to a waiter that has just
+-- left, or never been sent.
 local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local version_key = KEYS[6]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 0), whole(ARGV[3], 1)
@@ -47,7 +48,7 @@ if holds == 0 and redis.call('EXISTS', queue, timeouts, waiters) > 0 then
   queued = redis.call('ZSCORE', waiters, owner) or moment
     or tombstone_ms > 0 and redis.call('LPOS', queue, owner)
   if queued then
-    exact = redisson_waits(timeouts, waiters, present)
+    exact = needs_scores(timeouts, waiters, present)
     first = redis.call('LINDEX', queue, 0) == owner
     last = redis.call('LINDEX', queue, -1) == owner
   end

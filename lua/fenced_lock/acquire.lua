@@ -64,7 +64,7 @@ redis.call('HINCRBY', lock, owner, added)
 local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
 if type(refused) == 'table' then
   if held then
-    redis.call('HINCRBY', lock, owner, -added)
+    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
   else
     redis.call('DEL', lock)
   end

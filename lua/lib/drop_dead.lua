@@ -6,13 +6,13 @@ local function drop_dead(queue, timeouts, waiters, present, dead, saved)
   if #dead == 0 then
     return
   end
-  local exact = saved > 0 and redis.call('ZCARD', timeouts) ~= redis.call('ZCARD', waiters)
   local last = redis.call('LINDEX', queue, -1)
   for _, member in ipairs(dead) do
     redis.call('ZREM', timeouts, member)
     redis.call('ZREM', waiters, member)
     redis.call('LREM', queue, 1, member)
   end
+  local exact = saved > 0 and needs_scores(timeouts, waiters, present)
   if saved > 0 and not exact and last ~= dead[#dead] then
     ends_nearer(queue, timeouts, saved, present + 330000)
   end

@@ -8,11 +8,14 @@ local function follow(counter, permits, counts, records_left)
   if left == records_left or left == -2 or records_left == -2 then
     return
   end
-  for _, key in ipairs({permits, counts}) do
-    if left >= 0 then
-      redis.call('PEXPIRE', key, math.max(left, 1))
-    else
-      redis.call('PERSIST', key)
-    end
+  if left >= 0 then
+    redis.call('PEXPIRE', permits, math.max(left, 1))
+  else
+    redis.call('PERSIST', permits)
+  end
+  if counts and left >= 0 then
+    redis.call('PEXPIRE', counts, math.max(left, 1))
+  elseif counts then
+    redis.call('PERSIST', counts)
   end
 end

@@ -7,8 +7,8 @@
 local function living_head(queue, timeouts, waiters, present, asks, leaves)
   local length = redis.call('LLEN', queue)
   local dead, saved = {}, 0
-  for place = 0, length - 1 do
-    local head = redis.call('LINDEX', queue, place)
+  for place = 1, length do
+    local head = redis.call('LINDEX', queue, place - 1)
     local moment = redis.call('ZSCORE', timeouts, head)
     local known = redis.call('ZSCORE', waiters, head) or moment
     local dies = known or present + 30000

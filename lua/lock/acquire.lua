@@ -53,7 +53,7 @@ if held then
   -- Never shorten what an outer hold of the same owner relies on.
   local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
   if type(refused) == 'table' then
-    redis.call('HINCRBY', lock, owner, -added)
+    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
     return refused
   end
   return nil

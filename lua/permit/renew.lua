@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   permit.renew
 --! version  2
---! keys     permits...:zset counters...:string counts...:hash
+--! keys     permits...:zset
 --! args     lease_ms:int fields...:str
 --! returns  array: for each permit 1 = renewed | 0 = not there, or its lease is over
 --! retry    safe: only ever moves an end outward
@@ -14,8 +14,9 @@
 -- lock.renew. The ZREM removes nothing: below Redis 7 a full server takes ZADD only in a script
 -- that has written already.
 --
--- All keys `permits` come first, then all `counters`, then all `counts` (`permits` again where
--- there are none): their expiries are made equal. Without the last two only leases are renewed.
+-- Behind the sorted sets, one a field, may come as many counters, and then as many hashes of
+-- units (the sorted sets again where there are none): see lib/follow. Without them only leases
+-- are renewed.
 local lease_ms = whole(ARGV[1], 1)
 
 if not lease_ms then
@@ -27,8 +28,11 @@ local renewed, followed, fields = {}, {}, #ARGV - 1
 if #KEYS ~= fields and #KEYS ~= 3 * fields then
   return redis.error_reply('ERR each field has one key, or three')
 end
-for i = 1, fields do
-  local permits, counter, counts = KEYS[i], KEYS[fields + i], KEYS[2 * fields + i]
+for i, permits in ipairs(KEYS) do
+  if i > fields then
+    break
+  end
+  local counter, counts = KEYS[fields + i], KEYS[2 * fields + i]
   local ends_at = redis.pcall('ZSCORE', permits, ARGV[i + 1])
   if type(ends_at) == 'table' and not string.find(ends_at.err, 'WRONGTYPE', 1, true) then
     return ends_at

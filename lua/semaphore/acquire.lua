@@ -69,8 +69,8 @@ if not found and (known or has) then
 end
 give_back(counter, permits, counts, over, back)
 if granted then
-  local taken = found and units or units - start_units
-  redis.call('INCRBY', counter, string.format('%.0f', -taken))
+  local change = (found and 0 or start_units) - units
+  redis.call('INCRBY', counter, string.format('%.0f', change))
   local refused = redis.pcall('ZADD', permits, ends_at, owner)
   if type(refused) ~= 'table' then
     refused = redis.pcall('HSET', counts, owner, units)

@@ -40,8 +40,10 @@ end
 local reads = held and (holds > 0 or redis.call('HLEN', lock) > 2)
 local needed = reads and needed_by_readers(lock, math.huge) or 0
 local reply = held and 0 or nil
-if held and holds == 0 then
-  reply = 1 + redis.call('PUBLISH', channel, needed > 0 and '2' or '1')
+if held and holds == 0 and needed > 0 then
+  reply = 1 + redis.call('PUBLISH', channel, '2')
+elseif held and holds == 0 then
+  reply = 1 + redis.call('PUBLISH', channel, '1')
 elseif not mode then
   -- As Redisson: whoever waits for what ended by itself may look at once.
   redis.call('PUBLISH', channel, '1')

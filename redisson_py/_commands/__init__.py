@@ -1,1 +1,1 @@
-"""What is sent to Redis and what its replies mean: keys and arguments in, values out. No I/O."""
+"""The scripts as Python sees them: keys and arguments in, typed replies out. No I/O, no state."""

@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._commands.replies import GIVEN_UP, LOST, UNKNOWN_WAIT, Answer, Busy, Granted, decode
+from redisson_py._commands.replies import (
+    GIVEN_UP,
+    GRANTED,
+    LOST,
+    UNKNOWN_WAIT,
+    Answer,
+    Busy,
+    Granted,
+    decode,
+)
 from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.wakes import Wakes, lock_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
+from redisson_py._scripts.packing import bulk
 from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
-from redisson_py._commands.wakes import Wakes, lock_wakes
 
 ACQUIRE = source.load("lock.acquire")
 FORCE_RELEASE = source.load("lock.force_release")
@@ -35,6 +45,9 @@ REDISSON_WAIT_MS = 300_000
 
 _RECEIPT_MS = milliseconds(TOMBSTONE)
 
+#: A bulk string made of a prefix and a field.
+_JOINED = b"$%d\r\n%b%b\r\n"
+
 
 class LockCommands:
     """A reentrant lock. Its subclasses are final and differ in single scripts."""
@@ -56,20 +69,29 @@ class LockCommands:
     """A hold that is over stays in Redis until its owner takes it out."""
 
     def __init__(self, key: bytes) -> None:
-        self.key = self.lease_key = key
+        self.key = key
         self.channel = _keys.lock_channel(key)
         self.hold_key = b"lock:" + key
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
+        self._key_bulk = bulk(key)
+        self._channel_bulk = bulk(self.channel)
+        self._tombstone_length = len(self._tombstones)
+        self._version_length = len(self._versions)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this lock that lasts as long as it is held."""
         return (self.key,)
 
-    def field(self, owner: str) -> str:
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]:
+        """The keys that a renewal needs."""
+        return (self.key,)
+
+    def field(self, owner: str) -> bytes:
         """Return the name of an owner's hold in Redis."""
-        return owner
+        return owner.encode()
 
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""
@@ -77,12 +99,12 @@ class LockCommands:
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        field = wish.owner.encode()
-        return ACQUIRE.bind(
-            lock=self.key,
-            tombstone=self._tombstones + field,
-            version_key=self._versions + field,
-            owner=field,
+        field, length = wish.field, len(wish.field)
+        return self.acquire_script.bind_packed(
+            lock=self._key_bulk,
+            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
+            version_key=_JOINED % (self._version_length + length, self._versions, field),
+            owner=_JOINED % (length, b"", field),
             holds=wish.target,
             lease_ms=wish.lease_ms,
             version=wish.version,
@@ -91,7 +113,7 @@ class LockCommands:
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means."""
-        return decode(reply)
+        return GRANTED if reply is None else decode(reply)
 
     def release(
         self,
@@ -103,7 +125,7 @@ class LockCommands:
         version_ms: int,
     ) -> bytes:
         """Return the arguments of the script that lowers a hold count, to 0 in the end."""
-        return self._release(hold.owner, target, lease_ms, tombstone_ms, version, version_ms)
+        return self._release(hold.field, target, lease_ms, tombstone_ms, version, version_ms)
 
     def was_lost(self, reply: int | None) -> bool:
         """Return whether a final release did not find its hold in force."""
@@ -111,26 +133,26 @@ class LockCommands:
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back what a request may have got."""
-        return self._release(wish.owner, 0, wish.lease_ms, tombstone_ms, version, version_ms)
+        return self._release(wish.field, 0, wish.lease_ms, tombstone_ms, version, version_ms)
 
     def _release(
         self,
-        owner: str,
+        field: bytes,
         target: int,
         lease_ms: int,
         tombstone_ms: int,
         version: int,
         version_ms: int,
     ) -> bytes:
-        field = self.field(owner).encode()
-        return self.release_script.bind(
-            lock=self.key,
-            tombstone=self._tombstones + field,
-            version_key=self._versions + field,
-            owner=field,
+        length = len(field)
+        return self.release_script.bind_packed(
+            lock=self._key_bulk,
+            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
+            version_key=_JOINED % (self._version_length + length, self._versions, field),
+            owner=_JOINED % (length, b"", field),
             holds=target,
             lease_ms=lease_ms,
-            channel=self.channel,
+            channel=self._channel_bulk,
             tombstone_ms=tombstone_ms,
             version=version,
             version_ms=version_ms,
@@ -138,7 +160,7 @@ class LockCommands:
 
     def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that sets the lease of a hold."""
-        field = self.field(hold.owner).encode()
+        field = hold.field
         return self.set_lease_script.bind(
             lock=self.key,
             version_key=self._versions + field,
@@ -173,7 +195,7 @@ class FencedLockCommands(LockCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        field = wish.owner.encode()
+        field = wish.field
         return ACQUIRE_FENCED.bind(
             lock=self.key,
             tombstone=self._tombstones + field,
@@ -230,7 +252,7 @@ class FairLockCommands(LockCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold, or a place in the queue."""
-        field = wish.owner.encode()
+        field = wish.field
         return ACQUIRE_FAIR.bind(
             lock=self.key,
             tombstone=self._tombstones + field,
@@ -260,12 +282,12 @@ class FairLockCommands(LockCommands):
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back a hold, or a place in the queue."""
-        wait_ms, lease_ms = wish.wait_ms, wish.lease_ms
-        return self._release(wish.owner, 0, lease_ms, tombstone_ms, version, version_ms, wait_ms)
+        field, wait_ms = wish.field, wish.wait_ms
+        return self._release(field, 0, wish.lease_ms, tombstone_ms, version, version_ms, wait_ms)
 
     def _release(
         self,
-        owner: str,
+        field: bytes,
         target: int,
         lease_ms: int,
         tombstone_ms: int,
@@ -273,7 +295,6 @@ class FairLockCommands(LockCommands):
         version_ms: int,
         wait_ms: int = REDISSON_WAIT_MS,
     ) -> bytes:
-        field = owner.encode()
         return RELEASE_FAIR.bind(
             lock=self.key,
             tombstone=self._tombstones + field,

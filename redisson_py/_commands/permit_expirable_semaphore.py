@@ -81,7 +81,7 @@ class PermitExpirableSemaphoreCommands:
         self.key = key
         self.start_units = start_units
         self.channel = _keys.prefixed(b"redisson_sc", key)
-        self.lease_key = self._permits = _keys.suffixed(key, b"timeout")
+        self._permits = _keys.suffixed(key, b"timeout")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
 
@@ -99,9 +99,17 @@ class PermitExpirableSemaphoreCommands:
         """Return where a request of this owner hears of a release."""
         return self.channel
 
-    def fields(self, owner: str, units: int) -> list[tuple[str, str | bytes, int]]:
+    def field(self, owner: str) -> bytes:
+        """Return the name of an owner's permit in Redis."""
+        return permit_id(owner)
+
+    def fields(self, owner: str, units: int) -> list[tuple[str, bytes, int]]:
         """Return owner, field and units of each hold that a request of so many units gets."""
         return [(each, permit_id(each), 1) for each in batch_of(owner, units)]
+
+    def permit_text(self, field: bytes) -> str:
+        """Return the id of a permit as users see it."""
+        return field.hex()
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for permits."""
@@ -162,7 +170,7 @@ class PermitExpirableSemaphoreCommands:
         return SET_LEASE.bind(
             permits=self._permits,
             version_key=self._versions + hold.owner.encode(),
-            field=permit_id(hold.owner),
+            field=hold.field,
             lease_ms=lease_ms,
             version=version,
             version_ms=version_ms,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.replies import Answer, decode
-from redisson_py._commands.request import Wish
-from redisson_py._scripts import source
 from redisson_py._commands.wakes import Wakes, read_write_wakes
+from redisson_py._scripts import source
 
 ACQUIRE_READ = source.load("read_lock.acquire")
 FORCE_RELEASE_READ = source.load("read_lock.force_release")
@@ -38,24 +34,6 @@ class _SideCommands(LockCommands):
         self.channel = _keys.prefixed(b"redisson_rwlock", key)
         self.hold_key = self.kind.encode() + b":" + key
 
-    def acquire(self, wish: Wish) -> bytes:
-        """Return the arguments of the script that asks for a hold."""
-        field = self.field(wish.owner).encode()
-        return self.acquire_script.bind(
-            lock=self.key,
-            tombstone=self._tombstones + field,
-            version_key=self._versions + field,
-            owner=field,
-            holds=wish.target,
-            lease_ms=wish.lease_ms,
-            version=wish.version,
-            version_ms=wish.version_ms,
-        )
-
-    def answer(self, reply: Any, wish: Wish) -> Answer:
-        """Return what the reply to `acquire` means."""
-        return decode(reply)
-
 
 class ReadLockCommands(_SideCommands):
     """The side that many hold together."""
@@ -81,6 +59,6 @@ class WriteLockCommands(_SideCommands):
     set_lease_script = SET_LEASE_WRITE
     force_release_script = FORCE_RELEASE_WRITE
 
-    def field(self, owner: str) -> str:
+    def field(self, owner: str) -> bytes:
         """Return the name of a writer's hold in Redis."""
-        return owner + WRITE_SUFFIX
+        return (owner + WRITE_SUFFIX).encode()

@@ -10,21 +10,21 @@ class Wish(Protocol):
 
     Attributes:
         owner: Under which owner.
+        field: What Redis will call its hold.
         target: The hold count to reach, or how many units.
-        lease_ms: Milliseconds.
+        lease_ms: The lease in milliseconds.
         once: It does not wait, so Redis need not remember it.
         version: Of this change of a live hold; 0 for the request of a new owner.
         version_ms: How long Redis has to remember the version; 0: not at all.
     """
 
     owner: str
+    field: bytes
     target: int
+    lease_ms: int
     once: bool
     version: int
     version_ms: int
-
-    @property
-    def lease_ms(self) -> int: ...
 
     @property
     def wait_ms(self) -> int:
@@ -43,4 +43,4 @@ class Field(Protocol):
 
     owner: str
     batch: str
-    field: str | bytes
+    field: bytes

@@ -51,7 +51,7 @@ class SemaphoreCommands:
         self.key = key
         self.start_units = start_units
         self.channel = _keys.prefixed(b"redisson_sc", key)
-        self.lease_key = self._permits = _keys.suffixed(key, b"redisson_py:permits")
+        self._permits = _keys.suffixed(key, b"redisson_py:permits")
         self._counts = _keys.suffixed(key, b"redisson_py:units")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
@@ -70,9 +70,17 @@ class SemaphoreCommands:
         """Return where a request of this owner hears of a release."""
         return self.channel
 
-    def fields(self, owner: str, units: int) -> list[tuple[str, str | bytes, int]]:
+    def field(self, owner: str) -> bytes:
+        """Return the name of an owner's permit in Redis."""
+        return owner.encode()
+
+    def fields(self, owner: str, units: int) -> list[tuple[str, bytes, int]]:
         """Return owner, field and units of each hold that a request of so many units gets."""
-        return [(owner, owner, units)]
+        return [(owner, owner.encode(), units)]
+
+    def permit_text(self, field: bytes) -> str:
+        """Return the id of a permit as users see it."""
+        return field.decode()
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for units."""
@@ -104,16 +112,15 @@ class SemaphoreCommands:
         version_ms: int,
     ) -> bytes:
         """Return the arguments of the script that lowers the units of an owner, to 0 in the end."""
-        return self._release(hold.owner, target, tombstone_ms, version, version_ms)
+        return self._release(hold.field, target, tombstone_ms, version, version_ms)
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back what a request may have got."""
-        return self._release(wish.owner, 0, tombstone_ms, version, version_ms)
+        return self._release(wish.owner.encode(), 0, tombstone_ms, version, version_ms)
 
     def _release(
-        self, owner: str, units: int, tombstone_ms: int, version: int, version_ms: int
+        self, field: bytes, units: int, tombstone_ms: int, version: int, version_ms: int
     ) -> bytes:
-        field = owner.encode()
         return RELEASE.bind(
             counter=self.key,
             permits=self._permits,
@@ -134,7 +141,7 @@ class SemaphoreCommands:
 
     def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that sets the lease of a permit."""
-        field = hold.owner.encode()
+        field = hold.field
         return SET_LEASE.bind(
             permits=self._permits,
             version_key=self._versions + field,

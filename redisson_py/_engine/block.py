@@ -44,9 +44,9 @@ class BlockSource(Protocol):
     _half: Block | None
     _by_hand: list[Block]
 
-    def _acquire_for_block(self) -> Awaitable[Lease]: ...
-    def _acquired_since(self, lease: Lease, task: Task) -> Lease | None:
-        """Return the newest acquisition of the task since `lease`, outside any block."""
+    def _acquire_for_block(self, task: Task) -> Awaitable[Lease | None]: ...
+    def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
+        """Return the newest acquisition of a task since `lease`, outside any block."""
         ...
 
 
@@ -82,13 +82,18 @@ class Block:
                 half.other = self
             elif self.half == "__aenter__":
                 source._by_hand.append(self)
+        task = current_task()
         try:
-            lease = await source._acquire_for_block()
+            lease = await source._acquire_for_block(task)
         except BaseException:
             if self in source._by_hand:
                 source._by_hand.remove(self)
             raise
-        self.begin(lease)
+        assert lease is not None
+        self.task = task
+        self._cancelling = task.cancelling()
+        self.lease = lease
+        lease._block = self
         return lease
 
     async def exit(
@@ -106,11 +111,32 @@ class Block:
             block = entered_by_hand(source)
         if source is not None and source._by_hand and block in source._by_hand:
             source._by_hand.remove(block)
-        await block.leave(error)
+        lease, block.lease = block.lease, None
+        assert lease is not None
+        lease._block = None
+        cancelled_by_us = block._cancelled and block._uncancel(error)
+        failure: RedissonError | None = lease._loss() if cancelled_by_us else None
+        try:
+            if not lease._told:
+                await lease._hold.ownership.release(lease)
+            elif source is not None:
+                # Released inside the block. As with asyncio.Lock, its end releases what the
+                # task has acquired since.
+                newer = source._acquired_since(lease, block.task)
+                if newer is not None:
+                    await newer._hold.ownership.release(newer)
+        except RedissonError as problem:
+            failure = problem
+        if failure is None:
+            return
+        if error is None or cancelled_by_us:
+            raise failure from None
+        # What the body raised is what counts; the rest is told beside it.
+        error.add_note(f"{type(failure).__name__}: {failure}")
 
-    def begin(self, lease: Lease) -> None:
-        """Make a lease this block's, and have its loss cancel the current task."""
-        self.task = task = current_task()
+    def begin(self, lease: Lease, task: Task) -> None:
+        """Make a lease this block's, and have its loss cancel the task that enters it."""
+        self.task = task
         self._cancelling = task.cancelling()
         self.lease = lease
         lease._block = self
@@ -122,35 +148,6 @@ class Block:
             assert task is not None
             self._cancelled = True
             task.cancel(reason)
-
-    async def leave(self, error: BaseException | None) -> None:
-        """End the block: release, and raise what must come instead of `error`, if anything."""
-        lease, self.lease = self.lease, None
-        assert lease is not None
-        lease._block = None
-        cancelled_by_us = self._cancelled and self._uncancel(error)
-        failure: RedissonError | None = lease._loss() if cancelled_by_us else None
-        try:
-            if lease._told and self._source is not None:
-                # Released inside the block. As with asyncio.Lock, its end releases what the
-                # task has acquired since.
-                await self._release_newer(lease)
-            elif not lease._told:
-                await lease._hold.ownership.release(lease)
-        except RedissonError as problem:
-            failure = problem
-        if failure is None:
-            return
-        if error is None or cancelled_by_us:
-            raise failure from None
-        # What the body raised is what counts; the rest is told beside it.
-        error.add_note(f"{type(failure).__name__}: {failure}")
-
-    async def _release_newer(self, lease: Lease) -> None:
-        assert self._source is not None
-        newer = self._source._acquired_since(lease, self.task)
-        if newer is not None:
-            await newer._hold.ownership.release(newer)
 
     def _uncancel(self, error: BaseException | None) -> bool:
         """Take our cancellation back; return whether `error` is it, and is to be replaced."""
@@ -220,7 +217,7 @@ class HoldBlock(Generic[S, L]):
         self._block = block = Block(None)
         try:
             lease = await self._acquire(self._source)
-            block.begin(lease)
+            block.begin(lease, current_task())
         except BaseException:
             self._block = None
             raise

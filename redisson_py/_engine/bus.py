@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from redisson_py._engine.wakeups import Seat, Table, Wakes
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
 from redisson_py._stream.router import Router
-from redisson_py._engine.wakeups import Seat, Table, Wakes
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
 #: subscribe and unsubscribe at every hand-off.
@@ -93,13 +93,13 @@ class Bus:
 
     def own_message(self, channel: bytes) -> int:
         """Return the number that our own next message on this channel will have; 0: not heard."""
-        known = self.table.channel(channel)
+        known = self.table.channels.get(channel)
         return 0 if known is None else known.messages + 1
 
     def resubscribe(self) -> None:
         """A connection is new: subscribe again, then have everybody look again."""
         assert self._router is not None
-        for channel in self.table.channels:
+        for channel in list(self.table.channels):
             self._router.stream_for(channel).subscribe(channel)
         self.table.wake_all()
 

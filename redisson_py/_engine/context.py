@@ -49,15 +49,11 @@ class TaskHolds(dict[TaskRef, H], Generic[H]):
     def put(self, task: Task, hold: H) -> TaskRef:
         """Make a hold a task's; return the reference by which it is found."""
         key = weakref.ref(task, self._ended)
-        # Taken out first: a dictionary keeps the key that it has, and that may not call back.
-        self.pop(key, None)
+        if key in self:
+            # A dictionary keeps the key that it has, and that may not call back.
+            del self[key]
         self[key] = hold
         return key
-
-    def forget(self, hold: H) -> None:
-        """Take a hold from its task, if it still has that one."""
-        if self.get(hold.task) is hold:
-            del self[hold.task]
 
 
 Q = TypeVar("Q", bound=LocalQueue[Any])
@@ -141,24 +137,28 @@ class Context:
 
     def waiting(self, key: bytes) -> Waiting:
         """Return a block in which the current task is counted as a waiter."""
-        return Waiting(self.waiters, key)
+        return Waiting(self, key)
+
+    def stopped_waiting(self, key: bytes) -> None:
+        """Count one waiter less."""
+        left = self.waiters[key] - 1
+        if left:
+            self.waiters[key] = left
+        else:
+            del self.waiters[key]
 
 
 class Waiting:
-    """Counts one waiter more inside the block. No generator: every acquire comes by here."""
+    """Counts one waiter more inside the block."""
 
-    __slots__ = ("_key", "_waiters")
+    __slots__ = ("_context", "_key")
 
-    def __init__(self, waiters: Counter[bytes], key: bytes) -> None:
-        self._waiters = waiters
+    def __init__(self, context: Context, key: bytes) -> None:
+        self._context = context
         self._key = key
 
     def __enter__(self) -> None:
-        self._waiters[self._key] = self._waiters.get(self._key, 0) + 1
+        self._context.waiters[self._key] += 1
 
     def __exit__(self, *_: object) -> None:
-        left = self._waiters[self._key] - 1
-        if left:
-            self._waiters[self._key] = left
-        else:
-            self._waiters.pop(self._key)
+        self._context.stopped_waiting(self._key)

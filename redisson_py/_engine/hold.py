@@ -127,7 +127,7 @@ class Hold:
         self,
         ownership: Ownership,
         owner: str,
-        field: str | bytes,
+        field: bytes,
         task: TaskRef,
         sent_at: float,
         lease_time: float,
@@ -143,7 +143,7 @@ class Hold:
         self.batch = batch or owner
         self.field = field
         self.task = task
-        self.ends_at = lease_end(sent_at, lease_time)
+        self.ends_at = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
         self.lease_until = sent_at + lease_time
         self.first_due = sent_at + lease_time / 3
         self.renewed = renewed
@@ -169,7 +169,9 @@ class Hold:
             ownership.context.watchdog.add(self)
 
     def __repr__(self) -> str:
-        return f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
+        return (
+            f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
+        )
 
     # What it is now.
 
@@ -181,6 +183,8 @@ class Hold:
     @property
     def count(self) -> int:
         """The hold count that Redis has, or is about to have."""
+        if not self.leases and self._forgotten is None:
+            return self._reentries
         return len(self.live) + self._reentries
 
     @property
@@ -214,9 +218,11 @@ class Hold:
     def lease_needed(self, renewing: float, present: float) -> float:
         """Return the lease in seconds that its leases need now; `renewing`: one that is renewed."""
         live = self.live
-        if self._reentries or not live or any(lease._limit is None for lease in live):
-            return renewing
-        return lease_for(max(lease._wanted_until for lease in live), present)
+        ends = [lease._wanted_until for lease in live if lease._limit is not None]
+        needed = lease_for(max(ends), present) if ends else 0.0
+        if self._reentries or len(ends) < len(live) or not ends:
+            needed = max(needed, renewing)
+        return needed
 
     def is_abandoned(self) -> bool:
         """Return whether nobody can release it any more: its task ended, its leases are garbage."""
@@ -259,7 +265,8 @@ class Hold:
         else:
             self._forgotten.append(weakref.ref(lease))
         if lease._limit is None:
-            self._set_renewed(True)
+            if not self.renewed:
+                self._set_renewed(True)
         else:
             self.ownership.context.watchdog.mind_end(self)
 
@@ -300,18 +307,22 @@ class Hold:
             self.next_token = token + 1
         return token
 
-    def drop(self, lease: Lease) -> None:
-        """Take a lease out: it was released, or its loss was reported."""
-        if self._forgotten is None:
-            if lease in self.leases:
-                self.leases.remove(lease)
-        else:
+    def drop(self, lease: Lease) -> int:
+        """Take a lease out: it was released, or its loss was reported. Return the count left."""
+        if self._forgotten is not None:
             self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
-        self._review()
+        elif lease in self.leases:
+            self.leases.remove(lease)
+            if not self.leases:
+                return self._reentries
+            self._review()
+        return self.count
 
     def end_overdue(self, present: float) -> list[Lease]:
         """End the leases whose own time is over; return them."""
-        over = [lease for lease in self.live if lease._limit is not None and lease._limit <= present]
+        over = [
+            lease for lease in self.live if lease._limit is not None and lease._limit <= present
+        ]
         for lease in over:
             lease._lose("ended")
         self._review()
@@ -367,6 +378,16 @@ class Hold:
         keep = self.uncertain or self._changes > 0
         self._changes += 1
         return keep
+
+    def begin_read_change(self) -> int:
+        """A read under this write hold is about to be given back; return the version of that."""
+        self._changes += 1
+        return self.ownership.context.owners.new_number()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether an older request under its owner may still arrive."""
+        return self.uncertain or self._changes > 0 or self.reads > 0
 
     def is_last_change(self, version: int) -> bool:
         """Return whether no other change of its lease was sent after this one."""

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from redisson_py._engine.block import Block
-from redisson_py._engine.hold import REASONS, Reason, State
+from redisson_py._engine.hold import REASONS, Hold, Reason, State
 from redisson_py._keys import Name
-from redisson_py._loop import Future, fail, new_future, wake
+from redisson_py._loop import Future, current_task, fail, new_future, wake
 from redisson_py._time import Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
@@ -29,17 +29,6 @@ class Released(Protocol):
     def name(self) -> Name: ...
     @property
     def on_lost(self) -> OnLost: ...
-
-
-class Held(Protocol):
-    """What a lease needs of the hold it belongs to: one in Redis, or one made of others."""
-
-    owner: str
-
-    @property
-    def ends_at(self) -> float: ...
-    @property
-    def ownership(self) -> Released: ...
 
 
 class Composed(Protocol):
@@ -91,7 +80,7 @@ class Lease:
     )
 
     def __init__(
-        self, hold: Held, limit: float | None, token: int | None, granted_at: float
+        self, hold: Hold, limit: float | None, token: int | None, granted_at: float
     ) -> None:
         self._hold = hold
         #: When it ends by itself; None: never.
@@ -174,6 +163,8 @@ class Lease:
             await future
         finally:
             self._lost_waiters.remove(future)
+            # A traceback that somebody keeps must not keep it.
+            del future
 
     async def extend(self, lease_time: Duration) -> None:
         """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
@@ -209,7 +200,7 @@ class Lease:
         if self._told:
             raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
         self.check()
-        Block(None).begin(self)
+        Block(None).begin(self, current_task())
         return self
 
     async def __aexit__(
@@ -283,13 +274,10 @@ class Lease:
         return lost_error(self._hold.ownership, self.owner, held_for, self._reason)
 
 
-def lost_error(
-    ownership: Released, owner: str, held_for: float, reason: Reason
-) -> LeaseLostError:
+def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
     """Return the error that tells of a loss."""
     return LeaseLostError(
-        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s"
-        f" ({REASONS[reason]})",
+        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
         ownership.name,
         owner,
         held_for,

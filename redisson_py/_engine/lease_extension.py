@@ -47,11 +47,14 @@ class LeaseExtension:
     def _needed_by_all(self) -> float:
         """Return the lease to ask for, which must do for the other leases of the hold as well."""
         others = [other for other in self._hold.live if other is not self._lease]
-        if any(other._limit is None for other in others):
-            # Another lease of this hold is renewed: never shorten what it relies on.
-            return max(self._lease_time, self._ownership.context.options.lease_time)
-        ends = [lease_for(other._wanted_until, self._sent_at) for other in others]
-        return max([self._lease_time, *ends])
+        needed = [self._lease_time]
+        for other in others:
+            # Never shorten what another lease of this hold relies on.
+            if other._limit is None:
+                needed.append(self._ownership.context.options.lease_time)
+            else:
+                needed.append(lease_for(other._wanted_until, self._sent_at))
+        return max(needed)
 
     def _answered(self, call: Call) -> None:
         hold, lease = self._hold, self._lease

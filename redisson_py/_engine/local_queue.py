@@ -23,7 +23,7 @@ from typing import Generic, Protocol, TypeVar, cast
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, call_later, fail, new_future, running_loop, wake
 from redisson_py._owner import TaskRef
-from redisson_py._time import PUNCTUAL
+from redisson_py._time import PUNCTUAL, now
 
 #: How long the turn of other processes is waited for if no message comes, in seconds.
 YIELD_WAIT = 0.003
@@ -87,6 +87,7 @@ class LocalQueue(Generic[H]):
         waiters: Those who wait, first come first.
         asking: The head has left the queue to ask Redis, and is not back.
         refused: Redis has told the head that it is busy.
+        busy_at: When Redis last said so.
         head: The head, if it waited in the queue before.
         hold: The hold that a task of this client has on the lock, as far as is known.
         releasing: A release is under way; a request sent now would overtake the others.
@@ -97,6 +98,7 @@ class LocalQueue(Generic[H]):
     __slots__ = (
         "__weakref__",
         "asking",
+        "busy_at",
         "head",
         "hold",
         "no_turn_until",
@@ -110,6 +112,7 @@ class LocalQueue(Generic[H]):
         self.waiters: OrderedDict[Waiter, None] = OrderedDict()
         self.asking = False
         self.refused = False
+        self.busy_at = 0.0
         self.head: Waiter | None = None
         self.hold: H | None = None
         self.releasing = False
@@ -134,7 +137,7 @@ class LocalQueue(Generic[H]):
         """Whether somebody is before a task that does not want to wait: here, or another process."""
         return (
             bool(self.waiters)
-            or (self.asking and self.refused)
+            or (self.asking and (self.refused or self.head is not None))
             or (self.turn is not None and self._owes_a_turn(running_loop().time()))
         )
 
@@ -227,6 +230,11 @@ class LocalQueue(Generic[H]):
         """Send everybody away."""
         for waiter in list(self.waiters):
             fail(waiter.future, error)
+
+    def heard_busy(self) -> None:
+        """Redis has told the head that it is busy."""
+        self.refused = True
+        self.busy_at = now()
 
     def take_turn(self) -> Turn | None:
         """Return the turn of others to which the next request yields; it yields once."""

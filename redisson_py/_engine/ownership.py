@@ -7,7 +7,7 @@ How a hold is acquired is another matter: by a task that can enter it again
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from redisson_py._commands.replies import Answer
 from redisson_py._commands.request import Field, Wish
@@ -34,7 +34,6 @@ class Commands(Protocol):
 
     kind: str
     key: bytes
-    lease_key: bytes
     channel: bytes
     wakes: Wakes
     acquire_script: Script
@@ -45,6 +44,9 @@ class Commands(Protocol):
     shares_lease: bool
     leaves_traces: bool
 
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]: ...
+    def field(self, owner: str) -> bytes: ...
     def request_channel(self, owner: str) -> bytes: ...
     def acquire(self, wish: Wish) -> bytes: ...
     def answer(self, reply: object, wish: Wish) -> Answer: ...
@@ -65,18 +67,9 @@ class Commands(Protocol):
     def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes: ...
 
 
-class Release(NamedTuple):
-    """A release under way.
-
-    Attributes:
-        call: The call.
-        own_message: The number that its message has on the channel; 0: not heard.
-        was_valid: It was held for sure when the release was sent.
-    """
-
-    call: Call
-    own_message: int
-    was_valid: bool
+Release = tuple[Call, int, bool]
+"""A release under way: its call, the number that its message has on the channel (0: not heard), and
+whether the hold was valid when it was sent."""
 
 
 class Ownership:
@@ -114,50 +107,45 @@ class Ownership:
     async def release(self, lease: Lease) -> None:
         """Give back one acquisition; see `Lease.release`."""
         hold = lease._hold
-        assert isinstance(hold, Hold)
         if hold.state == "held":
             self.context.check()
         was_lost = lease._state == "lost"
         lease._settle()
-        hold.drop(lease)
+        count = hold.drop(lease)
         if hold.state != "held" or was_lost:
             self.reported(hold)
             raise lease._loss()
-        if hold.count:
+        if count:
             await self.answer_lowered(hold, lease, self.lower(hold))
-        else:
-            await self.release_hold(hold, lease)
+        elif (release := self.begin_release(hold)) is not None:
+            await self.finish_release(hold, lease, release)
 
     def reported(self, hold: Hold) -> None:
         """A loss was reported; a task that has nothing else of this hold forgets it."""
         if hold.state != "held" and not hold.known_leases():
             self.forget(hold)
 
-    async def release_hold(self, hold: Hold, lease: Lease) -> None:
-        """Give the whole hold back, or to somebody else here."""
-        release = self.begin_release(hold)
-        if release is not None:
-            await self.finish_release(hold, lease, release)
-
     def begin_release(self, hold: Hold) -> Release | None:
         """Send the release of a hold; None if it was passed to somebody else here."""
-        if self.pass_on(hold):
+        queue = self.queue
+        if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
             return None
-        was_valid = hold.valid
-        return Release(*self.send_final(hold), was_valid)
+        was_valid = now() < hold.ends_at
+        call, own_message = self.send_final(hold)
+        return call, own_message, was_valid
 
     async def finish_release(self, hold: Hold, lease: Lease, release: Release) -> None:
         """Wait for the answer to a release; raise if it found that the hold was lost."""
-        call, reply = release.call, None
+        (call, own_message, was_valid), reply = release, None
         try:
             reply = await call.future
         except ReplyError as error:
             raise self.refusal(hold, lease, call, error) from error
         finally:
-            self.left(reply, release.own_message)
-        if not self.commands.was_lost(reply):
+            self.left(reply, own_message)
+        if reply or not self.commands.was_lost(reply):
             return
-        if not (reply is None and call.uncertain and release.was_valid):
+        if not (reply is None and call.uncertain and was_valid):
             self.context.watchdog.losses += 1
             lease._lose_late("taken")
             raise lease._loss()
@@ -196,7 +184,8 @@ class Ownership:
     def send_final(self, hold: Hold) -> tuple[Call, int]:
         """End a hold and send its release; return it and the number that its message will have."""
         queue = self.queue
-        own_message = self.context.bus.own_message(self.commands.channel)
+        bus = self.context.bus
+        own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
         self.forget(hold)
         hold.release()
         if queue is not None:
@@ -210,7 +199,8 @@ class Ownership:
                 queue.releasing = False
             raise
         finally:
-            self.over(hold)
+            if hold.reads:
+                self.over(hold)
 
     def left(self, reply: int | None, own_message: int) -> None:
         """A final release was answered, or nobody waits for its answer: who else subscribed?"""
@@ -226,11 +216,11 @@ class Ownership:
 
     def _send_release(self, hold: Hold, longest: float = PATIENCE) -> Call:
         """Have Redis take a hold out, whatever its count."""
-        lease_time = self.context.options.lease_time
+        lease_time, parent = self.context.options.lease_time, hold.parent
         tombstone_ms = version = 0
-        if hold.parent is not None:
+        if parent is not None:
             # Under an owner that goes on a tombstone would refuse the next read as well.
-            version = self.context.owners.new_number()
+            version = parent.begin_read_change()
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
         args = self.commands.release(
@@ -241,11 +231,16 @@ class Ownership:
             version,
             TOMBSTONE_MS if version else 0,
         )
-        return self.start_release(args, lease_time, longest)
+        call = self.start_release(args, lease_time, longest)
+        if parent is not None:
+            call.future.add_done_callback(lambda _: parent.end_change(call))
+        return call
 
     def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
         commands = self.commands
-        deadline = running_loop().time() + min(max(1.0, lease_time), longest)
+        if lease_time < 1.0:
+            lease_time = 1.0
+        deadline = running_loop().time() + (lease_time if lease_time < longest else longest)
         return self.context.executor.start(
             commands.release_script, commands.key, args, deadline, must=True
         )
@@ -290,16 +285,13 @@ class Ownership:
         """Set when a lease ends; see `Lease.extend`."""
         self.context.check()
         hold = lease._hold
-        assert isinstance(hold, Hold)
         extension = LeaseExtension(self, hold, lease, lease_time)
         extension.send()
         await extension.answer
         if hold.state != "held":
             raise lease._loss()
 
-    def send_set_lease(
-        self, hold: Hold, lease_time: float, version: int, version_ms: int
-    ) -> Call:
+    def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
         args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
         return self.context.executor.start(
@@ -331,7 +323,7 @@ class Ownership:
             self._send_release(hold, float("inf"))
 
     def over(self, hold: Hold) -> None:
-        """A hold is over, and its release is on its way if it needs one."""
+        """A hold was lost, or released while its task reads under its owner."""
 
     def release_unanswered(self, request: AcquireRequest) -> None:
         """Give back what a request under way will get; that is not refused if it comes late."""

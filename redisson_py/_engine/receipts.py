@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._options import TOMBSTONE
 from redisson_py._engine.context import Context
+from redisson_py._options import TOMBSTONE
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call
 from redisson_py._time import milliseconds

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from redisson_py._commands.lock import REDISSON_WAIT_MS
-from redisson_py._commands.replies import Answer, Busy, GivenUp
+from redisson_py._commands.replies import GIVEN_UP, Answer, Busy
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import running_loop
@@ -29,7 +29,7 @@ class AcquireRequest:
         ownership: What is asked for.
         owner: Under which owner.
         target: The hold count to reach, or how many units.
-        lease_time: Seconds.
+        lease_time: Seconds; `lease_ms` are milliseconds.
         turn: Whose turn it is before ours.
         once: It does not wait.
         deadline: Until when it waits, in loop time.
@@ -39,6 +39,7 @@ class AcquireRequest:
     Attributes:
         sent_at: Just before the granting request was first written.
         uncertain: It may arrive twice, or late.
+        heard_busy: Redis has said "busy" since its caller began to wait.
         undone: An undo was sent.
     """
 
@@ -47,6 +48,9 @@ class AcquireRequest:
         "_given_up",
         "_queued",
         "deadline",
+        "field",
+        "heard_busy",
+        "lease_ms",
         "lease_time",
         "once",
         "owner",
@@ -77,8 +81,10 @@ class AcquireRequest:
     ) -> None:
         self.ownership = ownership
         self.owner = owner
+        self.field = ownership.commands.field(owner)
         self.target = target
         self.lease_time = lease_time
+        self.lease_ms = milliseconds(lease_time)
         self.turn = turn
         self.once = once
         self.deadline = deadline
@@ -87,15 +93,11 @@ class AcquireRequest:
         self.sent_at = 0.0
         self.uncertain = False
         self.undone = False
+        self.heard_busy = False
         self.version = self.version_ms = 0
         self._call: Call | None = None
         self._given_up: BaseException | None = None
         self._queued = False
-
-    @property
-    def lease_ms(self) -> int:
-        """Milliseconds."""
-        return milliseconds(self.lease_time)
 
     @property
     def wait_ms(self) -> int:
@@ -125,23 +127,9 @@ class AcquireRequest:
         """Whether it was sent on more than one connection, and may arrive twice, or late."""
         return self.uncertain or (self._call is not None and self._call.uncertain)
 
-    async def run(self, deadline: float | None) -> Answer:
-        """Ask once."""
-        return await self.answer(self.send(deadline))
-
-    def send(self, deadline: float | None) -> Call:
-        """Send the request; `answer` must follow, or `undo`."""
-        ownership = self.ownership
-        commands = ownership.commands
-        self.sent_at = now()
-        self._call = call = ownership.context.executor.start(
-            commands.acquire_script, commands.key, commands.acquire(self), deadline
-        )
-        ownership.context.pending[self] = None
-        return call
-
-    async def answer(self, call: Call) -> Answer:
-        """Return what Redis says to the request."""
+    async def run(self, deadline: float | None, sent: Call | None = None) -> Answer:
+        """Ask once, unless the request was sent already; return the answer."""
+        call = sent or self.send(deadline)
         try:
             reply = await call.future
         except ReplyError as error:
@@ -157,14 +145,30 @@ class AcquireRequest:
             # The answer came, but the undo was on its way before anybody looked at it.
             raise self._given_up
         answer = self.ownership.commands.answer(reply, self)
-        if isinstance(answer, Busy):
-            if answer.queued:
-                self._queued = True
-                # As long as Redis remembers it, a closing client must leave the queue.
-                self.ownership.context.pending[self] = None
-        elif isinstance(answer, GivenUp):
+        if answer is GIVEN_UP:
             raise BackendError(f"{self.ownership!r}: this request was given up already")
+        if type(answer) is not Busy:
+            return answer
+        if not self.once and self.ownership.queue is not None:
+            self.ownership.queue.heard_busy()
+        if answer.queued or self.uncertain:
+            # Redis remembers it, or a duplicate may still be granted: leaving must be announced,
+            # also by a client that closes.
+            self._queued = True
+            self.ownership.context.pending[self] = None
+            return Busy(answer.retry_in, queued=True)
         return answer
+
+    def send(self, deadline: float | None) -> Call:
+        """Send the request; its answer must follow, or `undo`."""
+        ownership = self.ownership
+        commands = ownership.commands
+        self.sent_at = now()
+        self._call = call = ownership.context.executor.start(
+            commands.acquire_script, commands.key, commands.acquire(self), deadline
+        )
+        ownership.context.pending[self] = None
+        return call
 
     def undo(self) -> None:
         """Give back what the request may have left at Redis. Does not wait; idempotent."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,11 +53,10 @@ class LeaseSchedule:
             return
         if hold.place is not None:
             del self._buckets[hold.place][hold]
-        bucket = self._buckets.get(number)
-        if bucket is None:
-            bucket = self._buckets[number] = {}
+        if number not in self._buckets:
+            self._buckets[number] = {}
             heapq.heappush(self._order, number)
-        bucket[hold] = None
+        self._buckets[number][hold] = None
         hold.place = number
         if number < self._late:
             self.mind_end(hold, hold.earliest_end)
@@ -69,7 +69,9 @@ class LeaseSchedule:
 
     def forget(self, hold: Hold) -> None:
         """A hold is over: nothing of it comes up any more."""
-        self.drop(hold)
+        if hold.place is not None:
+            del self._buckets[hold.place][hold]
+            hold.place = None
         if hold.ends_row is not None:
             hold.ends_row = None
             self._rows -= 1
@@ -157,3 +159,17 @@ class LeaseSchedule:
     def _sweep(self) -> None:
         self._ends = [row for row in self._ends if row[2].ends_row == row[0]]
         heapq.heapify(self._ends)
+
+    def check(self, holds: Iterable[Hold]) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        kept = set(holds)
+        for number, bucket in self._buckets.items():
+            assert all(hold.place == number for hold in bucket)
+            assert kept.issuperset(bucket), "a hold that is over is to be renewed"
+        rows = {hold for moment, _, hold in self._ends if hold.ends_row == moment}
+        assert kept >= rows, "a hold that is over has an end"
+        assert len(rows) == self._rows
+        for hold in kept:
+            assert hold.ends_row is None or hold in rows
+            assert hold.place is None or hold in self._buckets[hold.place]
+            assert hold.place is not None or hold.ends_row is not None, "nothing minds a hold"

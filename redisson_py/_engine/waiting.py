@@ -52,7 +52,13 @@ class Turn:
 
 
 class Request(Protocol[T_co]):
-    """One caller's request for one thing."""
+    """One caller's request for one thing.
+
+    Attributes:
+        heard_busy: Redis has said "busy" since the caller began to wait.
+    """
+
+    heard_busy: bool
 
     @property
     def channel(self) -> bytes:
@@ -106,7 +112,8 @@ async def acquire(
         turn = None if once else request.turn
         if turn is None:
             outcome = await request.run(deadline)
-        if isinstance(outcome, Busy) and not (once or _passed(deadline)):
+        if type(outcome) is Busy and not (once or _passed(deadline)):
+            request.heard_busy = turn is None
             with wakeups.listen(request.channel, request.wakes) as sleeper:
                 if turn is not None:
                     left = turn.until - running_loop().time()
@@ -114,13 +121,15 @@ async def acquire(
                 outcome = await _keep_asking(request, sleeper, deadline)
     except LateReplyError as late:
         request.undo()
-        if deadline is not None and _passed(deadline):
-            raise AcquireTimeoutError("Redis did not answer within the timeout") from late
-        raise
+        if deadline is None or not _passed(deadline):
+            raise
+        if request.heard_busy:
+            return None
+        raise AcquireTimeoutError("Redis did not answer within the timeout") from late
     except BaseException:
         request.undo()
         raise
-    if not isinstance(outcome, Busy):
+    if type(outcome) is not Busy:
         return outcome
     if outcome.queued:
         request.undo()
@@ -130,15 +139,14 @@ async def acquire(
 _NOT_ASKED = Busy(None)
 
 
-async def _keep_asking(
-    request: Request[T], sleeper: Sleeper, deadline: float | None
-) -> T | Busy:
+async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | None) -> T | Busy:
     while True:
         # Armed before asking: a release between our request and our sleep must wake us.
         sleeper.arm()
         outcome = await request.run(deadline)
         if not isinstance(outcome, Busy):
             return outcome
+        request.heard_busy = True
         if request.turn is not None:
             request.turn.taken = True
         await sleeper.wait(_sleep(outcome.retry_in, deadline))

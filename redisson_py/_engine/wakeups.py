@@ -59,34 +59,34 @@ class Channel:
 
 
 class Table:
-    """The seats of one client, by channel."""
+    """The seats of one client, by channel.
+
+    Attributes:
+        channels: The channels that must be subscribed.
+        wakeups: How many seats were woken.
+    """
 
     def __init__(self) -> None:
-        self._channels: dict[bytes, Channel] = {}
+        self.channels: dict[bytes, Channel] = {}
         self.wakeups = 0
 
     @property
     def seats(self) -> int:
         """How many tasks wait."""
-        return sum(len(channel.seats) for channel in self._channels.values())
-
-    @property
-    def channels(self) -> list[bytes]:
-        """The channels that must be subscribed."""
-        return list(self._channels)
+        return sum(len(channel.seats) for channel in self.channels.values())
 
     def channel(self, name: bytes) -> Channel | None:
         """Return a channel if it is subscribed."""
-        return self._channels.get(name)
+        return self.channels.get(name)
 
     def join(
         self, name: bytes, wakes: Wakes, on_wake: Callable[[], object] = lambda: None
     ) -> tuple[Seat, bool]:
         """Take a seat; return it and whether SUBSCRIBE must be sent."""
-        channel = self._channels.get(name)
+        channel = self.channels.get(name)
         is_new = channel is None
         if channel is None:
-            channel = self._channels[name] = Channel(name, wakes)
+            channel = self.channels[name] = Channel(name, wakes)
         channel.empty_since = None
         seat = Seat(channel, on_wake)
         channel.seats[seat] = None
@@ -104,7 +104,7 @@ class Table:
 
     def message(self, name: bytes, payload: bytes) -> None:
         """A message came: wake as many seats as it is worth."""
-        channel = self._channels.get(name)
+        channel = self.channels.get(name)
         if channel is None:
             return
         try:
@@ -116,7 +116,7 @@ class Table:
 
     def wake_all(self) -> None:
         """Messages may have been missed: everybody looks again."""
-        for channel in self._channels.values():
+        for channel in self.channels.values():
             channel.messages += 1
             self._wake(channel, ALL)
 
@@ -124,17 +124,17 @@ class Table:
         """Drop the channels whose last seat left before a moment; UNSUBSCRIBE must be sent."""
         gone = [
             name
-            for name, channel in self._channels.items()
+            for name, channel in self.channels.items()
             if channel.empty_since is not None and channel.empty_since <= before
         ]
         for name in gone:
-            del self._channels[name]
+            del self.channels[name]
         return gone
 
     @property
     def lingering(self) -> bool:
         """Whether a channel is subscribed although nobody has a seat on it."""
-        return any(channel.empty_since is not None for channel in self._channels.values())
+        return any(channel.empty_since is not None for channel in self.channels.values())
 
     def _wake(self, channel: Channel, count: int) -> None:
         for seat in list(channel.seats):

@@ -79,7 +79,9 @@ class Watchdog:
     def add(self, hold: Hold) -> None:
         """Keep a new hold, and end it when its time is over."""
         self.holds[hold] = None
-        if hold.asked_after:
+        if self._timer is None:
+            self._while_holding(hold.granted_at)
+        if hold.renewed or hold.asked_after:
             due = hold.first_due
             self._schedule.put(hold, due)
             if hold.ends_at < due + self._schedule.period:
@@ -188,7 +190,7 @@ class Watchdog:
                 hold.abandon()
             else:
                 commands = hold.ownership.commands
-                group = self._executor.router.group(commands.lease_key)
+                group = self._executor.router.group(commands.key)
                 groups[commands.renew_script, group, self._lease_of(hold)].append(hold)
         for (script, _, lease_time), holds in groups.items():
             for start in range(0, len(holds), BATCH):
@@ -210,7 +212,13 @@ class Watchdog:
         try:
             call = self._executor.start_batch(
                 script,
-                [hold.ownership.commands.lease_key for hold in holds],
+                [
+                    key
+                    for family in zip(
+                        *(hold.ownership.commands.renewal_keys for hold in holds), strict=True
+                    )
+                    for key in family
+                ],
                 [hold.field for hold in holds],
                 self.lease_time / 6,
                 lease_ms=milliseconds(lease_time) if lease_time else 0,
@@ -267,3 +275,8 @@ class Watchdog:
             if hold in self.holds and hold.asked_after:
                 self._schedule.put(hold, retry_at)
         self._arm(retry_at)
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        self._schedule.check(self.holds)
+        assert self._closed or not self.holds or self._timer is not None, "held, and no timer"

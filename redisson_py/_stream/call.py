@@ -107,7 +107,7 @@ class Call:
     def pack(self, modern: bool) -> bytes:
         """Return the bytes of this command for a server that does, or does not, know `#!lua`."""
         script, args = self.script, self.args
-        if isinstance(args, bytes):
+        if type(args) is bytes:
             assert script is not None
             return (script.head if modern else script.plain_head) + args
         if script is None:

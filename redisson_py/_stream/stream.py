@@ -32,7 +32,6 @@ from redisson_py._loop import (
 )
 from redisson_py._options import MAX_IN_FLIGHT
 from redisson_py._redis import AbstractConnection, Connector, take_over
-from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.call import (
     Arg,
     Call,
@@ -44,6 +43,7 @@ from redisson_py._stream.call import (
 )
 from redisson_py._stream.handshake import knows_flags
 from redisson_py._stream.health import Health
+from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 

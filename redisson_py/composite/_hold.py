@@ -48,7 +48,7 @@ class CompositeLease(Lease):
     __slots__ = ("_members", "_needed")
 
     def __init__(self, hold: CompositeHold, members: list[Lease], needed: int) -> None:
-        super().__init__(hold, None, None, now())
+        super().__init__(cast("Hold", hold), None, None, now())
         self._members: list[Lease] = []
         self._needed = needed
         for member in members:
@@ -213,7 +213,7 @@ class CompositeHold:
         leases = self.known_leases()
         if self.state != "held" or not self.ownership.passable or len(leases) != 1:
             return False
-        holds = [cast("Hold", member._hold) for member in leases[0].held_members]
+        holds = [member._hold for member in leases[0].held_members]
         present = now()
         return (
             # Not if its task has entered a member by itself as well.
@@ -243,7 +243,7 @@ class CompositeHold:
 
     def join(self, member: Lease) -> None:
         """One more member has granted it after all."""
-        hold, task = cast("Hold", member._hold), self.task()
+        hold, task = member._hold, self.task()
         ownership = cast("TaskOwnership", hold.ownership)
         live = self.live
         if self.state != "held" or not live or task is None or is_waited_for(ownership):
@@ -288,7 +288,7 @@ class CompositeHold:
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         for lease in self.known_leases():
-            assert lease._hold is self, self
+            assert cast("CompositeHold", lease._hold) is self, self
             for member in lease._members:
                 composite: object = member._composite and member._composite()
                 assert composite is lease, self

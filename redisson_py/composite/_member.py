@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from redisson_py._commands.replies import Busy, Granted
-from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._loop import Task
@@ -53,8 +52,8 @@ async def grant(
     """
     context = member.context
     context.check()
-    held = member.held_by(task)
-    if held is not None:
+    held = member.holds.of(task)
+    if held is not None and held.state == "held" and member.can_enter_again(held):
         return await member.reenter(held, deadline, lease_time)
     stream = stream_of(member)
     if stream.full:
@@ -67,7 +66,7 @@ async def grant(
     try:
         call = request.send(deadline)
         pending[member] = request
-        answer = await request.answer(call)
+        answer = await request.run(deadline, call)
         released = pending.pop(member, None) is None
         if isinstance(answer, Granted) and not released:
             hold = member.granted(request, task, lease_time, answer)
@@ -76,6 +75,9 @@ async def grant(
             # Sent again, because the server did not know the script or the connection broke, it
             # may have arrived after that release.
             member.undo(request)
+        if isinstance(answer, Busy) and answer.queued:
+            # A duplicate of it may still be granted.
+            request.undo()
         raise NotGrantedError(answer.retry_in if isinstance(answer, Busy) else None)
     except NotGrantedError:
         raise
@@ -104,7 +106,7 @@ def release_all(leases: Sequence[Lease]) -> Gather[None]:
 
 def hand_over(lease: Lease, task: Task) -> Lease:
     """Give the hold of a member to another task; return the lease that it has there."""
-    hold = cast("Hold", lease._hold)
+    hold = lease._hold
     lease._settle()
     hold.pass_to(weakref.ref(task))
     return cast("TaskOwnership", hold.ownership).take(hold, task, None, now())

@@ -91,7 +91,11 @@ class CompositeOwnership:
     # Acquiring.
 
     async def acquire(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         raise NotImplementedError
@@ -215,7 +219,8 @@ class CompositeOwnership:
 
     def forget(self, hold: CompositeHold) -> None:
         """A hold leaves its task."""
-        self.holds.forget(hold)
+        if self.holds.get(hold.task) is hold:
+            del self.holds[hold.task]
 
     def over(self, hold: CompositeHold) -> None:
         """A hold was lost."""

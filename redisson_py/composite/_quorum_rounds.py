@@ -48,7 +48,7 @@ from redisson_py.errors import (
 from redisson_py.locks._ownership import TaskOwnership
 
 if TYPE_CHECKING:
-    from redisson_py.composite._ownership import CompositeOwnership
+    from redisson_py.composite.red_lock import QuorumOwnership
 
 log = logging.getLogger("redisson_py")
 
@@ -82,28 +82,31 @@ class QuorumRounds:
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
         inner: The task holds the composite already.
-        turns: Let other processes have their turn first.
+        once: It does not wait, nor let other processes have their turn first.
 
     Attributes:
         turn: Whose turn it is before ours.
         answers: What each server said last, by its address.
         quorum_answered: Whether a quorum of servers answered in some round.
+        heard_busy: The same, as `waiting.acquire` sees it.
     """
 
     def __init__(
         self,
-        composite: CompositeOwnership,
+        composite: QuorumOwnership,
         task: Task,
         lease_time: float | None,
         *,
         inner: bool,
-        turns: bool,
+        once: bool,
     ) -> None:
+        self._composite = composite
         self._members = composite.owners
         self._needed = composite.needed
         self._task = task
         self._lease_time = lease_time
         self._inner = inner
+        self._once = once
         self._answer_time = answer_time(self._members, lease_time)
         self._asked: list[int] = []
         self._round: Gather[Lease] | None = None
@@ -117,10 +120,10 @@ class QuorumRounds:
         self._splits = 0
         self._spread = 0.0
         self.answers: dict[str, str] = {}
-        self.quorum_answered = False
+        self.quorum_answered = self.heard_busy = False
         self.turn: Turn | None = None
         self._turn_of = 0
-        if turns:
+        if not (inner or once):
             self._take_turns()
 
     @property
@@ -270,6 +273,8 @@ class QuorumRounds:
         present = running_loop().time()
         if answers >= self._needed:
             self._answered_at, self.quorum_answered = present, True
+            if not self._once:
+                self._composite.heard_busy()
         elif self._deadline is None and present - self._answered_at >= PATIENCE:
             told = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
             raise ConnectionLostError(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import final
+from typing import NamedTuple, final
 
 from redisson_py._engine.lease import Lease
 from redisson_py._loop import Task, running_loop, sleep
@@ -85,7 +85,7 @@ class MultiLock(CompositeLock):
     """
 
     def __init__(self, *locks: LockLike) -> None:
-        members = sorted(_flat(locks), key=_place)
+        members = sorted(_flat(locks), key=_sort_key)
         if not members:
             raise ValueError("a multi lock needs at least one lock")
         self._multi = _MultiOwnership(members)
@@ -102,20 +102,22 @@ class _MultiOwnership(CompositeOwnership):
         simple = all(isinstance(member._ownership, TaskOwnership) for member in members)
         self.simple = owners if simple else []
         self.one_by_one_until = 0.0
-        #: Members of one name that may be one lock, for all that their addresses say.
-        self._doubtful: list[tuple[LockLike, TaskOwnership]] = []
-        by_key = sorted(
-            ((member, owner) for member in members for owner in _owners(member)),
-            key=lambda each: each[1].commands.key,
-        )
-        for _, group in itertools.groupby(by_key, lambda each: each[1].commands.key):
-            same_key = list(group)
-            if len(same_key) > 1:
-                self._doubtful += same_key
+        #: Members of one name, which may be one lock whatever their addresses say.
+        places = [
+            _Place(number, member, owner)
+            for number, member in enumerate(members)
+            for owner in _owners(member)
+        ]
+        count = Counter(place.owner.commands.key for place in places)
+        self._doubtful = [place for place in places if count[place.owner.commands.key] > 1]
         _check_distinct(self._doubtful, {})
 
     async def acquire(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or one is busy, with `once`)."""
         self.check_clients()
@@ -146,22 +148,22 @@ class _MultiOwnership(CompositeOwnership):
             ValueError: Two members are one lock.
         """
         strangers = [
-            _identity.learn(owner)
-            for member, owner in self._doubtful
+            _identity.learn(place.owner)
+            for place in self._doubtful
             # The servers of a red lock need not all answer.
-            if member._ownership is owner and _identity.is_stranger(owner)
+            if not place.is_shared and _identity.is_stranger(place.owner)
         ]
-        for _, owner in self._doubtful:
-            _identity.ask(owner)
+        for place in self._doubtful:
+            _identity.ask(place.owner)
         limit = None if once or deadline is None else deadline - running_loop().time()
         await Gather(strangers).wait(limit=limit)
-        servers = {owner: _server(owner) for _, owner in self._doubtful}
+        servers = {place.owner: _server(place.owner) for place in self._doubtful}
         _check_distinct(self._doubtful, servers)
         self.members = tuple(
             sorted(
                 self.members,
                 key=lambda member: (
-                    _place(member)[0],
+                    _sort_key(member)[0],
                     *(servers.get(owner, "") for owner in _owners(member)[:1]),
                 ),
             )
@@ -225,6 +227,19 @@ class _MultiOwnership(CompositeOwnership):
             release_all(leases)
             return None
         return leases
+
+
+class _Place(NamedTuple):
+    """A lock of a single server, and which member it is, or is part of."""
+
+    number: int
+    member: LockLike
+    owner: TaskOwnership
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the member is made of several such locks."""
+        return self.member._ownership is not self.owner
 
 
 class _Walk:
@@ -337,7 +352,7 @@ def _owners(member: LockLike) -> Sequence[TaskOwnership]:
     return [ownership]
 
 
-def _place(member: LockLike) -> tuple[bytes, str]:
+def _sort_key(member: LockLike) -> tuple[bytes, str]:
     """Return by what to sort a member, as far as is known without asking its server."""
     owners = _owners(member)
     return min(owner.commands.key for owner in owners), database_of(owners[0])
@@ -350,27 +365,26 @@ def _server(owner: TaskOwnership) -> str:
     return database if run_id is None else f"{run_id}/{database.rpartition('/')[2]}"
 
 
-def _check_distinct(
-    members: Sequence[tuple[LockLike, TaskOwnership]], servers: dict[TaskOwnership, str]
-) -> None:
-    """Raise if two members are one lock, which would wait for itself.
+def _check_distinct(places: Sequence[_Place], servers: dict[TaskOwnership, str]) -> None:
+    """Raise if two members are one lock, so that one would wait for the other.
 
     Raises:
         ValueError: They are.
     """
-    known: dict[tuple[bytes, str], tuple[LockLike, TaskOwnership]] = {}
-    for member, owner in members:
-        place = owner.commands.key, servers.get(owner) or database_of(owner)
-        other, other_owner = known.setdefault(place, (member, owner))
-        # A lock that is a member of its own and of a red lock too is entered twice by the task.
-        reentered = other_owner.holds is owner.holds and (
-            isinstance(member._ownership, CompositeOwnership)
-            or isinstance(other._ownership, CompositeOwnership)
+    known: dict[tuple[bytes, str], _Place] = {}
+    for place in places:
+        owner = place.owner
+        other = known.setdefault(
+            (owner.commands.key, servers.get(owner) or database_of(owner)), place
         )
-        if other is not member and not reentered:
+        if other.number == place.number:
+            continue
+        # The task that holds a member of a red lock can enter it again by itself.
+        reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
+        if not reentered:
             raise ValueError(
-                f"{other!r} and {member!r} are one lock for Redis"
-                f" ({database_of(other_owner)}, {database_of(owner)})"
+                f"{other.member!r} and {place.member!r} are one lock for Redis"
+                f" ({database_of(other.owner)}, {database_of(owner)})"
             )
 
 

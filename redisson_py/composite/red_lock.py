@@ -12,7 +12,7 @@ from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._loop import Task, running_loop
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration
+from redisson_py._time import Duration, now
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._member import is_ahead
@@ -23,7 +23,7 @@ from redisson_py.composite._ownership import (
     database_of,
 )
 from redisson_py.composite._quorum_rounds import QuorumRounds, answer_time
-from redisson_py.errors import BackendError, QuorumError
+from redisson_py.errors import QuorumError
 from redisson_py.locks._ownership import STALE_GRANTS
 from redisson_py.locks.lock import FairLock, RLock, ServerLock
 
@@ -87,7 +87,7 @@ class RedLock(CompositeLock):
         for one, other in itertools.pairwise(members):
             if _address(one) == _address(other):
                 raise ValueError(f"{one!r} and {other!r} are on one server")
-        super().__init__(_QuorumOwnership(members))
+        super().__init__(QuorumOwnership(members))
 
     async def try_acquire(
         self, *, timeout: Duration | None = 0, lease_time: Duration | None = None
@@ -109,7 +109,7 @@ class RedLock(CompositeLock):
             raise
 
 
-class _QuorumOwnership(CompositeOwnership):
+class QuorumOwnership(CompositeOwnership):
     """What the tasks of this process hold of one RedLock."""
 
     def __init__(self, members: Sequence[ServerLock]) -> None:
@@ -124,7 +124,11 @@ class _QuorumOwnership(CompositeOwnership):
     # Acquiring.
 
     async def acquire(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
     ) -> Lease:
         """Return a lease.
 
@@ -161,7 +165,7 @@ class _QuorumOwnership(CompositeOwnership):
             if deadline is not None and not once:
                 soon = min(soon, deadline - running_loop().time())
             await outer.late.wait(0, soon)
-        rounds = QuorumRounds(self, task, lease_time, inner=True, turns=False)
+        rounds = QuorumRounds(self, task, lease_time, inner=True, once=once)
         return self.reentered(outer, await self._ask(rounds, deadline, once))
 
     async def _new_hold(
@@ -173,15 +177,16 @@ class _QuorumOwnership(CompositeOwnership):
             if self._is_ahead(task):
                 await self._refuse()
         elif not queue.go_first():
+            began_at = now()
             passed = await queue.wait(Waiter(reference(task), lease_time is None), deadline)
             if passed is False:
                 first = "not asked: other tasks here came first"
-                held_here = queue.hold is not None and queue.hold.valid
-                raise self._no_quorum(dict.fromkeys(self._servers, first), held_here)
+                busy = queue.busy_at >= began_at or (queue.hold is not None and queue.hold.valid)
+                raise self._no_quorum(dict.fromkeys(self._servers, first), busy)
             if passed is not True:
                 return passed
         try:
-            rounds = QuorumRounds(self, task, lease_time, inner=False, turns=not once)
+            rounds = QuorumRounds(self, task, lease_time, inner=False, once=once)
             leases = await self._ask(rounds, deadline, once)
             if rounds.turn is not None and not rounds.turn.taken:
                 for owner in self.owners:
@@ -207,10 +212,8 @@ class _QuorumOwnership(CompositeOwnership):
         finally:
             looks.cancel()
         answers = dict.fromkeys(self._servers, "not asked: others came first")
-        refused = 0
         for number, error in looks.errors.items():
             answers[self._servers[number]] = str(error) or "no answer in time"
-            refused += isinstance(error, BackendError)
         raise self._no_quorum(answers, len(looks.results) >= self.needed)
 
     async def _ask(self, rounds: QuorumRounds, deadline: float | None, once: bool) -> list[Lease]:
@@ -274,6 +277,10 @@ class _QuorumOwnership(CompositeOwnership):
     def _leave_queue(self, hold: CompositeHold) -> None:
         if self.queue.hold is hold:
             self.queue.hold = None
+
+    def heard_busy(self) -> None:
+        """A quorum of servers answered, and did not grant it to a task that waits."""
+        self.queue.heard_busy()
 
     async def settle(self, operations: Gather[Any]) -> None:
         """Wait until a quorum of the members has done what it was asked to do."""

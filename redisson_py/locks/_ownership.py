@@ -62,21 +62,27 @@ class TaskOwnership(Ownership):
         self.reentrant = reentrant
         #: The holds of the read side, where this is the write side: they share owners.
         self.reads: TaskHolds[Hold] | None = None
+        self.reads_waiting_key = b""
         #: The holds of the write side, where this is the read side.
         self.writes: TaskHolds[Hold] | None = None
 
     # Acquiring.
 
     async def acquire(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         context = self.context
         context.check()
-        held = self.held_by(task)
-        if held is not None:
+        held = self.holds.get(reference(task))
+        if held is not None and held.state == "held" and self.can_enter_again(held):
             return await self.reenter(held, None if once else deadline, lease_time)
-        self._refuse_upgrade(task)
+        if self.reads is not None:
+            self._refuse_upgrade(task)
         stream = context.executor.router.stream_for(self.commands.key)
         if stream.full:
             await stream.room()
@@ -94,22 +100,27 @@ class TaskOwnership(Ownership):
             if stale_grants == STALE_GRANTS:
                 raise self.loss(hold)
 
-    def held_by(self, task: Task) -> Hold | None:
-        """Return the hold that a task has, if it can enter it again.
+    def can_enter_again(self, hold: Hold) -> bool:
+        """Return whether the task of a hold can acquire it again.
 
         Raises:
-            RuntimeError: It has one, and the lock is not reentrant.
+            RuntimeError: It holds it, and the lock is not reentrant.
         """
-        hold = self.holds.of(task)
-        if hold is None or hold.state != "held" or not hold.count:
-            return None
+        if not hold.count:
+            return False
         if not self.reentrant:
             raise RuntimeError(f"{self!r} is held by this task already")
-        return hold
+        return True
+
+    @property
+    def _readers_wait(self) -> bool:
+        """Whether tasks of this client wait to read, where this is the write side."""
+        return self.reads is not None and self.context.waiters[self.reads_waiting_key] > 0
 
     def _refuse_upgrade(self, task: Task) -> None:
         """A reader that waits for all readers to leave waits for itself."""
-        read = None if self.reads is None else self.reads.of(task)
+        assert self.reads is not None
+        read = self.reads.of(task)
         if read is not None and read.state == "held" and read.live:
             raise RuntimeError(
                 f"this task reads {self.name!r} and would wait for itself if it asked to write;"
@@ -120,55 +131,43 @@ class TaskOwnership(Ownership):
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None
     ) -> Hold | None:
         """Get a hold that Redis grants, or a task here passes on; None when time is up."""
-        queue = self.queue
-        if queue is None:
-            if once:
-                return await self._ask(task, deadline, once, lease_time, None)
-            with self.context.waiting(self.waiting_key):
-                return await self._ask(task, deadline, once, lease_time, None)
+        queue, turn, began_at = self.queue, None, None
         if once:
-            if queue.is_ahead:
+            if queue is not None and (queue.is_ahead or self._readers_wait):
                 # Busy, but only Redis can say so: if it does not answer, that is the answer.
                 await self.context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
                 return None
-            return await self._ask(task, deadline, once, lease_time, None)
-        if not queue.go_first():
+        elif queue is None:
+            self.context.waiters[self.waiting_key] += 1
+        elif not queue.go_first():
+            began_at = now()
             passed = await queue.wait(Waiter(reference(task), lease_time is None), deadline)
             if passed is not True:
                 return passed or None
-        turn = None if queue.turn is None else queue.take_turn()
+        parent, hold = None, None
         try:
-            hold = await self._ask(task, deadline, once, lease_time, turn)
-            if hold is not None and turn is not None and not turn.taken:
-                queue.turn_not_taken()
-            return hold
-        finally:
-            queue.asked()
-
-    async def _ask(
-        self,
-        task: Task,
-        deadline: float | None,
-        once: bool,
-        lease_time: float | None,
-        turn: Turn | None,
-    ) -> Hold | None:
-        """Ask Redis, and wait for it unless `once`."""
-        request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
-        parent = request.parent
-        if parent is not None:
-            parent.count_read(1)
-        hold = None
-        try:
-            answer = await waiting.acquire(
-                request, self.context.bus, None if once else deadline, once=once
-            )
-            if isinstance(answer, Granted):
+            if not once and queue is not None and queue.turn is not None:
+                turn = queue.take_turn()
+            request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
+            if began_at is not None and queue is not None:
+                request.heard_busy = queue.busy_at >= began_at
+            parent = request.parent
+            if parent is not None:
+                parent.count_read(1)
+            limit = None if once else deadline
+            answer = await waiting.acquire(request, self.context.bus, limit, once=once)
+            if type(answer) is Granted:
                 hold = self.granted(request, task, lease_time, answer)
+                if turn is not None and queue is not None and not turn.taken:
+                    queue.turn_not_taken()
             return hold
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
+            if not once and queue is not None:
+                queue.asked()
+            elif not once:
+                self.context.stopped_waiting(self.waiting_key)
 
     def new_request(
         self,
@@ -180,10 +179,11 @@ class TaskOwnership(Ownership):
         deadline: float | None,
     ) -> AcquireRequest:
         """Return the request for a new hold of a task."""
-        self._refuse_upgrade(task)
+        if self.reads is not None:
+            self._refuse_upgrade(task)
         owners, options = self.context.owners, self.context.options
         lease = options.lease_time if lease_time is None else lease_time
-        parent = self._write_hold(task)
+        parent = None if self.writes is None else self._write_hold(task)
         if parent is None:
             owner = owners.new_owner()
         else:
@@ -195,13 +195,14 @@ class TaskOwnership(Ownership):
         )
         if parent is not None:
             # Late duplicates of earlier reads under this owner must not be taken for this one.
-            request.version, keep = owners.new_number(), parent.uncertain or parent.reads > 0
-            request.version_ms = TOMBSTONE_MS if keep else 0
+            request.version = owners.new_number()
+            request.version_ms = TOMBSTONE_MS if parent.unsettled else 0
         return request
 
     def _write_hold(self, task: Task) -> Hold | None:
         """Return the write hold under whose owner a task reads, if it has one."""
-        write = None if self.writes is None else self.writes.of(task)
+        assert self.writes is not None
+        write = self.writes.of(task)
         if write is None or write.state != "held" or not write.live:
             return None
         return write
@@ -214,7 +215,7 @@ class TaskOwnership(Ownership):
         hold = Hold(
             self,
             owner,
-            self.commands.field(owner),
+            request.field,
             reference(task),
             request.sent_at,
             request.lease_time,
@@ -231,9 +232,9 @@ class TaskOwnership(Ownership):
     def take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Lease:
         """Make a hold that Redis granted, or a task passed, the current task's."""
         hold.taken_by(self.holds.put(task, hold))
-        self.context.describe(present)
         limit = None if lease_time is None else hold.ends_at
-        lease = Lease(hold, limit, hold.take_token(), present)
+        token = None if hold.next_token is None else hold.take_token()
+        lease = Lease(hold, limit, token, present)
         hold.add_lease(lease)
         return lease
 
@@ -265,7 +266,7 @@ class TaskOwnership(Ownership):
                 # Lost while the answer was on its way: nobody is left who would release it.
                 self.undo_late(hold)
             self.context.watchdog.lose(hold, "taken")
-            self.holds.forget(hold)
+            self.forget(hold)
             raise self.loss(hold)
         hold.renewal_confirmed(request.sent_at, lease)
         token = hold.leases[-1].token if hold.leases else None
@@ -304,7 +305,9 @@ class TaskOwnership(Ownership):
 
     def forget(self, hold: Hold) -> None:
         """A hold leaves its task."""
-        self.holds.forget(hold)
+        holds = self.holds
+        if holds.get(hold.task) is hold:
+            del holds[hold.task]
 
     def over(self, hold: Hold) -> None:
         """A hold is over: what was read under its owner may last longer than it from now on."""

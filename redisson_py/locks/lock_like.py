@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -26,7 +26,11 @@ class Locking(Protocol):
     def kind(self) -> str: ...
 
     async def acquire(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         ...
@@ -53,6 +57,7 @@ class LockLike:
         self._ownership = ownership
         self._key = key
         self._by_hand: list[Block] = []
+        self._acquire_for_block: Callable[[Task], Awaitable[Lease | None]] = ownership.acquire
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -159,9 +164,7 @@ class LockLike:
         check_timeout(timeout)
         if lease_time is not None:
             check_lease_time(lease_time)
-        return HoldBlock(
-            self, lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time)
-        )
+        return HoldBlock(self, lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time))
 
     if TYPE_CHECKING:
 
@@ -178,13 +181,8 @@ class LockLike:
         __aenter__ = BlockHalf("__aexit__")
         __aexit__ = BlockHalf("__aenter__")
 
-    async def _acquire_for_block(self) -> Lease:
-        lease = await self._ownership.acquire(current_task(), None, False, None)
-        assert lease is not None
-        return lease
-
-    def _acquired_since(self, lease: Lease, task: Task) -> Lease | None:
-        return self._ownership.acquired_since(lease, task)
+    def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
+        return None if task is None else self._ownership.acquired_since(lease, task)
 
     # Decorators.
 

@@ -108,7 +108,8 @@ class WriteLock(ServerLock):
     def __init__(self, context: Context, name: Name) -> None:
         commands = WriteLockCommands(context.options.names.key(name))
         ownership = TaskOwnership(context, name, commands)
-        ownership.reads = context.registry.task_holds(b"read lock:" + commands.key)
+        ownership.reads_waiting_key = b"read lock:" + commands.key
+        ownership.reads = context.registry.task_holds(ownership.reads_waiting_key)
         super().__init__(ownership)
 
     def _named(self, name: Name) -> Self:

@@ -76,7 +76,6 @@ class PermitOwnership(Ownership):
                 return None
             present = now()
             if all(present < hold.ends_at and hold.state == "held" for hold in holds):
-                context.describe(present)
                 return [self._take(hold, task, lease_time, present) for hold in holds]
             # Granted, but over before it could be used.
             for hold in holds:
@@ -94,7 +93,7 @@ class PermitOwnership(Ownership):
         lease_time: float | None,
     ) -> list[Hold] | None:
         """Get holds that Redis grants, or one that a task here passes on; None: time is up."""
-        context, queue = self.context, self.permit_queue
+        context, queue, began_at = self.context, self.permit_queue, now()
         request = self._new_request(units, lease_time, once, deadline)
         if not queue.is_ahead:
             # Several may be on their way: nobody is before them.
@@ -107,13 +106,12 @@ class PermitOwnership(Ownership):
             await context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
-        waiter = PermitWaiter(
-            reference(task), self.commands.passes and lease_time is None, request
-        )
+        waiter = PermitWaiter(reference(task), self.commands.passes and lease_time is None, request)
         if queue.go_first():
             queue.head = waiter
         elif not await self._wait(waiter, deadline):
             return None
+        request.heard_busy = queue.busy_at >= began_at
         try:
             granted = await self._ask_as_head(request, deadline)
             if request.passed is not None and (granted or request.passed.valid):
@@ -153,9 +151,7 @@ class PermitOwnership(Ownership):
             queue.turn_not_taken()
         return granted is not None
 
-    def _granted(
-        self, request: PermitRequest, task: Task, lease_time: float | None
-    ) -> list[Hold]:
+    def _granted(self, request: PermitRequest, task: Task, lease_time: float | None) -> list[Hold]:
         """Keep what a request was granted."""
         return [
             Hold(
@@ -176,7 +172,8 @@ class PermitOwnership(Ownership):
     def _take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Permit:
         """Make a hold that Redis granted, or a task passed, the current task's."""
         hold.taken_by(reference(task))
-        permit = Permit(hold, None if lease_time is None else hold.ends_at, present)
+        limit = None if lease_time is None else hold.ends_at
+        permit = Permit(hold, self.commands.permit_text(hold.field), limit, present)
         hold.add_lease(permit)
         self.permit_queue.holds[hold.field] = hold
         return permit
@@ -217,7 +214,7 @@ class PermitOwnership(Ownership):
             del self.permit_queue.holds[hold.field]
 
     def over(self, hold: Hold) -> None:
-        """A hold is over."""
+        """A hold was lost."""
         self.forget(hold)
         task = hold.task()
         lost = [
@@ -242,7 +239,6 @@ class PermitOwnership(Ownership):
             if left <= 0:
                 break
             hold = permit._hold
-            assert isinstance(hold, Hold)
             part = min(left, hold.units)
             chosen.append((permit, part))
             left -= part
@@ -264,7 +260,6 @@ class PermitOwnership(Ownership):
     def _begin(self, permit: Permit, units: int) -> Release | Call | None:
         """Send so many units of a permit back, or pass them on; return what is to be answered."""
         hold = permit._hold
-        assert isinstance(hold, Hold)
         if permit._state == "held" and units < hold.units:
             hold.units_fell(units)
             return self.lower(hold)
@@ -275,11 +270,10 @@ class PermitOwnership(Ownership):
     async def _finish(self, permit: Permit, release: Release | Call | None) -> None:
         """Wait for the end of a release; raise if the permit was lost before."""
         hold = permit._hold
-        assert isinstance(hold, Hold)
-        if isinstance(release, Release):
-            await self.finish_release(hold, permit, release)
-        elif release is not None:
+        if isinstance(release, Call):
             await self.answer_lowered(hold, permit, release)
+        elif release is not None:
+            await self.finish_release(hold, permit, release)
         elif permit._state == "lost":
             raise permit._loss()
 
@@ -305,7 +299,8 @@ class PermitOwnership(Ownership):
         for lease in hold.live:
             assert isinstance(lease, Permit)
             return lease
-        permit = Permit(hold, None if hold.renewed else hold.ends_at, hold.granted_at)
+        limit = None if hold.renewed else hold.ends_at
+        permit = Permit(hold, self.commands.permit_text(hold.field), limit, hold.granted_at)
         hold.add_lease(permit)
         return permit
 

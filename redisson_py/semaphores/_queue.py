@@ -107,11 +107,11 @@ class PermitRequest(AcquireRequest):
         answer = await super().run(deadline)
         if isinstance(answer, Busy):
             queue = self._permits.permit_queue
-            queue.heard_busy(self.target, self._asked_on, self._heard, answer.retry_in)
+            queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
         return answer
 
     def send(self, deadline: float | None) -> Call:
-        """Send the request; `answer` must follow, or `undo`."""
+        """Send the request; its answer must follow, or `undo`."""
         # A message may come before the answer is looked at: what counts is what came before.
         self._asked_on = self._channel
         self._heard = 0 if self._asked_on is None else self._asked_on.messages
@@ -152,7 +152,7 @@ class PermitQueue(LocalQueue[Hold]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.holds: dict[str | bytes, Hold] = {}
+        self.holds: dict[bytes, Hold] = {}
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
         self._busy_units = 0
@@ -177,7 +177,7 @@ class PermitQueue(LocalQueue[Hold]):
         super().close(error)
         self.head = None
 
-    def heard_busy(
+    def units_busy(
         self, units: int, channel: Channel | None, messages: int, seconds: float | None
     ) -> None:
         """Redis says that so many units are not available, perhaps for so long.

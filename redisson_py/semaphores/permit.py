@@ -20,9 +20,11 @@ class Permit(Lease):
 
     __slots__ = ("_id",)
 
-    def __init__(self, hold: Hold, limit: float | None, granted_at: float) -> None:
+    def __init__(
+        self, hold: Hold, permit_id: str, limit: float | None, granted_at: float
+    ) -> None:
         super().__init__(hold, limit, None, granted_at)
-        self._id = hold.field.hex() if isinstance(hold.field, bytes) else hold.field
+        self._id = permit_id
 
     @property
     def id(self) -> str:
@@ -32,11 +34,10 @@ class Permit(Lease):
         release it; of a `Semaphore` the same text as `owner`. From then on the permit is renewed
         until it is released, even if nobody keeps this object.
         """
-        if isinstance(self._hold, Hold):
-            self._hold.id_read()
+        self._hold.id_read()
         return self._id
 
     @property
     def units(self) -> int:
         """How many units it still stands for; 0 once lost or released."""
-        return self._hold.units if self._state == "held" and isinstance(self._hold, Hold) else 0
+        return self._hold.units if self._state == "held" else 0

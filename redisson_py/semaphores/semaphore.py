@@ -214,7 +214,8 @@ class Semaphore(SemaphoreLike):
         self._context.check()
         present, task = now(), reference(current_task())
         owner = self._context.owners.new_owner()
-        hold = Hold(self._ownership, owner, owner, task, present, math.inf, False, units=0)
-        permit = Permit(hold, None, present)
+        field = owner.encode()
+        hold = Hold(self._ownership, owner, field, task, present, math.inf, False, units=0)
+        permit = Permit(hold, owner, None, present)
         hold.add_lease(permit)
         return permit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -142,11 +142,11 @@ class SemaphoreLike:
         __aenter__ = BlockHalf("__aexit__")
         __aexit__ = BlockHalf("__aenter__")
 
-    async def _acquire_for_block(self) -> Permit:
+    async def _acquire_for_block(self, task: Task) -> Permit:
         (permit,) = await self._acquire(1, None, None)
         return permit
 
-    def _acquired_since(self, lease: Lease, task: Task) -> None:
+    def _acquired_since(self, lease: Lease, task: Task | None) -> None:
         """Return nothing: `release` never touches the permit of a block."""
 
     # Decorators.
@@ -233,13 +233,3 @@ class SemaphoreLike:
             texts(ownership.commands.keys),
             total - len(rows),
         )
-
-
-def acquiring(acquire: Awaitable[list[Permit]]) -> Awaitable[Permit]:
-    """Return the one permit of an acquisition."""
-
-    async def one() -> Permit:
-        (permit,) = await acquire
-        return permit
-
-    return one()

@@ -13,8 +13,10 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson, _waiting
-from redisson_py._primitives import exclusive
+from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson
+from redisson_py._engine import local_queue
+from redisson_py._engine import waiting as _waiting
+
 from redisson_py._stream.stream import Stream
 from tests.contract.conftest import KINDS, MakeLock
 from tests.contract.sweep_scene import (
@@ -127,7 +129,7 @@ async def acquire_after_the_turn_of_another_client(scene: Scene, cut: Probe) -> 
     await until_listening(scene.other)
     with pytest.MonkeyPatch.context() as patch:
         # This client lets one message come before it asks again, however long that takes.
-        patch.setattr(exclusive, "COURTESY", SOON)
+        patch.setattr(local_queue, "YIELD_WAIT", SOON)
         await lease.release()
     leave = once((await others).release)
     await scene.get_after(leave, cut, scene.lock.acquire())

@@ -11,7 +11,9 @@ import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -117,6 +119,10 @@ def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:  #
     assert len(set(pauses)) > 900
     assert max(pause_before(0) for _ in range(1000)) <= 0.02
     assert max(pauses[10:]) > 2 * min(pauses[10:])
+    # Twice as long each time, on average, until the longest.
+    means = [fmean(pause_before(attempt) for _ in range(1000)) for attempt in range(10)]
+    assert all(1.7 < later / sooner < 2.3 for sooner, later in pairwise(means[:6]))
+    assert min(means[7:]) > 10 * means[0]
 
 
 FUNCTION = re.compile(r"^local function (\w+)\(([\w, ]+)\)\n(.*?)^end$", re.MULTILINE | re.DOTALL)

@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import LEASE, TOMBSTONE, A, Scripts, ask
+from tests.lua.scripts import LEASE, TOMBSTONE, A, Scripts, ask, versioned
 
 RECLAIMS = 100
 
@@ -65,18 +65,31 @@ class _PermitScripts:
         for mark in marks:
             assert await ask(self.redis, "ZADD", self.permits, "XX", "CH", 1000, mark) == 1
 
-    async def renew(self, mark: bytes | str, lease_ms: Arg = LEASE) -> int:
+    async def renew(self, field: bytes | str, lease_ms: Arg = LEASE) -> int:
         """Renew one lease."""
-        marks: list[Any] = [mark]
+        fields: list[Any] = [field]
         (renewed,) = await self.scripts.run_batch(
-            "permit.renew", [self.permits], marks, lease_ms=lease_ms
+            "permit.renew", [self.permits], fields, lease_ms=lease_ms
         )
         return int(renewed)
 
-    async def set_lease(self, mark: bytes | str, lease_ms: Arg = LEASE) -> int:
+    async def set_lease(
+        self,
+        field: bytes | str,
+        lease_ms: Arg = LEASE,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
+    ) -> int:
         """Set what is left of one lease."""
-        values = {"permits": self.permits, "mark": mark, "lease_ms": lease_ms}
+        values = self.versioned(field, version, version_ms)
+        values |= {"permits": self.permits, "field": field, "lease_ms": lease_ms}
         return int(await self.scripts.run("permit.set_lease", **values))
+
+    def versioned(self, field: bytes | str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
+        """Return what says which change of the hold of `field` this is."""
+        text = field if isinstance(field, str) else field.hex()
+        return versioned(self.key, text, version, version_ms)
 
     async def delete(self) -> None:
         """Remove the counter, as an operator does, and nothing beside it."""
@@ -121,7 +134,15 @@ class SemaphoreScripts(_PermitScripts):
         )
         return reply
 
-    async def release(self, owner: str = A, units: Arg = 0, *, tombstone_ms: Arg = 0) -> int | None:
+    async def release(
+        self,
+        owner: str = A,
+        units: Arg = 0,
+        *,
+        tombstone_ms: Arg = 0,
+        version: Arg = 0,
+        version_ms: Arg = 0,
+    ) -> int | None:
         """Fall to a number of units."""
         reply: int | None = await self.run(
             "release",
@@ -132,6 +153,7 @@ class SemaphoreScripts(_PermitScripts):
             units=units,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 
@@ -365,7 +387,13 @@ class ExpirableScripts(_PermitScripts):
         return found
 
     async def update_lease(
-        self, permit: bytes, lease_ms: Arg = LEASE, reclaims: Arg = RECLAIMS
+        self,
+        permit: bytes,
+        lease_ms: Arg = LEASE,
+        reclaims: Arg = RECLAIMS,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
     ) -> int:
         """Set what is left of the lease of anybody's permit."""
         return int(
@@ -376,6 +404,7 @@ class ExpirableScripts(_PermitScripts):
                 lease_ms=lease_ms,
                 reclaims=reclaims,
                 channel=self.channel,
+                **self.versioned(permit, version, version_ms),
             )
         )
 

@@ -264,4 +264,29 @@ MUTANTS = (
         "1",
         ("tests/primitives/test_lock.py",),
     ),
+    # Barriers and latches.
+    Mutant(
+        "rounds of a barrier never forgotten",
+        "what is remembered of released rounds does not grow for ever",
+        "lua/barrier/wait.lua",
+        "redis.call('ZREMRANGEBYSCORE', released, '-inf', string.format('%.0f', ms))",
+        "",
+        ("tests/lua/test_barrier_scripts.py",),
+    ),
+    Mutant(
+        "arrivals without an expiry",
+        "a barrier whose parties have all gone mends itself",
+        "lua/barrier/wait.lua",
+        "redis.call('PEXPIREAT', barrier, string.format('%.0f', tonumber(last[2])))",
+        "",
+        ("tests/lua/test_barrier_expiry_scripts.py",),
+    ),
+    Mutant(
+        "receipts shared with a call that is still under way",
+        "calls that are refused with BUSY and cancelled all count",
+        "redisson_py/_primitives/receipts.py",
+        "        reply = await context.executor.answer(call)\n",
+        "        self._free.append(caller)\n        reply = await context.executor.answer(call)\n",
+        ("tests/faults/test_lost_replies_latch_barrier.py",),
+    ),
 )

@@ -21,8 +21,8 @@ from redisson_py import (
     ScriptError,
     _waiting,
 )
-from redisson_py._primitives.latch import CountDownLatch
 from redisson_py._scripts import executor
+from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import get_latch

@@ -10,6 +10,9 @@ from redisson_py._lease.hold import lease_end
 from tests.unit.fakes import FakeResource, fake_task, make_lease
 from tests.unit.kennel import LEASE, Kennel, new_kennel
 
+#: An end between two ticks: the watchdog looks at its clock every second anyway.
+END = 5.37
+
 
 @pytest.fixture
 def kennel(monkeypatch: pytest.MonkeyPatch) -> Kennel:
@@ -19,8 +22,8 @@ def kennel(monkeypatch: pytest.MonkeyPatch) -> Kennel:
 async def test_a_lease_of_its_own_is_not_renewed_and_ends(kennel: Kennel) -> None:
     hold = kennel.hold(watched=False)
     lease = make_lease(hold)
-    kennel.dog.limit(lease, kennel.clock.present + 5.0)
-    kennel.clock.sleep(4.999)
+    kennel.dog.limit(lease, kennel.clock.present + END)
+    kennel.clock.sleep(END - 0.001)
     assert lease._state == "held"
     kennel.clock.sleep(0.002)
     assert (lease._state, hold.state) == ("lost", "lost")
@@ -31,8 +34,10 @@ async def test_a_lease_of_its_own_is_not_renewed_and_ends(kennel: Kennel) -> Non
 async def test_a_limit_inside_a_renewed_hold_ends_that_lease_alone(kennel: Kennel) -> None:
     hold = kennel.hold()
     outer, inner = make_lease(hold), make_lease(hold)
-    kennel.dog.limit(inner, kennel.clock.present + 5.0)
-    kennel.clock.sleep(5.0)
+    kennel.dog.limit(inner, kennel.clock.present + END)
+    kennel.clock.sleep(END - 0.001)
+    assert inner._state == "held"
+    kennel.clock.sleep(0.002)
     assert (outer._state, inner._state, hold.state) == ("held", "lost", "held")
     assert kennel.dog.losses == 1
     kennel.clock.sleep(LEASE / 3)
@@ -54,8 +59,8 @@ async def test_an_end_that_moved_nearer_is_noticed_at_its_moment(kennel: Kennel)
     hold = kennel.hold()
     lease = make_lease(hold)
     kennel.dog.set_end(hold, kennel.clock.present + 3600)
-    kennel.dog.set_end(hold, kennel.clock.present + 5.0)
-    kennel.clock.sleep(4.999)
+    kennel.dog.set_end(hold, kennel.clock.present + END)
+    kennel.clock.sleep(END - 0.001)
     assert kennel.dog.losses == 0
     kennel.clock.sleep(0.002)
     assert lease._state == "lost"
