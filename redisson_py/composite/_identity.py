@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 import weakref
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from redisson_py._loop import Future
 from redisson_py._stream.call import ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py.composite._member import stream_of
 from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.locks.lock_like import LockLike
 
 _RUN_ID = re.compile(r"run_id:(\w+)")
 
@@ -80,3 +83,46 @@ def run_id(member: TaskOwnership) -> str | None:
     """Return what the server of a member calls itself, as far as is known."""
     identity = _known.get(stream_of(member))
     return None if identity is None else identity.run_id
+
+
+class Place(NamedTuple):
+    """A lock of a single server, and which member it is, or is part of."""
+
+    number: int
+    member: LockLike
+    owner: TaskOwnership
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the member is made of several such locks."""
+        return self.member._ownership is not self.owner
+
+
+def server_of(owner: TaskOwnership) -> str:
+    """Return the server and database of a member: by its run id, or else by its address."""
+    database = owner.context.database
+    known = run_id(owner)
+    return database if known is None else f"{known}/{database.rpartition('/')[2]}"
+
+
+def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -> None:
+    """Raise if two members are one lock, so that one would wait for the other.
+
+    Raises:
+        ValueError: They are.
+    """
+    known: dict[tuple[bytes, str], Place] = {}
+    for place in places:
+        owner = place.owner
+        other = known.setdefault(
+            (owner.commands.key, servers.get(owner) or owner.context.database), place
+        )
+        if other.number == place.number:
+            continue
+        # The task that holds a member of a red lock can enter it again by itself.
+        reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
+        if not reentered:
+            raise ValueError(
+                f"{other.member!r} and {place.member!r} are one lock for Redis"
+                f" ({other.owner.context.database}, {owner.context.database})"
+            )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, final
+from typing import final
 
 from redisson_py._engine.lease import Lease
 from redisson_py._loop import Task, running_loop, sleep
@@ -14,6 +14,7 @@ from redisson_py._stream.call import LateReplyError
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite import _identity
 from redisson_py.composite._gather import Gather
+from redisson_py.composite._identity import Place, check_distinct, server_of
 from redisson_py.composite._member import (
     NotGrantedError,
     grant,
@@ -104,13 +105,13 @@ class _MultiOwnership(CompositeOwnership):
         self.one_by_one_until = 0.0
         #: Members of one name, which may be one lock whatever their addresses say.
         places = [
-            _Place(number, member, owner)
+            Place(number, member, owner)
             for number, member in enumerate(members)
             for owner in _owners(member)
         ]
         count = Counter(place.owner.commands.key for place in places)
         self._doubtful = [place for place in places if count[place.owner.commands.key] > 1]
-        _check_distinct(self._doubtful, {})
+        check_distinct(self._doubtful, {})
 
     async def acquire(
         self,
@@ -157,8 +158,8 @@ class _MultiOwnership(CompositeOwnership):
             _identity.ask(place.owner)
         limit = None if once or deadline is None else deadline - running_loop().time()
         await Gather(strangers).wait(limit=limit)
-        servers = {place.owner: _server(place.owner) for place in self._doubtful}
-        _check_distinct(self._doubtful, servers)
+        servers = {place.owner: server_of(place.owner) for place in self._doubtful}
+        check_distinct(self._doubtful, servers)
         self.members = tuple(
             sorted(
                 self.members,
@@ -227,19 +228,6 @@ class _MultiOwnership(CompositeOwnership):
             release_all(leases)
             return None
         return leases
-
-
-class _Place(NamedTuple):
-    """A lock of a single server, and which member it is, or is part of."""
-
-    number: int
-    member: LockLike
-    owner: TaskOwnership
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the member is made of several such locks."""
-        return self.member._ownership is not self.owner
 
 
 class _Walk:
@@ -356,36 +344,6 @@ def _sort_key(member: LockLike) -> tuple[bytes, str]:
     """Return by what to sort a member, as far as is known without asking its server."""
     owners = _owners(member)
     return min(owner.commands.key for owner in owners), database_of(owners[0])
-
-
-def _server(owner: TaskOwnership) -> str:
-    """Return the server and database of a member: by its run id, or else by its address."""
-    database = database_of(owner)
-    run_id = _identity.run_id(owner)
-    return database if run_id is None else f"{run_id}/{database.rpartition('/')[2]}"
-
-
-def _check_distinct(places: Sequence[_Place], servers: dict[TaskOwnership, str]) -> None:
-    """Raise if two members are one lock, so that one would wait for the other.
-
-    Raises:
-        ValueError: They are.
-    """
-    known: dict[tuple[bytes, str], _Place] = {}
-    for place in places:
-        owner = place.owner
-        other = known.setdefault(
-            (owner.commands.key, servers.get(owner) or database_of(owner)), place
-        )
-        if other.number == place.number:
-            continue
-        # The task that holds a member of a red lock can enter it again by itself.
-        reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
-        if not reentered:
-            raise ValueError(
-                f"{other.member!r} and {place.member!r} are one lock for Redis"
-                f" ({database_of(other.owner)}, {database_of(owner)})"
-            )
 
 
 def _passed(deadline: float | None) -> bool:
