@@ -24,6 +24,9 @@ from redisson_py._engine.lease import Lease
 from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
 from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
+from redisson_py.composite._ownership import JointSnapshot
+from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import (
     AcquireTimeoutError,
     BackendError,
@@ -45,7 +48,6 @@ from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSem
 from redisson_py.semaphores.semaphore import Semaphore
 from redisson_py.semaphores.semaphore_like import SemaphoreSnapshot
 
-MultiLock = RedLock = JointSnapshot = type("WIP", (), {})
 __version__ = "0.1.0"
 
 __all__ = [

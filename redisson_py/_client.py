@@ -38,6 +38,8 @@ from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
+from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.locks.lock_like import LockLike
@@ -45,7 +47,6 @@ from redisson_py.locks.read_write_lock import ReadWriteLock
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore
 
-MultiLock = RedLock = Any  # WIP
 
 log = logging.getLogger("redisson_py")
 

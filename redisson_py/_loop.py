@@ -15,6 +15,7 @@ Future = asyncio.Future
 Timer = asyncio.TimerHandle
 Cancelled = asyncio.CancelledError
 running_loop = asyncio.get_running_loop
+sleep = asyncio.sleep
 #: The running task, or None in a callback.
 task_or_none = asyncio.current_task
 

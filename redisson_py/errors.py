@@ -37,11 +37,15 @@ class QuorumError(AcquireTimeoutError):
 
     Attributes:
         answers: What each server said, by its address and database.
+        quorum_answered: Whether a quorum of them answered, so that it was busy for certain.
     """
 
-    def __init__(self, message: str, answers: dict[str, str]) -> None:
+    def __init__(
+        self, message: str, answers: dict[str, str], quorum_answered: bool = False
+    ) -> None:
         super().__init__(message)
         self.answers = answers
+        self.quorum_answered = quorum_answered
 
 
 class NotHeldError(RedissonError, RuntimeError):

@@ -6,11 +6,10 @@ import weakref
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from redisson_py._engine.bus import Bus
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.local_queue import LocalQueue
+from redisson_py._engine.local_queue import H, LocalQueue
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._loop import Task, running_loop
 from redisson_py._options import Options
@@ -27,7 +26,7 @@ class Pending(Protocol):
     def give_up(self, error: BaseException) -> None: ...
 
 
-class TaskHolds(dict[TaskRef, Hold]):
+class TaskHolds(dict[TaskRef, H], Generic[H]):
     """Which hold each task has on one name. An ended task that nobody refers to is forgotten."""
 
     __slots__ = ("__weakref__", "_ended")
@@ -43,11 +42,11 @@ class TaskHolds(dict[TaskRef, Hold]):
 
         self._ended = ended
 
-    def of(self, task: Task) -> Hold | None:
+    def of(self, task: Task) -> H | None:
         """Return the hold of a task, held or over."""
         return self.get(weakref.ref(task))
 
-    def put(self, task: Task, hold: Hold) -> TaskRef:
+    def put(self, task: Task, hold: H) -> TaskRef:
         """Make a hold a task's; return the reference by which it is found."""
         key = weakref.ref(task, self._ended)
         if key in self:
@@ -57,7 +56,7 @@ class TaskHolds(dict[TaskRef, Hold]):
         return key
 
 
-Q = TypeVar("Q", bound=LocalQueue)
+Q = TypeVar("Q", bound=LocalQueue[Any])
 
 
 class Registry:
@@ -67,9 +66,13 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._queues: weakref.WeakValueDictionary[bytes, LocalQueue] = weakref.WeakValueDictionary()
-        self._holds: weakref.WeakValueDictionary[bytes, TaskHolds] = weakref.WeakValueDictionary()
-        self._recent: dict[bytes, LocalQueue] = {}
+        self._queues: weakref.WeakValueDictionary[bytes, LocalQueue[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        self._holds: weakref.WeakValueDictionary[bytes, TaskHolds[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        self._recent: dict[bytes, LocalQueue[Any]] = {}
         self._sweep_at = _SWEEP_FROM
 
     def queue(self, key: bytes, kind: Callable[[], Q]) -> Q:
@@ -82,7 +85,7 @@ class Registry:
         # One kind of queue for one kind of key.
         return queue  # type: ignore[return-value]
 
-    def task_holds(self, key: bytes) -> TaskHolds:
+    def task_holds(self, key: bytes) -> TaskHolds[Any]:
         """Return which task has what of a key."""
         holds = self._holds.get(key)
         if holds is None:

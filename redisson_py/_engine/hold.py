@@ -243,6 +243,23 @@ class Hold:
 
     # Leases: acquired, re-entered, ended.
 
+    def may_pass(self, turn: float, least_left: float) -> bool:
+        """Return whether it may go to another task here without Redis."""
+        present = now()
+        return (
+            self.state == "held"
+            and self.renewed
+            and not self.uncertain
+            and not self.reads
+            and self.ends_at - present >= least_left
+            and present - self.granted_at < turn
+            and (self.next_token is None or self.next_token <= self.last_token)
+        )
+
+    def give_back(self) -> None:
+        """Nobody took it: pass it on or release it, without waiting."""
+        self.ownership.give_back(self)
+
     def add_lease(self, lease: Lease) -> None:
         """One more acquisition by its task."""
         if self._forgotten is None:

@@ -260,11 +260,16 @@ class Lease:
         """Whether it belongs to an `async with` block, or is part of what may."""
         return self._block is not None or self._composite is not None
 
+    @property
+    def _overdue_reason(self) -> Reason:
+        """Why it is over when the clock says that it is."""
+        return "ended" if self._limit is not None else "expired"
+
     def _loss(self) -> LeaseLostError:
         """Return the error that tells of its loss."""
         if self._state == "held":
             # Over by the clock; the timer that says so is late.
-            self._reason = "ended" if self._limit is not None else "expired"
+            self._reason = self._overdue_reason
         held_for = (self._ended_at or now()) - self._granted_at
         return lost_error(self._hold.ownership, self.owner, held_for, self._reason)
 

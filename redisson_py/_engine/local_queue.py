@@ -18,8 +18,8 @@ way keeps the queue waiting. A waiter leaves the queue exactly once.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Generic, Protocol, TypeVar, cast
 
-from redisson_py._engine.hold import Hold
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, call_later, fail, new_future, running_loop, wake
 from redisson_py._owner import TaskRef
@@ -34,6 +34,35 @@ YIELD_BACK_OFF = 0.05
 
 _ASK = object()
 _TIMEOUT = object()
+
+
+class Passable(Protocol):
+    """A hold that can go from task to task: one in Redis, or one made of several."""
+
+    @property
+    def task(self) -> TaskRef: ...
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def valid(self) -> bool:
+        """Whether it can still be relied on, by the local clock."""
+        ...
+
+    def may_pass(self, turn: float, least_left: float) -> bool:
+        """Return whether it may go to another task here without Redis."""
+        ...
+
+    def pass_to(self, task: TaskRef) -> None:
+        """Offer it to another task, which takes it."""
+        ...
+
+    def give_back(self) -> None:
+        """Nobody took it: pass it on or release it, without waiting."""
+        ...
+
+
+H = TypeVar("H", bound=Passable)
 
 
 class Waiter:
@@ -51,7 +80,7 @@ class Waiter:
         self.future: Future[object] = new_future()
 
 
-class LocalQueue:
+class LocalQueue(Generic[H]):
     """The tasks of one client that want one lock, and the hold that one of them has.
 
     Attributes:
@@ -85,7 +114,7 @@ class LocalQueue:
         self.refused = False
         self.busy_at = 0.0
         self.head: Waiter | None = None
-        self.hold: Hold | None = None
+        self.hold: H | None = None
         self.releasing = False
         self.turn: Turn | None = None
         self.no_turn_until = 0.0
@@ -125,7 +154,7 @@ class LocalQueue:
         self.asking = True
         return True
 
-    async def wait(self, waiter: Waiter, deadline: float | None) -> Hold | bool:
+    async def wait(self, waiter: Waiter, deadline: float | None) -> H | bool:
         """Wait in the queue; return a hold that was passed, True to ask Redis, False if time is up.
 
         After True, `asked` must follow. Cancelled, the waiter leaves and what it was given goes
@@ -139,10 +168,11 @@ class LocalQueue:
         try:
             while True:
                 answer = await waiter.future
-                if not isinstance(answer, Hold):
+                if answer is _ASK or answer is _TIMEOUT:
                     break
-                if answer.valid:
-                    return answer
+                passed = cast("H", answer)
+                if passed.valid:
+                    return passed
                 # Lost between the pass and now: what comes next is ours, before all others.
                 if deadline is not None and running_loop().time() >= deadline - PUNCTUAL:
                     return False
@@ -178,10 +208,10 @@ class LocalQueue:
             del self.waiters[waiter]
         return None
 
-    def pass_on(self, hold: Hold, turn: float, least_left: float) -> bool:
+    def pass_on(self, hold: H, turn: float, least_left: float) -> bool:
         """Make the next in the queue the holder of `hold`, if it may be passed; return whether."""
         waiter = self.next_passable()
-        if waiter is None or hold is not self.hold or not may_pass(hold, turn, least_left):
+        if waiter is None or hold is not self.hold or not hold.may_pass(turn, least_left):
             return False
         del self.waiters[waiter]
         hold.pass_to(waiter.task)
@@ -230,29 +260,15 @@ class LocalQueue:
         given = None
         if future.done() and not future.cancelled() and future.exception() is None:
             given = future.result()
-        if isinstance(given, Hold):
-            given.ownership.give_back(given)
-        elif given is _ASK:
+        if given is _ASK:
             self.asked()
-        else:
+        elif given is None or given is _TIMEOUT:
             self.waiters.pop(waiter, None)
+        else:
+            cast("H", given).give_back()
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         if any(not waiter.future.done() for waiter in self.waiters):
             held = self.hold is not None and self.hold.state == "held"
             assert self.asking or self.releasing or held, "somebody waits, and nobody will call"
-
-
-def may_pass(hold: Hold, turn: float, least_left: float) -> bool:
-    """Return whether a hold may go to another task here without Redis."""
-    present = now()
-    return (
-        hold.state == "held"
-        and hold.renewed
-        and not hold.uncertain
-        and not hold.reads
-        and hold.ends_at - present >= least_left
-        and present - hold.granted_at < turn
-        and (hold.next_token is None or hold.next_token <= hold.last_token)
-    )

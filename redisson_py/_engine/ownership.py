@@ -83,7 +83,7 @@ class Ownership:
     """
 
     def __init__(
-        self, context: Context, name: Name, commands: Commands, queue: LocalQueue | None
+        self, context: Context, name: Name, commands: Commands, queue: LocalQueue[Hold] | None
     ) -> None:
         self.context = context
         self.name = name
@@ -325,6 +325,15 @@ class Ownership:
 
     def over(self, hold: Hold) -> None:
         """A hold was lost, or released while its task reads under its owner."""
+
+    def release_unanswered(self, request: AcquireRequest) -> None:
+        """Give back what a request under way will get; that is not refused if it comes late."""
+        if request.reentry is not None or request.parent is not None or request.maybe_repeated:
+            self.undo(request)
+            return
+        lease_time = max(request.lease_time, self.context.options.lease_time)
+        with suppress(ClientClosedError):
+            self.start_release(self.commands.undo(request, 0, 0, 0), lease_time)
 
     def undo(self, request: AcquireRequest) -> None:
         """Give back what an abandoned request may have got; refuse it if it comes late."""

@@ -122,9 +122,14 @@ class AcquireRequest:
         """Whether it was sent and not answered."""
         return self._call is not None
 
-    async def run(self, deadline: float | None) -> Answer:
-        """Ask once."""
-        call = self.send(deadline)
+    @property
+    def maybe_repeated(self) -> bool:
+        """Whether it was sent on more than one connection, and may arrive twice, or late."""
+        return self.uncertain or (self._call is not None and self._call.uncertain)
+
+    async def run(self, deadline: float | None, sent: Call | None = None) -> Answer:
+        """Ask once, unless the request was sent already; return the answer."""
+        call = sent or self.send(deadline)
         try:
             reply = await call.future
         except ReplyError as error:

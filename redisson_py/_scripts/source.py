@@ -205,6 +205,7 @@ OUTSIDE = {
     "get",
     "hexists",
     "hget",
+    "info",
     "ping",
     "pttl",
     "script|load",

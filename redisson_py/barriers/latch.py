@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from redisson_py._commands import latch as commands
 from redisson_py._commands.latch import LatchCommands
@@ -75,7 +75,7 @@ class CountDownLatch:
         start = receipt_key(self._key, context.owners.new_owner())
         self._commands = LatchCommands(self._key, start, commands.latch_channel(self._key))
         self._first_count = 0 if count is None else check_whole(count, "count", 0)
-        self._queue = context.registry.queue(self._waiters_key, LocalQueue)
+        self._queue: LocalQueue[Any] = context.registry.queue(self._waiters_key, LocalQueue)
         self._receipts = Receipts(context, self._key)
 
     def __repr__(self) -> str:
@@ -243,7 +243,7 @@ class _OpenRequest:
     turn = None
     heard_busy = False
 
-    def __init__(self, latch: CountDownLatch, queue: LocalQueue | None = None) -> None:
+    def __init__(self, latch: CountDownLatch, queue: LocalQueue[Any] | None = None) -> None:
         self._latch = latch
         self._queue = queue
 

@@ -54,15 +54,17 @@ class TaskOwnership(Ownership):
         registry = context.registry
         # A hold can only be passed to a task that wants the same: fenced to fenced.
         self.waiting_key = commands.kind.encode() + b":" + commands.key
-        queue = registry.queue(self.waiting_key, LocalQueue) if passes else None
+        queue: LocalQueue[Hold] | None = None
+        if passes:
+            queue = registry.queue(self.waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
-        self.holds: TaskHolds = registry.task_holds(commands.hold_key)
+        self.holds: TaskHolds[Hold] = registry.task_holds(commands.hold_key)
         self.reentrant = reentrant
         #: The holds of the read side, where this is the write side: they share owners.
-        self.reads: TaskHolds | None = None
+        self.reads: TaskHolds[Hold] | None = None
         self.reads_waiting_key = b""
         #: The holds of the write side, where this is the read side.
-        self.writes: TaskHolds | None = None
+        self.writes: TaskHolds[Hold] | None = None
 
     # Acquiring.
 

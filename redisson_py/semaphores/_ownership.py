@@ -16,7 +16,6 @@ from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease, lost_error
-from redisson_py._engine.local_queue import may_pass
 from redisson_py._engine.ownership import TOMBSTONE_MS, Ownership, Release
 from redisson_py._keys import Name
 from redisson_py._loop import Task, running_loop
@@ -187,7 +186,7 @@ class PermitOwnership(Ownership):
         if first is None or not first.passable or first.request.target != hold.units:
             return False
         options = self.context.options
-        if not may_pass(hold, options.turn, options.lease_time / 2):
+        if not hold.may_pass(options.turn, options.lease_time / 2):
             return False
         if not first.request.take(hold):
             return False

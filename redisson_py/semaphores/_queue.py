@@ -141,7 +141,7 @@ class PermitWaiter(Waiter):
         self.request = request
 
 
-class PermitQueue(LocalQueue):
+class PermitQueue(LocalQueue[Hold]):
     """The tasks of one client that wait for one semaphore, and the permits others have.
 
     Attributes:

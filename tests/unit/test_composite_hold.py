@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redisson_py._primitives.joint_hold import end_of
-from redisson_py._primitives.rounds import answer_time
+from redisson_py.composite._hold import end_of
+from redisson_py.composite._quorum_rounds import answer_time
 
 
 class Part:
@@ -47,7 +47,7 @@ class _Lock:
     """Has as much of a client as the time needs."""
 
     def __init__(self, lease_time: float) -> None:
-        self._context = self
+        self.context = self
         self.options = self
         self.lease_time = lease_time
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py._primitives.together import Together
+from redisson_py.composite._gather import Gather
 
 
 class Peer:
@@ -33,8 +33,8 @@ class Peer:
             self.seen.append(f"{name} over")
         return answer
 
-    def ask_all(self, *names: str) -> Together[str]:
-        return Together(self.ask(name) for name in names)
+    def ask_all(self, *names: str) -> Gather[str]:
+        return Gather(self.ask(name) for name in names)
 
     def answer(self, name: str, answer: str | Exception = "yes") -> None:
         future = self.answers[name]
@@ -80,13 +80,13 @@ async def test_what_ends_at_its_first_step_needs_no_turn() -> None:
             raise ValueError
         return number
 
-    together = Together(at_once(number) for number in range(2))
+    together = Gather(at_once(number) for number in range(2))
     assert (together.results, list(together.errors), together.left) == ({0: 0}, [1], 0)
     await together.wait()
 
 
 async def test_what_waits_several_times_goes_on_by_itself(peer: Peer) -> None:
-    together = Together([peer.ask("a", times=3)])
+    together = Gather([peer.ask("a", times=3)])
     for _ in range(3):
         peer.answer("a")
         await turns()
@@ -99,7 +99,7 @@ async def test_bare_pauses_are_gone_through() -> None:
         await asyncio.sleep(0)
         return "rested"
 
-    together = Together([pause()])
+    together = Gather([pause()])
     await together.wait()
     assert together.results == {0: "rested"}
 
@@ -187,7 +187,7 @@ async def test_what_has_an_end_of_its_own_after_a_cancellation_has_it(peer: Peer
         finally:
             await peer.ask("b")
 
-    together: Together[None] = Together([work()])
+    together: Gather[None] = Gather([work()])
     together.cancel()
     assert together.left == 1
     peer.answer("b")
@@ -208,13 +208,13 @@ async def test_current_task_is_known_before_the_first_await(peer: Peer) -> None:
         await peer.ask("a")
         return [*known, asyncio.current_task()]
 
-    together = Together([who()])
+    together = Gather([who()])
     peer.answer("a")
     await turns()
     assert together.results == {0: [asyncio.current_task(), None]}
 
 
-class Seen(Together[str]):
+class Seen(Gather[str]):
     """Can be looked after."""
 
     __slots__ = ("__weakref__",)
