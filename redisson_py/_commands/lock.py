@@ -1,4 +1,4 @@
-"""The scripts of `lua/lock`, `lua/fenced_lock` and `lua/fair_lock`: a hash with a field an owner."""
+"""The scripts of `lua/lock`, `lua/fenced_lock`, `lua/fair_lock`: a hash with a field an owner."""
 
 from __future__ import annotations
 

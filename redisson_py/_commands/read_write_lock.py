@@ -1,4 +1,4 @@
-"""The scripts of `lua/read_lock`, `lua/write_lock` and `lua/read_write_lock`: one hash, two sides."""
+"""The scripts of `lua/read_lock`, `lua/write_lock`, `lua/read_write_lock`: a hash, two sides."""
 
 from __future__ import annotations
 

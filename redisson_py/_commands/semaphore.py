@@ -1,4 +1,4 @@
-"""The scripts of `lua/semaphore` and `lua/permit`: a counter, and beside it who has how many units."""
+"""The scripts of `lua/semaphore` and `lua/permit`: a counter, and beside it its holders."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class Ownership:
         bus = self.context.bus
         own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
         self.forget(hold)
-        hold.release()
+        hold.end("released")
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None
@@ -240,7 +240,7 @@ class Ownership:
         commands = self.commands
         if lease_time < 1.0:
             lease_time = 1.0
-        deadline = running_loop().time() + (lease_time if lease_time < longest else longest)
+        deadline = running_loop().time() + (min(longest, lease_time))
         return self.context.executor.start(
             commands.release_script, commands.key, args, deadline, must=True
         )
@@ -318,7 +318,7 @@ class Ownership:
                 queue.advance()
 
     def undo_late(self, hold: Hold) -> None:
-        """Something may have been, or may still be, granted to a hold after its loss: take it out."""
+        """Something may have been granted to a hold after its loss, or may still be: take it out."""
         hold.became_uncertain()
         with suppress(ClientClosedError):
             self._send_release(hold, float("inf"))

@@ -10,11 +10,11 @@ import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
 from redisson_py._engine.lease import Lease
+from redisson_py._stream.stream import Stream
 from redisson_py.composite import _quorum_rounds
-from redisson_py.composite.red_lock import RedLock
 from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
-from redisson_py._stream.stream import Stream
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
@@ -31,7 +31,9 @@ def is_missing(lock: RedLock, number: int) -> bool:
 
 def under_way(lock: RedLock, number: int) -> int:
     """Return how many calls to a server are not answered."""
-    return len([call for call in stream_of(lock._members[number]._ownership)._under_way() if call.wanted])
+    return len(
+        [call for call in stream_of(lock._members[number]._ownership)._under_way() if call.wanted]
+    )
 
 
 async def warm(lock: RedLock) -> RedLock:
