@@ -11,7 +11,6 @@ from typing import Protocol
 
 from redisson_py._commands.replies import Answer
 from redisson_py._commands.request import Field, Wish
-from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
@@ -35,7 +34,6 @@ class Commands(Protocol):
     kind: str
     key: bytes
     channel: bytes
-    wakes: Wakes
     acquire_script: Script
     release_script: Script
     set_lease_script: Script
@@ -46,6 +44,7 @@ class Commands(Protocol):
 
     @property
     def renewal_keys(self) -> tuple[bytes, ...]: ...
+    def wakes(self, message: int) -> int: ...
     def field(self, owner: str) -> bytes: ...
     def request_channel(self, owner: str) -> bytes: ...
     def acquire(self, wish: Wish) -> bytes: ...
