@@ -359,10 +359,12 @@ class TaskOwnership(Ownership):
         for holds in (self.holds, self.reads):
             # What the writer itself reads goes with it.
             for hold in [] if holds is None else list(holds.values()):
+                if hold.state != "held":
+                    continue
                 # A repetition answers for the first run: what was granted since is in force.
-                asks = call.uncertain or holds is self.reads
-                if freed and hold.state == "held" and not (asks and await self._is_there(hold)):
-                    context.watchdog.lose(hold, "forced")
+                sure = freed and not call.uncertain and holds is self.holds
+                if sure or not await self._is_there(hold):
+                    context.watchdog.lose(hold, "forced" if freed else "taken")
         return freed
 
     async def _is_there(self, hold: Hold) -> bool:
