@@ -17,7 +17,7 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rules, url_of_user
-from tests.support import until, until_async
+from tests.support import until_async
 
 #: A deadlock lasts for ever.
 PATIENCE = 30.0
@@ -77,7 +77,7 @@ async def test_orders_that_differ_end_in_no_deadlock(
     backwards: Any = locks[1]._ownership
     backwards.members = backwards.members[::-1]
     backwards.simple = []
-    locks[0]._ownership.simple = []  # type: ignore[attr-defined]
+    locks[0]._ownership.simple = []
     inside = 0
 
     async def visit(lock: Any) -> None:
@@ -100,7 +100,7 @@ async def test_server_of_a_later_member_that_is_away_for_a_while_is_waited_for(
     near, far = clients(), clients(other_server.url)
     await far.ping()
     multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
-    multi._ownership.one_by_one_until = float("inf")  # type: ignore[attr-defined]
+    multi._ownership.one_by_one_until = float("inf")
     await other_server.kill()
     waiting = asyncio.create_task(multi.acquire())
     await until_async(near.get_lock("a").locked)
@@ -123,7 +123,7 @@ async def test_patience_with_a_later_member_has_an_end(
     near, far = clients(), clients(other_server.url)
     await far.ping()
     multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
-    multi._ownership.one_by_one_until = float("inf")  # type: ignore[attr-defined]
+    multi._ownership.one_by_one_until = float("inf")
     await other_server.kill()
     with pytest.raises(ConnectionLostError):
         await multi.acquire()
@@ -141,7 +141,8 @@ async def test_reason_of_a_loss_is_that_of_the_member(clients: ClientFactory, re
             await redis.delete("b")
         elif how == "forced":
             await client.get_lock("b").force_release()
-        await until(lambda lease=lease: lease._state == "lost")
+        async with asyncio.timeout(10):
+            await lease.wait_lost()
         assert lease._loss().reason == how
         leases.append(lease)
     assert all(lease.lost for lease in leases)
