@@ -285,7 +285,7 @@ class Hold:
         self.task = task
 
     def begin_reentry(self) -> tuple[int, int, bool]:
-        """A re-entry is about to be sent; return its hold count, version, and whether to keep it."""
+        """A re-entry is about to be sent; return its hold count, version, and if that is kept."""
         self._reentries += 1
         keep = self._begin()
         return self.count, self.ownership.context.owners.new_number(), keep
@@ -438,16 +438,12 @@ class Hold:
 
     # Its end.
 
-    def release(self) -> None:
-        """End it: it is about to be given back, or passed as a whole to nobody."""
-        self._end("released")
-
     def lose(self, reason: Reason) -> list[Lease]:
         """End it without its holder's release; return the leases that went with it."""
         if self.state != "held":
             return []
         held_for = now() - self.granted_at
-        self._end("lost")
+        self.end("lost")
         gone = [lease for lease in self.known_leases() if lease._lose(reason)]
         log.warning(
             "lost %s %r: %s (owner %s, held for %.3f s)",
@@ -462,7 +458,7 @@ class Hold:
 
     def abandon(self) -> None:
         """End it because nobody can release it any more; Redis lets it run out."""
-        self._end("lost")
+        self.end("lost")
         log.warning(
             "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",
             self.ownership.kind,
@@ -471,7 +467,8 @@ class Hold:
         )
         self.ownership.lost(self)
 
-    def _end(self, state: State) -> None:
+    def end(self, state: State) -> None:
+        """End it: its release is about to be sent, or it was lost."""
         self.state = state
         self.ownership.context.watchdog.remove(self)
         if self.parent is not None:

@@ -10,11 +10,11 @@ import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
 from redisson_py._engine.lease import Lease
+from redisson_py._stream.stream import Stream
 from redisson_py.composite import _quorum_rounds
-from redisson_py.composite.red_lock import RedLock
 from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
-from redisson_py._stream.stream import Stream
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured

@@ -15,10 +15,10 @@ from redisson_py import (
     QuorumError,
     ScriptError,
 )
-from redisson_py.composite.red_lock import RedLock
+from redisson_py._time import now
 from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
-from redisson_py._time import now
+from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import Counted, until, until_async
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from redisson_py import ClientClosedError, LeaseLostError, NotHeldError
+from redisson_py import ClientClosedError, JointSnapshot, LeaseLostError, NotHeldError
 from redisson_py._engine.lease import Lease
-from redisson_py import JointSnapshot
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import until, until_async
