@@ -187,7 +187,7 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
 async def test_renewal_by_each_client_keeps_it(fleet: Fleet) -> None:
     lock, rival = fleet.red_lock(3, lease_time=SHORT), fleet.red_lock(3)
     async with lock as lease:
-        clients = [member._context.watchdog for member in lock._members]
+        clients = [member.context.watchdog for member in lock._ownership.owners]
         await until(lambda: min(each.renewals for each in clients) >= 3)
         assert not lease.lost
         assert await rival.try_acquire() is None
@@ -237,7 +237,7 @@ async def forget(lock: RedLock) -> None:
 async def test_lease_kept_by_another_task_goes_on(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, lease_time=SHORT)
     lease: Lease = await in_a_task(lock.acquire())
-    watchdogs = [member._context.watchdog for member in lock._members]
+    watchdogs = [member.context.watchdog for member in lock._ownership.owners]
     await until(lambda: min(each.renewals for each in watchdogs) >= 3)
     assert not lease.lost
     await lease.release()
