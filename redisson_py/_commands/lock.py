@@ -68,9 +68,9 @@ class LockCommands:
     leaves_traces = False
     """A hold that is over stays in Redis until its owner takes it out."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, channel: bytes = b"") -> None:
         self.key = key
-        self.channel = _keys.lock_channel(key)
+        self.channel = channel or _keys.lock_channel(key)
         self.hold_key = b"lock:" + key
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")

@@ -30,8 +30,7 @@ class _SideCommands(LockCommands):
     wakes: Wakes = staticmethod(read_write_wakes)
 
     def __init__(self, key: bytes) -> None:
-        super().__init__(key)
-        self.channel = _keys.prefixed(b"redisson_rwlock", key)
+        super().__init__(key, _keys.prefixed(b"redisson_rwlock", key))
         self.hold_key = self.kind.encode() + b":" + key
 
 
