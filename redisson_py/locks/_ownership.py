@@ -356,8 +356,15 @@ class TaskOwnership(Ownership):
                 # A repetition answers for the first run: what was granted since is in force.
                 asks = call.uncertain or holds is self.reads
                 if freed and hold.state == "held" and not (asks and await self._is_there(hold)):
-                    context.watchdog.lose(hold, "forced")
+                    self._force_out(hold)
         return freed
+
+    def _force_out(self, hold: Hold) -> None:
+        """A hold was released by force, and with it what its task reads under it."""
+        read = None if self.reads is None else self.reads.get(hold.task)
+        if read is not None and read.parent is hold:
+            self.context.watchdog.lose(read, "forced")
+        self.context.watchdog.lose(hold, "forced")
 
     async def _is_there(self, hold: Hold) -> bool:
         key = self.commands.key
