@@ -158,4 +158,4 @@ async def test_waiting_subscribes_once_and_lets_go_of_the_channel(
     async with asyncio.timeout(10):
         while await redis.pubsub_channels():
             await asyncio.sleep(0.05)
-    assert waiter._table.channels == []
+    assert not waiter._table.channels
