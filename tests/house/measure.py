@@ -16,6 +16,7 @@ from types import FrameType
 import redisson_py
 from redisson_py import Redisson
 from redisson_py._engine.hold import Hold
+from redisson_py._stream.wire import Wire
 from redisson_py.testing import embedded_server
 from tests.house import files
 
@@ -31,7 +32,7 @@ def lines_of(paths: list[Path]) -> int:
 
 
 async def _with_client(measure: Callable[[Redisson], Awaitable[None]]) -> None:
-    async with embedded_server() as server, Redisson.from_url(server.url) as client:
+    async with embedded_server() as url, Redisson.from_url(url) as client:
         for _ in range(20):
             async with client.get_lock("k"):
                 pass
@@ -56,13 +57,14 @@ def files_of_a_pair() -> list[Path]:
 
 
 def frames_to_the_write() -> list[str]:
-    """Return the frames of the package from `async with lock` to the transport's `write`."""
+    """Return the frames of the package from `async with lock` to where the stream has the bytes.
+
+    They leave at once or, with those of other tasks, at the end of the loop's turn.
+    """
     frames: list[str] = []
 
     def note(frame: FrameType, event: str, arg: object) -> None:
-        if frames or event != "call" or frame.f_code.co_name != "write":
-            return
-        if not frame.f_code.co_filename.endswith("selector_events.py"):
+        if frames or event != "call" or frame.f_code is not Wire.put.__code__:
             return
         back: FrameType | None = frame
         while back is not None:
@@ -151,8 +153,8 @@ def writers_of_holds() -> dict[str, int]:
 def _set_attributes(tree: ast.AST) -> Iterator[str]:
     """Yield the expression before the dot, for each field of `Hold` that is set or deleted."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            if node.attr in Hold.__slots__:
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if name in Hold.__slots__:
                 yield ast.unparse(node.value)
 
 
@@ -166,7 +168,7 @@ def files_by_folder() -> dict[str, int]:
     return dict(folders.most_common())
 
 
-def test_lines_to_source_lines() -> float:
+def share_of_tests() -> float:
     return lines_of(files.of_kind(".py", "tests")) / lines_of(files.of_kind(".py", "redisson_py"))
 
 
@@ -193,7 +195,7 @@ def rows() -> Iterator[tuple[str, str]]:
     )
     folders = files_by_folder()
     yield "files a folder", ", ".join(f"{folder} {count}" for folder, count in folders.items())
-    yield "test lines to source lines", f"{test_lines_to_source_lines():.1f} : 1"
+    yield "test lines to source lines", f"{share_of_tests():.1f} : 1"
 
 
 def main() -> None:
