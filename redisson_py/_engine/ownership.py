@@ -320,7 +320,7 @@ class Ownership:
                 queue.advance()
 
     def undo_late(self, hold: Hold) -> None:
-        """Something may have been granted to a hold after its loss, or may still be: take it out."""
+        """Something was granted to a hold after its loss, or may still be: take it out."""
         hold.became_uncertain()
         with suppress(ClientClosedError):
             self._send_release(hold, float("inf"))

@@ -147,8 +147,9 @@ class SemaphoreLike(ABC):
         (permit,) = await self._acquire(1, None, None)
         return permit
 
-    def _acquired_since(self, lease: Lease, task: Task | None) -> None:
+    def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
         """Return nothing: `release` never touches the permit of a block."""
+        return None
 
     # Decorators.
 
