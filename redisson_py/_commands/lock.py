@@ -53,6 +53,7 @@ class LockCommands:
     """A reentrant lock. Its subclasses are final and differ in single scripts."""
 
     kind = "lock"
+    channel_prefix = b"redisson_lock__channel"
     acquire_script: Script = ACQUIRE
     release_script: Script = RELEASE
     set_lease_script: Script = SET_LEASE
@@ -69,7 +70,7 @@ class LockCommands:
 
     def __init__(self, key: bytes) -> None:
         self.key = key
-        self.channel = _keys.lock_channel(key)
+        self.channel = _keys.prefixed(self.channel_prefix, key)
         self.hold_key = b"lock:" + key
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")

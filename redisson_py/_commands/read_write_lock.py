@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
 from redisson_py._commands.wakes import read_write_wakes
 from redisson_py._scripts import source
@@ -27,6 +26,8 @@ WRITE_SUFFIX = ":write"
 class _SideCommands(LockCommands):
     """One side of a read-write lock."""
 
+    channel_prefix = b"redisson_rwlock"
+
     @staticmethod
     def wakes(message: int) -> int:
         """Return how many waiters a message is for."""
@@ -34,7 +35,6 @@ class _SideCommands(LockCommands):
 
     def __init__(self, key: bytes) -> None:
         super().__init__(key)
-        self.channel = _keys.prefixed(b"redisson_rwlock", key)
         self.hold_key = self.kind.encode() + b":" + key
 
 

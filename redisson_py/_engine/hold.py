@@ -338,10 +338,8 @@ class Hold:
 
     def _review(self) -> None:
         """Whether it is renewed follows from its leases."""
-        if self.state == "held" and self._forgotten is None and self.leases:
-            live = self.live
-            if live:
-                self._set_renewed(any(lease._limit is None for lease in live))
+        if self.state == "held" and (live := self.live):
+            self._set_renewed(any(lease._limit is None for lease in live))
 
     def _set_renewed(self, renewed: bool) -> None:
         if renewed != self.renewed:

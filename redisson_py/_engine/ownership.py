@@ -310,6 +310,9 @@ class Ownership:
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
+        if self.commands.queues:
+            # Nobody announces an end that comes sooner than Redis has said.
+            self.context.bus.table.wake_below(self.commands.channel)
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None

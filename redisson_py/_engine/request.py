@@ -47,6 +47,7 @@ class AcquireRequest:
         "_call",
         "_given_up",
         "_queued",
+        "_wait_ms",
         "deadline",
         "field",
         "heard_busy",
@@ -98,14 +99,17 @@ class AcquireRequest:
         self._call: Call | None = None
         self._given_up: BaseException | None = None
         self._queued = False
+        self._wait_ms = 0
 
     @property
     def wait_ms(self) -> int:
-        """How long it may wait, for a queue in Redis."""
+        """How long it may wait, for a queue in Redis: the same number from its entry to its end."""
         if self.once or self.deadline is None:
             return REDISSON_WAIT_MS
-        left = min(self.deadline - running_loop().time(), _LONGEST_WAIT)
-        return max(1, math.ceil(left * 1000))
+        if not self._wait_ms:
+            left = min(self.deadline - running_loop().time(), _LONGEST_WAIT)
+            self._wait_ms = max(1, math.ceil(left * 1000))
+        return self._wait_ms
 
     @property
     def channel(self) -> bytes:

@@ -10,7 +10,7 @@ from redisson_py._commands.lock import LockCommands
 from redisson_py._commands.replies import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
-from redisson_py._engine.hold import Hold, lease_end
+from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import TOMBSTONE_MS, Ownership
@@ -359,11 +359,20 @@ class TaskOwnership(Ownership):
         for holds in (self.holds, self.reads):
             # What the writer itself reads goes with it.
             for hold in [] if holds is None else list(holds.values()):
+                if hold.state != "held":
+                    continue
                 # A repetition answers for the first run: what was granted since is in force.
-                asks = call.uncertain or holds is self.reads
-                if freed and hold.state == "held" and not (asks and await self._is_there(hold)):
-                    context.watchdog.lose(hold, "forced")
+                sure = freed and not call.uncertain and holds is self.holds
+                if sure or not await self._is_there(hold):
+                    self._force_out(hold, "forced" if freed else "taken")
         return freed
+
+    def _force_out(self, hold: Hold, reason: Reason) -> None:
+        """A hold was released by force, and with it what its task reads under it."""
+        read = None if self.reads is None else self.reads.get(hold.task)
+        if read is not None and read.parent is hold:
+            self.context.watchdog.lose(read, reason)
+        self.context.watchdog.lose(hold, reason)
 
     async def _is_there(self, hold: Hold) -> bool:
         key = self.commands.key
