@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 from types import TracebackType
-from typing import Any, Self, Unpack, final
+from typing import Self, Unpack, final
 
 from redis.asyncio import Redis
 
@@ -46,7 +46,6 @@ from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadWriteLock
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore
-
 
 log = logging.getLogger("redisson_py")
 
@@ -369,7 +368,7 @@ class Redisson:
             self._root.add_done_callback(self._root_done)
 
     async def _end_with_loop(self) -> bool:
-        """The event loop shuts down, and nobody has closed us; return whether we are still needed.
+        """The event loop shuts down, unless we are closing; return whether we are still needed.
 
         It has cancelled every task. Those that hold something may still be cleaning up under its
         protection: it is kept until they have ended. Then what nobody can give back any more is

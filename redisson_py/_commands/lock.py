@@ -1,4 +1,4 @@
-"""The scripts of `lua/lock`, `lua/fenced_lock` and `lua/fair_lock`: a hash with a field an owner."""
+"""The scripts of `lua/lock`, `lua/fenced_lock`, `lua/fair_lock`: a hash with a field an owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from redisson_py._commands.replies import (
     decode,
 )
 from redisson_py._commands.request import Field, Wish
-from redisson_py._commands.wakes import Wakes, lock_wakes
+from redisson_py._commands.wakes import lock_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
 from redisson_py._scripts.packing import bulk
@@ -53,7 +53,7 @@ class LockCommands:
     """A reentrant lock. Its subclasses are final and differ in single scripts."""
 
     kind = "lock"
-    wakes: Wakes = staticmethod(lock_wakes)
+    channel_prefix = b"redisson_lock__channel"
     acquire_script: Script = ACQUIRE
     release_script: Script = RELEASE
     set_lease_script: Script = SET_LEASE
@@ -68,9 +68,9 @@ class LockCommands:
     leaves_traces = False
     """A hold that is over stays in Redis until its owner takes it out."""
 
-    def __init__(self, key: bytes, channel: bytes = b"") -> None:
+    def __init__(self, key: bytes) -> None:
         self.key = key
-        self.channel = channel or _keys.lock_channel(key)
+        self.channel = _keys.prefixed(self.channel_prefix, key)
         self.hold_key = b"lock:" + key
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
@@ -88,6 +88,11 @@ class LockCommands:
     def renewal_keys(self) -> tuple[bytes, ...]:
         """The keys that a renewal needs."""
         return (self.key,)
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters a message is for."""
+        return lock_wakes(message)
 
     def field(self, owner: str) -> bytes:
         """Return the name of an owner's hold in Redis."""

@@ -14,7 +14,7 @@ from redisson_py import _keys
 from redisson_py._commands.replies import Answer, decode
 from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE
-from redisson_py._commands.wakes import Wakes, permit_wakes
+from redisson_py._commands.wakes import permit_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._owner import client_id_of
 from redisson_py._scripts import source
@@ -66,7 +66,6 @@ class PermitExpirableSemaphoreCommands:
     """
 
     kind = "permit expirable semaphore"
-    wakes: Wakes = staticmethod(permit_wakes)
     acquire_script: Script = ACQUIRE
     release_script: Script = RELEASE
     set_lease_script: Script = SET_LEASE
@@ -98,6 +97,11 @@ class PermitExpirableSemaphoreCommands:
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""
         return self.channel
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters a message is for."""
+        return permit_wakes(message)
 
     def field(self, owner: str) -> bytes:
         """Return the name of an owner's permit in Redis."""

@@ -1,10 +1,9 @@
-"""The scripts of `lua/read_lock`, `lua/write_lock` and `lua/read_write_lock`: one hash, two sides."""
+"""The scripts of `lua/read_lock`, `lua/write_lock`, `lua/read_write_lock`: a hash, two sides."""
 
 from __future__ import annotations
 
-from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.wakes import Wakes, read_write_wakes
+from redisson_py._commands.wakes import read_write_wakes
 from redisson_py._scripts import source
 
 ACQUIRE_READ = source.load("read_lock.acquire")
@@ -27,10 +26,15 @@ WRITE_SUFFIX = ":write"
 class _SideCommands(LockCommands):
     """One side of a read-write lock."""
 
-    wakes: Wakes = staticmethod(read_write_wakes)
+    channel_prefix = b"redisson_rwlock"
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters a message is for."""
+        return read_write_wakes(message)
 
     def __init__(self, key: bytes) -> None:
-        super().__init__(key, _keys.prefixed(b"redisson_rwlock", key))
+        super().__init__(key)
         self.hold_key = self.kind.encode() + b":" + key
 
 

@@ -1,4 +1,4 @@
-"""The scripts of `lua/semaphore` and `lua/permit`: a counter, and beside it who has how many units."""
+"""The scripts of `lua/semaphore` and `lua/permit`: a counter, and beside it its holders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from redisson_py import _keys
 from redisson_py._commands.replies import Answer, decode
 from redisson_py._commands.request import Field, Wish
-from redisson_py._commands.wakes import Wakes, permit_wakes
+from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Arg, Script
 
@@ -35,7 +35,6 @@ class SemaphoreCommands:
     """
 
     kind = "semaphore"
-    wakes: Wakes = staticmethod(permit_wakes)
     acquire_script: Script = ACQUIRE
     release_script: Script = RELEASE
     set_lease_script: Script = SET_LEASE
@@ -69,6 +68,11 @@ class SemaphoreCommands:
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""
         return self.channel
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters a message is for."""
+        return permit_wakes(message)
 
     def field(self, owner: str) -> bytes:
         """Return the name of an owner's permit in Redis."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from redisson_py._engine.wakeups import Seat, Table, Wakes
+from redisson_py._commands.wakes import Wakes
+from redisson_py._engine.wakeups import Seat, Table
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
 from redisson_py._stream.router import Router
 

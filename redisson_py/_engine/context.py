@@ -29,7 +29,7 @@ class Pending(Protocol):
 class TaskHolds(dict[TaskRef, H], Generic[H]):
     """Which hold each task has on one name. An ended task that nobody refers to is forgotten."""
 
-    __slots__ = ("__weakref__", "_ended")
+    __slots__ = ("__weakref__", "ended")
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,20 +40,21 @@ class TaskHolds(dict[TaskRef, H], Generic[H]):
             if holds is not None:
                 holds.pop(task, None)
 
-        self._ended = ended
+        #: What a reference that is a key here calls when its task is gone.
+        self.ended = ended
+
+    def put(self, task: Task, hold: H) -> TaskRef:
+        """Make a hold a task's; return the reference by which it is found."""
+        key = weakref.ref(task, self.ended)
+        if key in self:
+            # A dictionary keeps the key that it has, and that one may not call back.
+            del self[key]
+        self[key] = hold
+        return key
 
     def of(self, task: Task) -> H | None:
         """Return the hold of a task, held or over."""
         return self.get(weakref.ref(task))
-
-    def put(self, task: Task, hold: H) -> TaskRef:
-        """Make a hold a task's; return the reference by which it is found."""
-        key = weakref.ref(task, self._ended)
-        if key in self:
-            # A dictionary keeps the key that it has, and that may not call back.
-            del self[key]
-        self[key] = hold
-        return key
 
 
 Q = TypeVar("Q", bound=LocalQueue[Any])

@@ -285,7 +285,7 @@ class Hold:
         self.task = task
 
     def begin_reentry(self) -> tuple[int, int, bool]:
-        """A re-entry is about to be sent; return its hold count, version, and whether to keep it."""
+        """A re-entry is about to be sent; return its hold count, version, and if that is kept."""
         self._reentries += 1
         keep = self._begin()
         return self.count, self.ownership.context.owners.new_number(), keep
@@ -338,10 +338,8 @@ class Hold:
 
     def _review(self) -> None:
         """Whether it is renewed follows from its leases."""
-        if self.state == "held" and self._forgotten is None and self.leases:
-            live = self.live
-            if live:
-                self._set_renewed(any(lease._limit is None for lease in live))
+        if self.state == "held" and (live := self.live):
+            self._set_renewed(any(lease._limit is None for lease in live))
 
     def _set_renewed(self, renewed: bool) -> None:
         if renewed != self.renewed:
@@ -438,16 +436,12 @@ class Hold:
 
     # Its end.
 
-    def release(self) -> None:
-        """End it: it is about to be given back, or passed as a whole to nobody."""
-        self._end("released")
-
     def lose(self, reason: Reason) -> list[Lease]:
         """End it without its holder's release; return the leases that went with it."""
         if self.state != "held":
             return []
         held_for = now() - self.granted_at
-        self._end("lost")
+        self.end("lost")
         gone = [lease for lease in self.known_leases() if lease._lose(reason)]
         log.warning(
             "lost %s %r: %s (owner %s, held for %.3f s)",
@@ -462,7 +456,7 @@ class Hold:
 
     def abandon(self) -> None:
         """End it because nobody can release it any more; Redis lets it run out."""
-        self._end("lost")
+        self.end("lost")
         log.warning(
             "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",
             self.ownership.kind,
@@ -471,7 +465,8 @@ class Hold:
         )
         self.ownership.lost(self)
 
-    def _end(self, state: State) -> None:
+    def end(self, state: State) -> None:
+        """End it: its release is about to be sent, or it was lost."""
         self.state = state
         self.ownership.context.watchdog.remove(self)
         if self.parent is not None:

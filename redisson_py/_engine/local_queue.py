@@ -134,7 +134,7 @@ class LocalQueue(Generic[H]):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether somebody is before a task that does not want to wait: here, or another process."""
+        """Whether a task that does not want to wait has to: for others here, or their turn."""
         return (
             bool(self.waiters)
             or (self.asking and (self.refused or self.head is not None))

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from redisson_py._commands.replies import Answer
 from redisson_py._commands.request import Field, Wish
-from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
@@ -35,7 +34,6 @@ class Commands(Protocol):
     kind: str
     key: bytes
     channel: bytes
-    wakes: Wakes
     acquire_script: Script
     release_script: Script
     set_lease_script: Script
@@ -46,6 +44,7 @@ class Commands(Protocol):
 
     @property
     def renewal_keys(self) -> tuple[bytes, ...]: ...
+    def wakes(self, message: int) -> int: ...
     def field(self, owner: str) -> bytes: ...
     def request_channel(self, owner: str) -> bytes: ...
     def acquire(self, wish: Wish) -> bytes: ...
@@ -187,7 +186,7 @@ class Ownership:
         bus = self.context.bus
         own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
         self.forget(hold)
-        hold.release()
+        hold.end("released")
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None
@@ -240,7 +239,7 @@ class Ownership:
         commands = self.commands
         if lease_time < 1.0:
             lease_time = 1.0
-        deadline = running_loop().time() + (lease_time if lease_time < longest else longest)
+        deadline = running_loop().time() + (min(longest, lease_time))
         return self.context.executor.start(
             commands.release_script, commands.key, args, deadline, must=True
         )
@@ -311,6 +310,9 @@ class Ownership:
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
+        if self.commands.queues:
+            # Nobody announces an end that comes sooner than Redis has said.
+            self.context.bus.table.wake_below(self.commands.channel)
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None
@@ -318,7 +320,7 @@ class Ownership:
                 queue.advance()
 
     def undo_late(self, hold: Hold) -> None:
-        """Something may have been, or may still be, granted to a hold after its loss: take it out."""
+        """Something may have been granted to a hold after its loss, or may still be: take it out."""
         hold.became_uncertain()
         with suppress(ClientClosedError):
             self._send_release(hold, float("inf"))

@@ -144,7 +144,8 @@ class AcquireRequest:
         finally:
             if call.uncertain:
                 self.uncertain = True
-        self._answered()
+        self._call = None
+        self.ownership.context.pending.pop(self, None)
         if self._given_up is not None:
             # The answer came, but the undo was on its way before anybody looked at it.
             raise self._given_up

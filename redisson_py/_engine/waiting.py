@@ -130,7 +130,8 @@ async def acquire(
         request.undo()
         raise
     if type(outcome) is not Busy:
-        return outcome
+        # Of the class itself: Busy is final, which type checkers do not conclude.
+        return outcome  # type: ignore[return-value]
     if outcome.queued:
         request.undo()
     return None

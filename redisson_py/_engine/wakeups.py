@@ -114,6 +114,13 @@ class Table:
         channel.messages += 1
         self._wake(channel, channel.wakes(value))
 
+    def wake_below(self, name: bytes) -> None:
+        """Wake the seats of all channels whose names begin with `name` and a colon."""
+        start = name + b":"
+        for channel in self.channels.values():
+            if channel.name.startswith(start):
+                self._wake(channel, ALL)
+
     def wake_all(self) -> None:
         """Messages may have been missed: everybody looks again."""
         for channel in self.channels.values():

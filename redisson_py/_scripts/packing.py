@@ -23,8 +23,9 @@ def packer(
 ) -> Pack:
     """Return what packs `numkeys key... arg...`: bytes, or numbers where `ints` says so.
 
-    It takes all of them by keyword; `packed`: the bytes as `bulk` returns them. Made from the header's text, as `dataclass` makes its
-    `__init__`; only identifiers get here, the header's parser refuses everything else.
+    It takes all of them by keyword; `packed`: the bytes as `bulk` returns them. Made from the
+    header's text, as `dataclass` makes its `__init__`; only identifiers get here, the header's
+    parser refuses everything else.
     """
     names = keys + args
     bulk_form = b"%b" if packed else b"$%d\r\n%b\r\n"

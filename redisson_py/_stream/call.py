@@ -58,13 +58,13 @@ class Call:
         "args",
         "channel",
         "deadline",
-        "uncertain",
         "errors",
         "future",
         "key",
         "must",
         "script",
         "sends",
+        "uncertain",
         "written_at",
     )
 
@@ -110,6 +110,7 @@ class Call:
         if type(args) is bytes:
             assert script is not None
             return (script.head if modern else script.plain_head) + args
+        assert isinstance(args, tuple)
         if script is None:
             return _pack(args)
         return _pack(("EVALSHA", script.sha if modern else script.plain_sha, *args))

@@ -226,7 +226,7 @@ class Stream:
             try:
                 await wait_for_all([wire.down])
             except asyncio.CancelledError:
-                if not self._closed and await self._on_end():
+                if await self._on_end():
                     self._outlives = connection
                 else:
                     wire.close()

@@ -100,7 +100,9 @@ class _Operation(Generic[T]):
 
     def step(self, _: object = None) -> None:
         """Start, or go on because the awaited future is done."""
-        self._run(self._coroutine.send, None)
+        if self._gather is not None:
+            # Not cancelled after this turn of the loop was told to go on.
+            self._run(self._coroutine.send, None)
 
     def cancel(self) -> None:
         """Cancel what it awaits and tell it, without waiting for another turn of the loop."""

@@ -21,7 +21,7 @@ from redisson_py._statistics import PrimitiveStatistics
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._member import release_all, release_pending
-from redisson_py.errors import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError
+from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
@@ -186,11 +186,10 @@ class CompositeOwnership:
         if hold.state != "held":
             release_pending(hold.pending)
         await self.settle(releases)
-        losses = [each for each in releases.errors.values() if isinstance(each, LeaseLostError)]
         still_held = len(members) - len(gone)
         found_lost = [each for each in members if each not in gone and each._state == "lost"]
         if not was_lost and still_held - len(found_lost) < self.needed:
-            lease._lose_late(losses[-1].reason if losses else "taken")
+            lease._lose_late(found_lost[-1]._reason if found_lost else "taken")
             was_lost = True
         if was_lost:
             raise lease._loss()
@@ -326,7 +325,7 @@ class CompositeOwnership:
 class CompositeLock(LockLike):
     """Base of the locks that are made of others."""
 
-    _ownership: CompositeOwnership  # type: ignore[mutable-override]  # this one's
+    _ownership: CompositeOwnership  # type: ignore[mutable-override]  # set once
 
     def __init__(self, ownership: CompositeOwnership) -> None:
         super().__init__(ownership, ownership.key)

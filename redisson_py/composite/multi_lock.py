@@ -85,15 +85,16 @@ class MultiLock(CompositeLock):
             under two addresses, this is raised by the first acquire.
     """
 
+    _ownership: MultiOwnership  # type: ignore[mutable-override]  # set once
+
     def __init__(self, *locks: LockLike) -> None:
         members = sorted(_flat(locks), key=_sort_key)
         if not members:
             raise ValueError("a multi lock needs at least one lock")
-        self._multi = _MultiOwnership(members)
-        super().__init__(self._multi)
+        super().__init__(MultiOwnership(members))
 
 
-class _MultiOwnership(CompositeOwnership):
+class MultiOwnership(CompositeOwnership):
     """What the tasks of this process hold of one MultiLock."""
 
     def __init__(self, members: Sequence[LockLike]) -> None:

@@ -75,6 +75,8 @@ class RedLock(CompositeLock):
             given under two addresses, this is raised by the first acquire that reaches it.
     """
 
+    _ownership: QuorumOwnership  # type: ignore[mutable-override]  # set once
+
     def __init__(self, *locks: ServerLock) -> None:
         for lock in locks:
             if not isinstance(lock, ServerLock):

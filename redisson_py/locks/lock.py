@@ -15,7 +15,7 @@ from redisson_py.locks.lock_like import LockLike
 class ServerLock(LockLike):
     """Base of the locks that one server keeps: what members of a `RedLock` have in common."""
 
-    _ownership: TaskOwnership
+    _ownership: TaskOwnership  # type: ignore[mutable-override]
 
     def __init__(self, ownership: TaskOwnership) -> None:
         super().__init__(ownership, ownership.commands.key)

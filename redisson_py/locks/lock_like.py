@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -18,12 +19,15 @@ from redisson_py.errors import AcquireTimeoutError
 
 
 class Locking(Protocol):
-    """How a lock is acquired and released, by tasks."""
+    """How a lock is acquired and released, by tasks.
 
-    @property
-    def name(self) -> Name: ...
-    @property
-    def kind(self) -> str: ...
+    Attributes:
+        name: The resource name, as it was given.
+        kind: What people call it.
+    """
+
+    name: Name
+    kind: str
 
     async def acquire(
         self,
@@ -35,16 +39,33 @@ class Locking(Protocol):
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         ...
 
-    async def release_newest(self) -> None: ...
-    def acquired_since(self, lease: Lease, task: Task) -> Lease | None: ...
-    async def locked(self) -> bool: ...
-    async def hold_count(self) -> int: ...
-    async def remaining(self) -> float | None: ...
-    async def force_release(self) -> bool: ...
-    def statistics(self) -> PrimitiveStatistics: ...
+    async def release_newest(self) -> None:
+        """Give back the newest hold of the current task."""
+
+    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
+        """Return the newest lease of a task that is younger than `lease` and in no block."""
+
+    async def locked(self) -> bool:
+        """Return whether anybody holds it now."""
+        ...
+
+    async def hold_count(self) -> int:
+        """Return how many holds the current task has, as Redis sees it."""
+        ...
+
+    async def remaining(self) -> float | None:
+        """Return the seconds left on the server; None when it is free."""
+
+    async def force_release(self) -> bool:
+        """Free it whoever holds it; return whether anybody did."""
+        ...
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name."""
+        ...
 
 
-class LockLike:
+class LockLike(ABC):
     """Base of everything that is acquired, held by a task, and released.
 
     Arguments, timeouts, blocks and decorators are checked and made here; the rest is the
@@ -224,9 +245,9 @@ class LockLike:
         name = fill(self.name)
         return self if name == self.name else self._named(name)
 
+    @abstractmethod
     def _named(self, name: Name) -> Self:
         """Return the lock of another name: of this kind, client and options."""
-        raise NotImplementedError
 
     # Looking.
 
@@ -257,9 +278,9 @@ class LockLike:
         """
         return await self._ownership.force_release()
 
+    @abstractmethod
     async def inspect(self) -> LockSnapshot:
         """Return who holds it, as a snapshot for people. Nothing should be decided from it."""
-        raise NotImplementedError
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O; nothing is decided from them."""

@@ -31,10 +31,13 @@ from redisson_py.semaphores.permit import Permit
 _STALE_GRANTS = 3
 
 
+Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
+
+
 class PermitOwnership(Ownership):
     """What one client has of one semaphore."""
 
-    commands: SemaphoreCommands | PermitExpirableSemaphoreCommands
+    commands: Commands  # type: ignore[mutable-override]
 
     def __init__(
         self,
@@ -312,7 +315,7 @@ class PermitOwnership(Ownership):
         for lease in hold.live:
             lease._settle()
             hold.drop(lease)
-        hold.release()
+        hold.end("released")
 
     def _candidates(self, task: Task) -> Iterator[Permit]:
         """Yield the permits that a task may give back without naming them, in that order."""

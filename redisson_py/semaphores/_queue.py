@@ -94,7 +94,7 @@ class PermitRequest(AcquireRequest):
             self._sleeper.seat.wake()
         return True
 
-    async def run(self, deadline: float | None) -> Answer:
+    async def run(self, deadline: float | None, sent: Call | None = None) -> Answer:
         """Ask once, unless something was passed or the answer is known."""
         if self.passed is not None:
             if self.passed.valid:
@@ -104,7 +104,7 @@ class PermitRequest(AcquireRequest):
             left = self._permits.permit_queue.known_busy(self.target, self._channel)
             if left is not None:
                 return Busy(left)
-        answer = await super().run(deadline)
+        answer = await super().run(deadline, sent)
         if isinstance(answer, Busy):
             queue = self._permits.permit_queue
             queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)

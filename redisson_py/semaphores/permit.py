@@ -20,9 +20,7 @@ class Permit(Lease):
 
     __slots__ = ("_id",)
 
-    def __init__(
-        self, hold: Hold, permit_id: str, limit: float | None, granted_at: float
-    ) -> None:
+    def __init__(self, hold: Hold, permit_id: str, limit: float | None, granted_at: float) -> None:
         super().__init__(hold, limit, None, granted_at)
         self._id = permit_id
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -51,7 +52,7 @@ class SemaphoreSnapshot:
     more: int = 0
 
 
-class SemaphoreLike:
+class SemaphoreLike(ABC):
     """Base of the semaphores."""
 
     _half: Block | None = None
@@ -154,7 +155,7 @@ class SemaphoreLike:
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Return `func` with a permit taken for every call: use it as `@client.get_semaphore("s", 5)`.
+        """Return `func` with a permit taken for every call: `@client.get_semaphore("s", 5)`.
 
         Fields of the name are filled from the arguments of each call, as for a lock: see
         `RLock.__call__`. Write `@semaphore.hold(timeout=5)` for options.
@@ -175,9 +176,9 @@ class SemaphoreLike:
         name = fill(self.name)
         return self if name == self.name else self._named(name)
 
+    @abstractmethod
     def _named(self, name: Name) -> Self:
         """Return the semaphore of another name: of this kind, client and options."""
-        raise NotImplementedError
 
     # Changing the count: each leaves a receipt, and creates the semaphore first if need be.
 

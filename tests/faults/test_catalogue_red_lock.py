@@ -73,7 +73,7 @@ async def held_on_all(servers: list[EmbeddedServer]) -> bool:
 
 def renewals(lock: RedLock) -> list[int]:
     """Return how many renewals the client of each member has sent."""
-    return [member._context.watchdog.renewals for member in lock._members]
+    return [member.context.watchdog.renewals for member in lock._ownership.owners]
 
 
 async def test_server_that_forgets_a_red_lock_lets_nobody_else_in(  # C11
@@ -255,12 +255,12 @@ async def test_red_lock_without_a_quorum_of_servers_gives_up_in_time_and_asks_li
         await server.kill()
     with pytest.raises(QuorumError):
         await lock.try_acquire()
-    alive = next(m for m in lock._members if str(servers[2].port) in m._context.database)
-    sent = alive._context.executor.router.stream_for(b"k").traffic.commands
+    alive = next(m for m in lock._ownership.owners if str(servers[2].port) in m.context.database)
+    sent = alive.context.executor.router.stream_for(b"k").traffic.commands
     with pytest.raises(QuorumError) as caught:
         await lock.acquire(timeout=0.5)
     assert len(caught.value.answers) == 3
-    assert alive._context.executor.router.stream_for(b"k").traffic.commands - sent < 40
+    assert alive.context.executor.router.stream_for(b"k").traffic.commands - sent < 40
     await until_async(lambda: is_free(servers[2]))
     for server in servers[:2]:
         await server.start()

@@ -10,11 +10,11 @@ import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
 from redisson_py._engine.lease import Lease
+from redisson_py._stream.stream import Stream
 from redisson_py.composite import _quorum_rounds
-from redisson_py.composite.red_lock import RedLock
 from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
-from redisson_py._stream.stream import Stream
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
@@ -26,12 +26,14 @@ SHORT = 0.6
 
 def is_missing(lock: RedLock, number: int) -> bool:
     """Whether a server is known to be silent."""
-    return is_unresponsive(stream_of(lock._members[number]._ownership))
+    return is_unresponsive(stream_of(lock._ownership.owners[number]))
 
 
 def under_way(lock: RedLock, number: int) -> int:
     """Return how many calls to a server are not answered."""
-    return len([call for call in stream_of(lock._members[number]._ownership)._under_way() if call.wanted])
+    return len(
+        [call for call in stream_of(lock._ownership.owners[number])._under_way() if call.wanted]
+    )
 
 
 async def warm(lock: RedLock) -> RedLock:
@@ -229,7 +231,7 @@ async def test_server_with_too_much_unanswered_is_not_asked(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = await warm(fleet.red_lock(3))
-    full = [stream_of(each._ownership) for each in lock._members[:2]]
+    full = [stream_of(each) for each in lock._ownership.owners[:2]]
     monkeypatch.setattr(Stream, "full", property(lambda stream: stream in full))
     with pytest.raises(QuorumError, match="too much is unanswered"):
         await lock.acquire(timeout=0)
@@ -326,7 +328,7 @@ def when_asleep(lock: RedLock, held: Lease) -> Callable[[], object]:
     tasks: list[asyncio.Task[None]] = []
 
     def act() -> None:
-        if not tasks and not any(member._context.pending for member in lock._members):
+        if not tasks and not any(member.context.pending for member in lock._ownership.owners):
             tasks.append(asyncio.ensure_future(held.release()))
 
     return act
@@ -354,10 +356,10 @@ async def test_cancelled_anywhere_nothing_is_left_on_any_server(
         await trial(fleet, lock, rival, cut)
         for each in pair:
             await until_executed(each)
-            for member in each._members:
-                assert not member._context.watchdog.holds
-                assert not member._context.pending
-                assert not member._context.bus.table.seats
+            for member in each._ownership.owners:
+                assert not member.context.watchdog.holds
+                assert not member.context.pending
+                assert not member.context.bus.table.seats
         assert await fleet.everything_free()
         for each in pair:
             async with each.hold(timeout=10):

@@ -123,7 +123,11 @@ async def _somebody_is_served(world: World) -> None:
         return bool(world.held()) or not waits or any(wait.untold for wait in waits)
 
     async def refused() -> str:
-        return "" if served() else "nobody holds it, and nobody who waits gets it"
+        if served():
+            return ""
+        kept = [await world.redis.hgetall(key) for key in world.subject.keys[:1]]
+        waits = [repr(wait) for n in range(len(CLIENTS)) for wait in world.pending(n)]
+        return f"nobody holds it, and nobody who waits gets it: {kept}, {waits}"
 
     if not world.closed:
         await _soon(refused)

@@ -192,6 +192,9 @@ class Play(World):
     async def force_release(self, by: Actor, side: str) -> None:
         target = self.targets[by.client][side]
         gone = [grip for grip in self.held() if grip.side == side]
+        if side == "write" and gone:
+            # What the writer reads goes with it.
+            gone += [grip for grip in self.held() if grip.side == "read"]
         async with self._sever(gone):
             order = await self._finished(by, target.force_release)
         # It may have cancelled the body that called it.

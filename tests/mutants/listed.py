@@ -220,7 +220,7 @@ MUTANTS = (
         "redisson_py/_loop.py",
         "ours = self._task.uncancel() <= self._cancelling",
         "ours = self._task.uncancel() >= 0",
-        ("tests/unit/test_strike.py",),
+        ("tests/unit/test_block_cancellation.py",),
     ),
     # Python: the stream.
     Mutant(

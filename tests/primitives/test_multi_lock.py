@@ -18,9 +18,9 @@ from redisson_py import (
     ScriptError,
 )
 from redisson_py.composite import multi_lock
-from redisson_py.locks.lock_like import LockLike
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.support import Counted, until, until_async, until_listening
 

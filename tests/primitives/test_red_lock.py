@@ -15,10 +15,10 @@ from redisson_py import (
     QuorumError,
     ScriptError,
 )
-from redisson_py.composite.red_lock import RedLock
+from redisson_py._time import now
 from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
-from redisson_py._time import now
+from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import Counted, until, until_async
 
@@ -30,7 +30,7 @@ async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
 
 async def until_asleep(lock: RedLock) -> None:
     """Return when somebody listens for a release on every server, and no answer is due."""
-    contexts = [member._context for member in lock._members]
+    contexts = [member.context for member in lock._ownership.owners]
     streams = [each.executor.router.stream_for(b"") for each in contexts]
     await until(
         lambda: (
@@ -240,7 +240,7 @@ async def test_caller_in_a_hurry_makes_no_server_silent(fleet: Fleet) -> None:
         await server.pause()
     with pytest.raises(QuorumError):
         await lock.try_acquire(timeout=0.01)
-    assert not any(is_unresponsive(stream_of(member._ownership)) for member in lock._members)
+    assert not any(is_unresponsive(stream_of(owner)) for owner in lock._ownership.owners)
     for server in fleet.servers[:2]:
         await server.resume()
     async with lock.hold(timeout=10):

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from redisson_py import ClientClosedError, LeaseLostError, NotHeldError
+from redisson_py import ClientClosedError, JointSnapshot, LeaseLostError, NotHeldError
 from redisson_py._engine.lease import Lease
-from redisson_py import JointSnapshot
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import until, until_async
@@ -188,7 +187,7 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
 async def test_renewal_by_each_client_keeps_it(fleet: Fleet) -> None:
     lock, rival = fleet.red_lock(3, lease_time=SHORT), fleet.red_lock(3)
     async with lock as lease:
-        clients = [member._context.watchdog for member in lock._members]
+        clients = [member.context.watchdog for member in lock._ownership.owners]
         await until(lambda: min(each.renewals for each in clients) >= 3)
         assert not lease.lost
         assert await rival.try_acquire() is None
@@ -238,7 +237,7 @@ async def forget(lock: RedLock) -> None:
 async def test_lease_kept_by_another_task_goes_on(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, lease_time=SHORT)
     lease: Lease = await in_a_task(lock.acquire())
-    watchdogs = [member._context.watchdog for member in lock._members]
+    watchdogs = [member.context.watchdog for member in lock._ownership.owners]
     await until(lambda: min(each.renewals for each in watchdogs) >= 3)
     assert not lease.lost
     await lease.release()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
@@ -126,7 +126,7 @@ async def test_a_statement_is_a_pair(lock: FakeLock) -> None:
 
 
 async def test_a_generator_closed_by_another_task_gives_back_its_own(lock: FakeLock) -> None:
-    async def steps() -> AsyncIterator[int]:
+    async def steps() -> AsyncGenerator[int]:
         async with lock:
             yield 1
 

@@ -134,7 +134,7 @@ async def test_busy_listens_before_it_asks_again(bus: FakeBus) -> None:
     request = FakeRequest(BUSY, YES)
     request.on_ask = lambda: bus.log.append("ask")
     assert await acquire(request, bus, None) == "yes"
-    assert bus.log == ["ask", "listen", "arm", "ask", "leave"]
+    assert bus.log == ["ask", "listen", "arm", "ask", "leave"], "armed before each request"
     assert request.undone == 0
 
 
@@ -148,13 +148,6 @@ async def test_a_wake_up_between_request_and_sleep_is_not_lost(bus: FakeBus) -> 
 
     request.on_ask = wake_while_the_request_is_under_way
     assert await acquire(request, bus, None) == "yes"
-
-
-async def test_every_request_is_armed_anew(bus: FakeBus) -> None:
-    request = FakeRequest(BUSY, BUSY, BUSY, YES)
-    assert await acquire(request, bus, None) == "yes"
-    assert bus.log.count("arm") == 3
-    assert len(bus.sleeps) == 2
 
 
 async def test_a_sleep_ends_when_the_server_said(bus: FakeBus) -> None:
@@ -195,17 +188,12 @@ async def test_a_timer_that_is_a_little_early_leaves_no_time_for_another_request
     assert len(request.asked) == requests
 
 
-async def test_timeout_is_none_and_nothing_to_undo(bus: FakeBus) -> None:
-    request = FakeRequest(*[Busy(retry_in=1.0)] * 10)
+@pytest.mark.parametrize("queued", [False, True])
+async def test_timeout_is_none_and_a_queue_is_left(bus: FakeBus, queued: bool) -> None:
+    request = FakeRequest(*[Busy(retry_in=1.0, queued=queued)] * 10)
     assert await acquire(request, bus, bus.clock.present + 3.0) is None
-    assert request.undone == 0
+    assert request.undone == queued
     assert bus.log[-1] == "leave"
-
-
-async def test_timeout_in_a_queue_is_announced(bus: FakeBus) -> None:
-    request = FakeRequest(*[Busy(retry_in=1.0, queued=True)] * 10)
-    assert await acquire(request, bus, bus.clock.present + 3.0) is None
-    assert request.undone == 1
 
 
 async def test_a_deadline_that_has_passed_asks_once(bus: FakeBus) -> None:
@@ -222,19 +210,18 @@ async def test_every_request_knows_the_deadline(bus: FakeBus) -> None:
     assert request.asked == [deadline] * 3
 
 
-@pytest.mark.parametrize(("reply", "result"), [(YES, "yes"), (BUSY, None)])
-async def test_once_asks_once(bus: FakeBus, reply: Outcome, result: str | None) -> None:
+@pytest.mark.parametrize(
+    ("reply", "result", "undone"),
+    [(YES, "yes", 0), (BUSY, None, 0), (Busy(1.0, queued=True), None, 1)],
+)
+async def test_once_asks_once(
+    bus: FakeBus, reply: Outcome, result: str | None, undone: int
+) -> None:
     request = FakeRequest(reply, turn=Turn(5, bus.clock.present + 1, 0.003))
     assert await acquire(request, bus, None, once=True) == result
     assert len(request.asked) == 1
     assert bus.log == []
-    assert request.undone == 0
-
-
-async def test_once_in_a_queue_leaves_it(bus: FakeBus) -> None:
-    request = FakeRequest(Busy(1.0, queued=True))
-    assert await acquire(request, bus, None, once=True) is None
-    assert request.undone == 1
+    assert request.undone == undone
 
 
 async def test_a_turn_of_others_is_waited_for_before_the_first_request(bus: FakeBus) -> None:

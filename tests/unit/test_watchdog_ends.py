@@ -154,6 +154,20 @@ class TestAbandoned:
         setup.clock.sleep(LEASE / 3)
         assert hold.state == "lost"
 
+    async def test_a_lease_that_somebody_keeps_and_gives_an_end_is_not_renewed(
+        self, setup: Setup
+    ) -> None:
+        task = fake_task()
+        hold = setup.hold(task=task)
+        lease = make_lease(hold)
+        task.ended = True
+        setup.clock.sleep(LEASE / 3)
+        await setup.executor.answer_all()
+        lease._set_limit(setup.clock.present + LEASE)
+        hold.reviewed()
+        assert not hold.renewed
+        hold.check()
+
     async def test_a_permit_whose_id_was_read_can_be_released_with_it(self, setup: Setup) -> None:
         task = fake_task()
         hold = setup.hold(task=task)
