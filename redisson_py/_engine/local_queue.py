@@ -168,7 +168,8 @@ class LocalQueue(Generic[H]):
         try:
             while True:
                 answer = await waiter.future
-                if answer is _ASK or answer is _TIMEOUT:
+                if answer is _ASK or answer is _TIMEOUT or answer is None:
+                    # None: a latch is open, and has let all go.
                     break
                 passed = cast("H", answer)
                 if passed.valid:
