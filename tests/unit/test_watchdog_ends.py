@@ -282,7 +282,7 @@ class TestSharedLeases:
     ) -> None:
         write = setup.hold(1, lease_time=LEASE, renewed=False)
         make_lease(write, limit=write.ends_at)
-        read = make_hold(setup.ownership("k1"), owner=b"c:1", parent=write)
+        read = make_hold(setup.ownership("k1"), owner="c:1", parent=write)
         make_lease(read)
         setup.clock.sleep(LEASE / 3)
         lease_ms = setup.last.values["lease_ms"]
