@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
+from redisson_py._commands.lock import LockCommands
 from redisson_py._engine.context import Registry, TaskHolds
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.waiting import Turn
 from redisson_py.errors import ClientClosedError
-from tests.unit.fakes import make_hold
+from redisson_py.locks._ownership import TaskOwnership
+from tests.unit.fakes import FakeContext, make_hold
 from tests.unit.waiting_tasks import send_away, turns, wait_in
 
 
@@ -147,6 +150,21 @@ class TestTaskHolds:
         await turns()
         gc.collect()
         assert not holds
+
+    async def test_only_the_hold_that_a_task_has_is_taken_from_it(self) -> None:
+        context: Any = FakeContext()
+        context.registry = Registry()
+        ownership = TaskOwnership(context, "k", LockCommands(b"k"))
+        task = asyncio.create_task(ended())
+        old, new = make_hold(), make_hold()
+        for hold in (old, new):
+            hold.taken_by(ownership.holds.put(task, hold))
+        ownership.forget(old)
+        assert ownership.holds.of(task) is new
+        ownership.forget(new)
+        ownership.forget(new)
+        assert ownership.holds.of(task) is None
+        await task
 
     async def test_it_goes_when_nobody_needs_it(self) -> None:
         registry = Registry()
