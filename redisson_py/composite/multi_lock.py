@@ -132,7 +132,7 @@ class MultiOwnership(CompositeOwnership):
             if leases is None:
                 return None
             if outer is not None:
-                return self.reentered(outer, leases)
+                return self.reentered(outer, leases, task)
             hold = self.new_hold(leases, task)
             if hold.valid:
                 return self.take(hold, task)

@@ -168,7 +168,7 @@ class QuorumOwnership(CompositeOwnership):
                 soon = min(soon, deadline - running_loop().time())
             await outer.late.wait(0, soon)
         rounds = QuorumRounds(self, task, lease_time, inner=True, once=once)
-        return self.reentered(outer, await self._ask(rounds, deadline, once))
+        return self.reentered(outer, await self._ask(rounds, deadline, once), task)
 
     async def _new_hold(
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None
