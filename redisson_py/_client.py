@@ -359,6 +359,7 @@ class Redisson:
         if self._loop is not None:
             raise ClientClosedError("the client belongs to another event loop; make one for each")
         self._loop = loop
+        self._executor.time = loop.time
 
     def _begin(self) -> None:
         """Before the first command: start the background task."""

@@ -33,7 +33,8 @@ YIELD_WAIT = 0.003
 YIELD_BACK_OFF = 0.05
 
 _ASK = object()
-_TIMEOUT = object()
+#: Tells a waiter to leave the queue: its time is up, or it need not wait any more.
+LEAVE = object()
 
 
 class Passable(Protocol):
@@ -155,7 +156,7 @@ class LocalQueue(Generic[H]):
         return True
 
     async def wait(self, waiter: Waiter, deadline: float | None) -> H | bool:
-        """Wait in the queue; return a hold that was passed, True to ask Redis, False if time is up.
+        """Wait in the queue; return a hold that was passed, True to ask Redis, False to leave.
 
         After True, `asked` must follow. Cancelled, the waiter leaves and what it was given goes
         to the next.
@@ -164,11 +165,11 @@ class LocalQueue(Generic[H]):
         timer = None
         if deadline is not None:
             left = max(0.0, deadline - running_loop().time())
-            timer = call_later(left, lambda: wake(waiter.future, _TIMEOUT))
+            timer = call_later(left, lambda: wake(waiter.future, LEAVE))
         try:
             while True:
                 answer = await waiter.future
-                if answer is _ASK or answer is _TIMEOUT:
+                if answer is _ASK or answer is LEAVE:
                     break
                 passed = cast("H", answer)
                 if passed.valid:
@@ -262,7 +263,7 @@ class LocalQueue(Generic[H]):
             given = future.result()
         if given is _ASK:
             self.asked()
-        elif given is None or given is _TIMEOUT:
+        elif given is None or given is LEAVE:
             self.waiters.pop(waiter, None)
         else:
             cast("H", given).give_back()

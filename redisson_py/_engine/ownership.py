@@ -18,7 +18,6 @@ from redisson_py._engine.lease_extension import LeaseExtension
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._keys import Name
-from redisson_py._loop import running_loop
 from redisson_py._options import PATIENCE, TOMBSTONE, OnLost
 from redisson_py._scripts.source import Script
 from redisson_py._stream.call import Call, ReplyError
@@ -236,11 +235,12 @@ class Ownership:
         return call
 
     def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
-        commands = self.commands
+        """Send a release, and try for as long as there can be anything to give back."""
+        commands, executor = self.commands, self.context.executor
         if lease_time < 1.0:
             lease_time = 1.0
-        deadline = running_loop().time() + (min(longest, lease_time))
-        return self.context.executor.start(
+        deadline = executor.time() + (lease_time if lease_time < longest else longest)  # noqa: FURB136 (a call less)
+        return executor.start(
             commands.release_script, commands.key, args, deadline, must=True
         )
 

@@ -11,7 +11,7 @@ from redisson_py._commands.replies import Busy
 from redisson_py._commands.wakes import Wakes, wakes_everybody
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
-from redisson_py._engine.local_queue import LocalQueue, Waiter
+from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
 from redisson_py._engine.receipts import Receipts, receipt_key
 from redisson_py._keys import Name
 from redisson_py._loop import current_task, fail, running_loop, wake
@@ -272,7 +272,7 @@ class _OpenRequest:
         if left > 0:
             return Busy(retry_in=None)
         for waiter in others:
-            waiter.let_go = wake(waiter.future)
+            waiter.let_go = wake(waiter.future, LEAVE)
         return True
 
     def _share(self, error: RedissonError, others: list[_Waiter]) -> None:

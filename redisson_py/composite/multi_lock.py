@@ -183,26 +183,31 @@ class MultiOwnership(CompositeOwnership):
                     # Busy, but only Redis can say so: if it does not answer, that is the answer.
                     await owner.locked()
                     return None
+        heard_busy = False
         if self.simple and (once or self._undisturbed(task)):
             leases = await self._at_once(task, None if once else deadline, lease_time)
             if once or leases is not None:
                 return leases
             self.one_by_one_until = running_loop().time() + _CONTENDED
+            heard_busy = True
         wait = _FIRST_WAIT
         answered_at = running_loop().time()
         while True:
-            walk = _Walk(self.members, task, deadline, once, lease_time)
+            walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy)
             leases = await walk.take(wait * random.uniform(1, 2))
             if leases is not None or once:
                 return leases
             if walk.answered:
-                answered_at = running_loop().time()
+                answered_at, heard_busy = running_loop().time(), True
             elif _passed(deadline) or running_loop().time() - answered_at >= PATIENCE:
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None
             wait *= 2
-            await sleep(random.uniform(0, _LONGEST_PAUSE))
+            pause = random.uniform(0, _LONGEST_PAUSE)
+            if deadline is not None:
+                pause = min(pause, deadline - running_loop().time())
+            await sleep(pause)
 
     def _undisturbed(self, task: Task) -> bool:
         """Whether nobody here is before us, and no other process has its turn."""
@@ -240,6 +245,7 @@ class _Walk:
         deadline: Until when it wants to wait, in loop time.
         once: It does not want to wait.
         lease_time: Seconds; None for the watchdog's.
+        heard_busy: An earlier attempt of the same caller found a member busy.
 
     Attributes:
         answered: A member that it waited for in vain was busy.
@@ -253,12 +259,14 @@ class _Walk:
         deadline: float | None,
         once: bool,
         lease_time: float | None,
+        heard_busy: bool,
     ) -> None:
         self._members = members
         self._task = task
         self._deadline = deadline
         self._once = once
         self._lease_time = lease_time
+        self._heard_busy = heard_busy
         self.answered = False
         self.error: Exception | None = None
 
@@ -303,9 +311,11 @@ class _Walk:
                     raise
             lease = None
         except (AcquireTimeoutError, ConnectionLostError) as error:
-            if not limited:
+            lease = None
+            if limited:
+                self.error = error
+            elif isinstance(error, ConnectionLostError) or not self._heard_busy:
                 raise
-            self.error, lease = error, None
         self.answered = lease is None and self.error is None
         return lease
 

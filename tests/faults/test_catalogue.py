@@ -125,8 +125,10 @@ def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:  #
 
 
 FUNCTION = re.compile(r"^local function (\w+)\(([\w, ]+)\)\n(.*?)^end$", re.MULTILINE | re.DOTALL)
-#: The only keys that are built, and what from: those of a reader's leases.
-BUILT = re.compile(r"(\w+) = reader_key\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\(")
+#: The only keys that are built, and what from: those of a reader's leases, and their index.
+BUILT = re.compile(
+    r"(\w+) = (?:reader_key|readers_index)\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\("
+)
 
 NAMED = re.compile(r"^ +local ([\w, ]+) = (?:KEYS\[[^\]]+\](?:, )?)+$", re.MULTILINE)
 
@@ -158,7 +160,7 @@ def test_scripts_touch_no_key_but_those_declared() -> None:  # D5
     for script in source.load_all():
         for body, keys in scopes(script):
             if script.name.startswith(("read_", "write_")):
-                assert keys.issuperset(re.findall(r"\breader_keys?\((\w+)", body))
+                assert keys.issuperset(re.findall(r"\b(?:reader_keys?|readers_index)\((\w+)", body))
                 keys |= {name for names in BUILT.findall(body) for name in names}
             calls = re.findall(r"redis\.p?call\(\s*'([A-Z]+)'(?:, ([\w, ]+))?", body)
             for command, rest in calls:

@@ -13,6 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import CountDownLatch, PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py.composite._ownership import CompositeLock
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
@@ -314,7 +315,7 @@ class Scene:
 
 def clients_of(lock: Waitable) -> list[Any]:
     """Return the insides of the clients that something was made by."""
-    members = getattr(lock, "_members", None) or [lock]
+    members = lock._members if isinstance(lock, CompositeLock) else [lock]
     return list({id(each._context): each._context for each in members}.values())
 
 

@@ -229,6 +229,16 @@ async def test_hold_that_nobody_can_release_is_not_renewed(
     await until_async(fleet.everything_free)
 
 
+async def test_waiter_here_gets_what_nobody_can_release(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=SHORT)
+    forgotten = asyncio.create_task(forget(lock))
+    await forgotten
+    waiting = asyncio.create_task(lock.acquire(timeout=20))
+    await until(lambda: lock.statistics().waiters)
+    del forgotten
+    await (await waiting).release()
+
+
 async def forget(lock: RedLock) -> None:
     await lock.acquire()
     await until_executed(lock)

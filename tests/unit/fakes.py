@@ -192,7 +192,7 @@ class FakeOwnership:
         if not was_held or lost:
             raise lease._loss()
         if not hold.count:
-            hold.release()
+            hold.end("released")
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
         raise NotImplementedError

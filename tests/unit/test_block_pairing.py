@@ -35,7 +35,7 @@ class FakeLock:
     def __repr__(self) -> str:
         return "fake lock 'k'"
 
-    async def _acquire_for_block(self) -> Lease:
+    async def _acquire_for_block(self, task: Task | None = None) -> Lease:
         await asyncio.sleep(0)
         if self.fails:
             raise ZeroDivisionError
@@ -46,7 +46,7 @@ class FakeLock:
         self.held.append(lease)
         return lease
 
-    def _acquired_since(self, lease: Lease, task: Task) -> Lease | None:
+    def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
         return self.newer
 
     @property

@@ -182,7 +182,7 @@ async def test_idle_channels_share_one_timer(bus: Bus, clock: FakeClock) -> None
             pass
     assert len(clock.pending) == 1
     clock.sleep(3 * LINGER)
-    assert bus.table.channels == []
+    assert not bus.table.channels
 
 
 async def test_a_new_connection_subscribes_again_and_wakes_all(

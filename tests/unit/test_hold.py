@@ -180,7 +180,7 @@ class TestRedis:
         hold.count_read(1)
         read.became_uncertain()
         assert hold.uncertain
-        read.release()
+        read.end("released")
         assert hold.reads == 0
 
     def test_a_read_under_a_write_hold_that_ends_is_capped(
@@ -192,7 +192,7 @@ class TestRedis:
         hold.reviewed()
         assert read.capped
         hold.count_read(1)
-        hold.release()
+        hold.end("released")
         assert not read.capped, "its lease may be longer from now on"
 
 

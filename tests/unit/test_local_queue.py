@@ -134,7 +134,7 @@ def a_reply_was_lost(clock: FakeClock, hold: Hold) -> None:
 
 
 def it_is_lost(clock: FakeClock, hold: Hold) -> None:
-    hold._end("lost")
+    hold.end("lost")
 
 
 def something_is_read_under_it(clock: FakeClock, hold: Hold) -> None:

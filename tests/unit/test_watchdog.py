@@ -280,7 +280,7 @@ async def test_a_failure_that_comes_after_the_release_asks_nothing(setup: Setup)
     hold = setup.hold()
     make_lease(hold)
     setup.clock.sleep(LEASE / 3)
-    hold.release()
+    hold.end("released")
     await setup.last.fail(NO_ANSWER)
     setup.clock.sleep(LEASE)
     assert len(setup.executor.renewals) == 1

@@ -41,7 +41,7 @@ class QueueOwnership(FakeOwnership):
             self.send_release(hold)
 
     def send_release(self, hold: Hold) -> None:
-        hold.release()
+        hold.end("released")
         if self.queue.hold is hold:
             self.queue.hold = None
         self.queue.releasing = True
