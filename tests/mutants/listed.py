@@ -175,7 +175,7 @@ MUTANTS = (
         "redisson_py/_engine/watchdog.py",
         "            if not renewed:",
         "            if False:",
-        ("tests/unit/test_watchdog.py",),
+        ("tests/unit/test_watchdog.py::test_not_the_owner_is_lost_at_once_and_only_that_hold",),
     ),
     Mutant(
         "body not cancelled",
