@@ -18,6 +18,9 @@ from tests.support import until, until_waiting
 #: What is allowed for the server's rounding to whole milliseconds.
 ROUNDING = 0.005
 
+#: Seconds for which the client's watchdog keeps what has no lease time of its own.
+WATCHDOG = 30
+
 Steps = list[tuple[str, int, float | None]]
 
 #: What is done with the leases of one task, by their numbers: `in`, `out`, `extend`.
@@ -39,6 +42,18 @@ CHANGES: dict[str, Steps] = {
     "an outer one extended": [
         *[("in", 0, None), ("in", 1, None)],
         *[("extend", 0, 100), ("out", 0, None)],
+    ],
+    "an inner one extended to less": [
+        *[("in", 0, 100), ("in", 1, 50)],
+        *[("extend", 1, 10), ("out", 1, None)],
+    ],
+    "one beside the watchdog's extended to less": [
+        *[("in", 0, None), ("in", 1, None)],
+        *[("extend", 1, 10), ("out", 1, None)],
+    ],
+    "two long ones are left": [
+        *[("in", 0, 100), ("in", 1, 50), ("in", 2, None)],
+        *[("out", 2, None), ("out", 1, None)],
     ],
     "again and again": [
         *[("in", 0, None), ("in", 1, 100), ("out", 1, None)],
@@ -77,6 +92,33 @@ async def test_no_lease_is_believed_to_last_longer_than_redis_has_it(
 
     await change(lock, steps, check)
     assert not await lock.locked()
+
+
+@pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("kind", REENTRANT)
+async def test_no_lease_is_shortened_by_a_change_of_another(
+    kind: str, steps: Steps, client: Redisson
+) -> None:
+    """Each lasts as long as it was asked for, less the allowance for clocks that drift."""
+    lock = REENTRANT[kind](client)
+    clock = asyncio.get_running_loop().time
+    ends: dict[int, float] = {}
+    coming = iter(steps)
+
+    def begin_next() -> None:
+        verb, number, seconds = next(coming, ("out", 0, None))
+        if verb != "out":
+            ends[number] = clock() + 0.98 * (seconds or WATCHDOG)
+
+    async def check(leases: dict[int, Lease]) -> None:
+        left = await lock.remaining()
+        for number, lease in leases.items():
+            assert clock() + lease.remaining > ends[number]
+            assert clock() + left > ends[number]
+        begin_next()
+
+    begin_next()
+    await change(lock, steps, check)
 
 
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
