@@ -34,7 +34,8 @@ class PermitExpirableSemaphore(SemaphoreLike):
 
     `async with semaphore:` takes one. Whoever knows the id of a permit, in another process or
     in Java, can release it or set its lease. With `permits`, the first use makes the semaphore
-    if there is none; an existing one keeps its count.
+    if there is none; an existing one keeps its count. A disagreement is not an error: `available`,
+    `acquired` and `permits` log a warning, once, if they find another number.
 
     Use it instead of `Semaphore` where a permit is handed over by its id, or ends by itself:
     with a `lease_time` it is back after that time, even if its holder still works. Without,
@@ -269,9 +270,10 @@ class PermitExpirableSemaphore(SemaphoreLike):
             ValueError: It is negative; nothing was sent.
         """
         script, values = self._commands.make(check_whole(n, "n", 0), 0)
-        made = await self._receipts.run(script, **values)
+        made = bool(await self._receipts.run(script, **values))
         self._created = True
-        return bool(made)
+        self._ownership.permit_queue.number_known |= made
+        return made
 
     async def set_permits(self, n: int) -> None:
         """Have `n` permits in all, taken ones included; make the semaphore if there is none.
@@ -280,6 +282,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         Errors as for `try_set_permits`.
         """
         script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
+        self._ownership.permit_queue.number_known = True
         await self._receipts.run(script, **values)
         self._created = True
 
@@ -295,6 +298,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         """Return how many permits are free, and how many taken."""
         await self._create()
         free, taken = await self._answer(AVAILABLE, self._commands.available())
+        self._compare(int(free) + int(taken), free_only=False)
         return int(free), int(taken)
 
     async def inspect(self) -> SemaphoreSnapshot:

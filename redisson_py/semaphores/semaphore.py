@@ -26,7 +26,8 @@ class Semaphore(SemaphoreLike):
 
     `async with semaphore:` takes one. Any task of this client may give back what another took.
     With `permits`, the first use makes the semaphore if there is none; an existing one keeps
-    its count.
+    its count. A disagreement is not an error: `available` logs a warning, once, if it finds more
+    permits free than that.
 
     Use it to bound how many do something at once. Use `PermitExpirableSemaphore` where a
     permit must be handed to another process, or must end by itself, and `RLock` where one at
@@ -154,10 +155,13 @@ class Semaphore(SemaphoreLike):
     async def available(self) -> int:
         """Return how many permits are free; below zero after `add_permits` of a negative number.
 
-        What dead holders had is given back first.
+        What dead holders had is given back first. If more are free than `permits` says there
+        should be in all, a warning is logged, once.
         """
         await self._create()
-        return int(await self._answer(AVAILABLE, self._commands.available()))
+        free = int(await self._answer(AVAILABLE, self._commands.available()))
+        self._compare(free, free_only=True)
+        return free
 
     async def try_set_permits(self, n: int, *, lifetime: Duration | None = None) -> bool:
         """Make the semaphore with `n` permits unless there is one; return whether it was made.
@@ -180,9 +184,10 @@ class Semaphore(SemaphoreLike):
         if lifetime is not None:
             life_ms = milliseconds(check_lease_time(lifetime, "lifetime"))
         script, values = self._commands.make(units, life_ms)
-        made = await self._receipts.run(script, **values)
+        made = bool(await self._receipts.run(script, **values))
         self._created = True
-        return bool(made)
+        self._ownership.permit_queue.number_known |= made
+        return made
 
     async def add_permits(self, n: int) -> None:
         """Have `n` permits more than before; below zero, so many fewer.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores.permit import Permit
+
+log = logging.getLogger("redisson_py")
 
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
@@ -186,6 +189,7 @@ class SemaphoreLike(ABC):
     async def _change(self, change: tuple[Script, dict[str, Arg]]) -> Any:
         """Carry out a change of what nobody owns, also if cancelled; return its raw reply."""
         first = self._begin_creating()
+        self._ownership.permit_queue.number_known = True
         script, values = change
         started = self._receipts.start(script, **values)
         await self._finish_creating(first)
@@ -205,6 +209,27 @@ class SemaphoreLike(ABC):
         if started is not None:
             await self._receipts.answer(started)
             self._created = True
+
+    def _compare(self, found: int, *, free_only: bool) -> None:
+        """Warn, once for a name, if there are not the permits that `permits` says.
+
+        Args:
+            found: How many there are; with `free_only`, how many of them are free.
+            free_only: Others may be taken by holders that leave no record.
+        """
+        queue, wanted = self._ownership.permit_queue, self._permits
+        if wanted is None or queue.number_known:
+            return
+        if found > wanted or (found < wanted and not free_only):
+            queue.number_known = True
+            log.warning(
+                "%s %r has %d permits%s, not %d: `permits` only counts where there is none yet",
+                self.kind,
+                self.name,
+                found,
+                " free" if free_only else "",
+                wanted,
+            )
 
     async def _answer(self, script: Script, args: bytes) -> Any:
         """Run a script that looks."""
