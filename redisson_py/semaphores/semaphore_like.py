@@ -38,13 +38,13 @@ class SemaphoreSnapshot:
 
     Attributes:
         available: How many permits are free; None where there is no such semaphore.
-        holders: Who has how many, as `holds`; the first hundred by the end of their leases. Of a
-            plain semaphore only clients of this library: Redisson does not say who took its
-            units. The owner of a permit that Redisson took is the permit's id.
+        holders: The holders and their units, as `holds`; the first hundred by the end of their
+            leases. For a plain semaphore these are clients of this library only: Redisson does
+            not record its holders. The owner of a permit with an id that Redisson took is that id.
         permit_ids: The ids of the permits, in the same order, where they have ids.
         waiters: Tasks of this client that wait for it.
         keys: The keys it uses.
-        more: How many holders there are beyond those shown.
+        more: The number of holders beyond those shown.
     """
 
     available: int | None
@@ -159,7 +159,7 @@ class SemaphoreLike(ABC):
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Return `func` with a permit taken for every call: `@client.get_semaphore("s", 5)`.
+        """Return `func` with a permit taken around every call: `@client.get_semaphore("s", 5)`.
 
         Fields of the name are filled from the arguments of each call, as for a lock: see
         `RLock.__call__`. Write `@semaphore.hold(timeout=5)` for options.
