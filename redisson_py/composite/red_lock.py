@@ -44,14 +44,13 @@ class RedLock(CompositeLock):
     counts from before the first request, less the drift allowance; a quorum that comes after
     that time counts as none. Each member is renewed by its own client, and when fewer than a
     quorum are left the lock is lost. What was not granted, or is given up, is given back on
-    every server, at once or as soon as it answers. Tasks of one client are served in the order they
-    came;
-    processes take turns.
+    every server, at once or as soon as it answers. Tasks of one client are served in the order
+    they came; processes take turns.
 
     Not promised: safety when servers restart without their data within a lease (let them
     stay down for that long), when their clocks are stepped, or against a holder that was
     paused: "Redlock does not have any facility for generating fencing tokens", and where
-    correctness hangs on that, use `FencedLock` and have the resource check its token. A
+    correctness depends on that, use `FencedLock` and have the resource check its token. A
     server that did not answer when the lock was asked for does not join later. There are no
     semaphores on this principle, because they would be unsound.
 
