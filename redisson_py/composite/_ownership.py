@@ -359,7 +359,7 @@ class CompositeLock(LockLike):
         return type(self)(*members)
 
     async def inspect(self) -> JointSnapshot:
-        """Return who holds its members, as a snapshot for people."""
+        """Return the holders of its members, as a snapshot for people. Decide nothing from it."""
         return await self._ownership.inspect()
 
 
