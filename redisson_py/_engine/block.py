@@ -20,7 +20,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.decorating import Decorated, P, R, decorate
 from redisson_py._loop import Cancelled, Task, current_task, task_or_none
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
 
 L = TypeVar("L", bound="Lease")
-S = TypeVar("S", bound="HoldSource")
+S = TypeVar("S", bound="Decorated")
 
 
 class BlockSource(Protocol):
@@ -184,10 +184,6 @@ def entered_by_hand(source: BlockSource) -> Block:
     )
 
 
-class HoldSource(BlockSource, Decorated, Protocol):
-    """What `hold()` blocks acquire from."""
-
-
 @final
 class HoldBlock(Generic[S, L]):
     """A block with options of its own, an object that is used once at a time.
@@ -221,7 +217,7 @@ class HoldBlock(Generic[S, L]):
     async def __aenter__(self) -> L:
         if self._block is not None:
             raise RuntimeError("this block is in use; call hold() for another one")
-        self._block = block = Block(self._source)
+        self._block = block = Block(cast("BlockSource", self._source))
         try:
             lease = await self._acquire(self._source)
             block.begin(lease, current_task())
