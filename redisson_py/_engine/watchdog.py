@@ -244,9 +244,10 @@ class Watchdog:
         sent_at: float,
         done: Future[list[int]],
     ) -> None:
+        # Looked at in any case: asyncio complains of errors that nobody has seen.
+        error = None if done.cancelled() else done.exception()
         if self._closed:
             return
-        error = None if done.cancelled() else done.exception()
         if isinstance(error, ReplyError) and len(holds) > 1:
             # Something in it is refused; the rest must not suffer for that.
             middle = len(holds) // 2
