@@ -4,9 +4,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# What depends on the loop, on the server and on the Python, besides the whole on Valkey. Each
-# folder is in two of them at least: the sum must stay under ten minutes on two cores. All
-# mostly wait for leases to end, so four runs at once are not too many.
+# What runs again on another loop, server or Python, besides the whole on Valkey with plain
+# asyncio. The sum must stay under ten minutes on two cores. Tests mostly wait for leases to end,
+# so four runs at once are not too many.
 LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
@@ -109,7 +109,7 @@ interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; RE
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
 
-soak: $(VENV)/.checks ## a million lost replies, then lifecycles; ARGS="--lost 100000"
+soak: $(VENV)/.checks ## a million lost replies, then lifecycles; ARGS="--lost 100000" LIFECYCLES="--examples 500"
 	$(BIN)/python -m tests.soak.lost_replies $(ARGS)
 	$(BIN)/python -m tests.soak.lifecycles $(LIFECYCLES)
 

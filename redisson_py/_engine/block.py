@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
 
 L = TypeVar("L", bound="Lease")
-S = TypeVar("S", bound="Decorated")
+S = TypeVar("S", bound="HoldSource")
 
 
 class BlockSource(Protocol):
@@ -184,6 +184,10 @@ def entered_by_hand(source: BlockSource) -> Block:
     )
 
 
+class HoldSource(BlockSource, Decorated, Protocol):
+    """What `hold()` blocks acquire from."""
+
+
 @final
 class HoldBlock(Generic[S, L]):
     """A block with options of its own, an object that is used once at a time.
@@ -217,7 +221,7 @@ class HoldBlock(Generic[S, L]):
     async def __aenter__(self) -> L:
         if self._block is not None:
             raise RuntimeError("this block is in use; call hold() for another one")
-        self._block = block = Block(None)
+        self._block = block = Block(self._source)
         try:
             lease = await self._acquire(self._source)
             block.begin(lease, current_task())

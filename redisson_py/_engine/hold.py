@@ -224,6 +224,8 @@ class Hold:
         needed = lease_for(max(ends), present) if ends else 0.0
         if self._reentries or len(ends) < len(live) or not ends:
             needed = max(needed, renewing)
+        if self.capped and self.parent is not None:
+            needed = min(needed, max(0.001, self.parent.lease_until - present))
         return needed
 
     def is_abandoned(self) -> bool:

@@ -18,6 +18,7 @@ from redisson_py._engine.lease_extension import LeaseExtension
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._keys import Name
+from redisson_py._loop import Future
 from redisson_py._options import PATIENCE, TOMBSTONE, OnLost
 from redisson_py._scripts.source import Script
 from redisson_py._stream.call import Call, ReplyError
@@ -240,9 +241,7 @@ class Ownership:
         if lease_time < 1.0:
             lease_time = 1.0
         deadline = executor.time() + (lease_time if lease_time < longest else longest)  # noqa: FURB136 (a call less)
-        return executor.start(
-            commands.release_script, commands.key, args, deadline, must=True
-        )
+        return executor.start(commands.release_script, commands.key, args, deadline, must=True)
 
     # While it is held.
 
@@ -289,6 +288,24 @@ class Ownership:
         await extension.answer
         if hold.state != "held":
             raise lease._loss()
+
+    def set_needed_lease(self, hold: Hold) -> None:
+        """Have Redis keep a hold for as long as its leases need it, without waiting."""
+        present = now()
+        seconds = hold.lease_needed(self.context.options.lease_time, present)
+        version, keep = hold.begin_change()
+        call = self.send_set_lease(hold, seconds, version, TOMBSTONE_MS if keep else 0)
+
+        def answered(done: Future[int]) -> None:
+            hold.end_change(call)
+            if done.cancelled() or done.exception() is not None or hold.state != "held":
+                return
+            if not done.result():
+                self.context.watchdog.lose(hold, "taken")
+            elif hold.is_last_change(version):
+                hold.lease_set(present, seconds)
+
+        call.future.add_done_callback(answered)
 
     def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""

@@ -115,12 +115,6 @@ class Watchdog:
             self._schedule.drop(hold)
         self.mind_end(hold)
 
-    def renew_now(self, hold: Hold) -> None:
-        """Renew a hold without waiting until it is due."""
-        if hold in self.holds and hold.asked_after:
-            self._schedule.put(hold, now())
-            self._renew([hold], hold.ownership.commands.renew_script, self._lease_of(hold), now())
-
     def mind_end(self, hold: Hold) -> None:
         """It, or one of its leases, ends at another moment than before, perhaps earlier."""
         if hold in self.holds:

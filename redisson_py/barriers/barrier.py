@@ -146,7 +146,7 @@ class CyclicBarrier:
 
     @property
     def parties(self) -> int:
-        """How many must come."""
+        """The number of parties that must come."""
         return self._parties
 
     async def wait(self, timeout: Duration | None = None) -> int:
@@ -239,7 +239,7 @@ class CyclicBarrier:
     async def inspect(self) -> BarrierSnapshot:
         """Return a snapshot for people; it lists at most a hundred of the parties that wait.
 
-        Nothing should be decided from it.
+        Decide nothing from it.
         """
         found = await self._inspect(LISTED_PARTIES)
         keys = (self._commands.barrier, self._commands.arrivals, self._commands.released)

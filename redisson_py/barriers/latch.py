@@ -198,7 +198,7 @@ class CountDownLatch:
         return commands.is_done(reply)
 
     async def inspect(self) -> LatchSnapshot:
-        """Return what is left, as a snapshot for people. Nothing should be decided from it."""
+        """Return what is left, as a snapshot for people. Decide nothing from it."""
         self._context.check()
         left = await self._count_left(0)
         keys = (self._key.decode(errors="replace"),)

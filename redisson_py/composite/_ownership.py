@@ -116,12 +116,15 @@ class CompositeOwnership:
         hold.taken_by(self.holds.put(task, hold))
         return hold.leases[-1]
 
-    def reentered(self, hold: CompositeHold, leases: list[Lease]) -> Lease:
+    def reentered(self, hold: CompositeHold, leases: list[Lease], task: Task) -> Lease:
         """Return the lease of an acquisition inside another of the same task."""
-        if hold.state != "held":
+        if hold.state == "released":
+            # Meanwhile another task has released the outer one: this goes on by itself.
+            return self.take(self.new_hold(leases, task), task)
+        if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
-            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was released meanwhile")
+            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost meanwhile")
         return hold.add_lease(leases)
 
     # Releasing.
@@ -356,7 +359,7 @@ class CompositeLock(LockLike):
         return type(self)(*members)
 
     async def inspect(self) -> JointSnapshot:
-        """Return who holds its members, as a snapshot for people."""
+        """Return the holders of its members, as a snapshot for people. Decide nothing from it."""
         return await self._ownership.inspect()
 
 

@@ -54,20 +54,21 @@ class MultiLock(CompositeLock):
     """Several locks that are held together: all of them, or none.
 
     Members may be of any kind (also read and write sides, also RedLocks) and of any clients.
-    The task that holds the MultiLock holds each member, and may enter each again by itself. Use
+    The task that holds the MultiLock holds each member, and may re-enter each by itself. Use
     it to work on several resources at once, such as a transfer between two accounts.
 
     Promised: no deadlock among MultiLocks, and none with others that take several of these
     locks in another order. Members are sorted by name and server. While it holds some of them,
     it waits for another one for a limited time only, then gives all back and begins again
-    after a random pause; the limit doubles each time. One deadline for all. Without a lease
-    time each member is renewed by its own client, also while later ones are waited for; with
-    one, it counts from when all are held, and is the same for all. If a member is lost, the
-    MultiLock is lost at once. `release` releases all members, also if one of them fails.
+    after a random pause; the limit doubles each time. `timeout` covers all members together.
+    Without a lease time each member is renewed by its own client, also while it waits for later
+    ones; with one, the lease counts from when all are held, and is the same for all. If a member
+    is lost, the MultiLock is lost at once. `release` releases all members, also if one of them
+    fails. Cancelled, an acquire holds nothing, and a release is carried out.
 
-    Not promised: an order among those who wait. A MultiLock does not survive the loss of a
-    server; for that see `RedLock`. Its leases have no fencing token: enter a fenced member
-    again inside the block for its token.
+    Not promised: an order among waiters. A MultiLock does not survive the loss of a server; for
+    that see `RedLock`. Its leases have no fencing token: re-enter a fenced member inside the
+    block for its token.
 
     Cost: free members are asked at once, one script each in one round trip; when one is
     busy, what the others gave is given back and they are taken one after another, a round
@@ -80,7 +81,7 @@ class MultiLock(CompositeLock):
     they are given.
 
     Raises:
-        TypeError: A member is no lock.
+        TypeError: A member is not a lock.
         ValueError: There is no member, or one is there twice. If the same server was given
             under two addresses, this is raised by the first acquire.
     """
@@ -132,7 +133,7 @@ class MultiOwnership(CompositeOwnership):
             if leases is None:
                 return None
             if outer is not None:
-                return self.reentered(outer, leases)
+                return self.reentered(outer, leases, task)
             hold = self.new_hold(leases, task)
             if hold.valid:
                 return self.take(hold, task)

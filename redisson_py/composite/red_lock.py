@@ -39,24 +39,26 @@ class RedLock(CompositeLock):
 
     Promised: at most one holder, as long as fewer than a quorum of the servers forget what
     they granted, and clocks run at nearly the same speed. It remains available while a quorum
-    of the servers responds: all are asked at once, nobody waits for those beyond a quorum, and
-    one that is dead or unresponsive is left out until it answers again. `lease.remaining`
-    counts from before the first question, less the drift allowance; granted later than that is
-    not granted. Each member is renewed by its own client, and when fewer than a quorum are left
-    the lock is lost. What was not granted, or is given up, is given back on every server, at
-    once or as soon as it answers. Tasks of one client are served in the order they came;
-    processes take turns.
+    of the servers responds: all are asked at once, no caller waits for more than a quorum, and
+    a server that is dead or unresponsive is left out until it answers again. `lease.remaining`
+    counts from before the first request, less the drift allowance; a quorum that comes after
+    that time counts as none. Each member is renewed by its own client, and when fewer than a
+    quorum are left the lock is lost. What was not granted, or is given up, is given back on
+    every server, at once or as soon as it answers. Tasks of one client are served in the order
+    they came; processes take turns.
 
     Not promised: safety when servers restart without their data within a lease (let them
     stay down for that long), when their clocks are stepped, or against a holder that was
     paused: "Redlock does not have any facility for generating fencing tokens", and where
-    correctness hangs on that, use `FencedLock` and have the resource check its token. A
+    correctness depends on that, use `FencedLock` and have the resource check its token. A
     server that did not answer when the lock was asked for does not join later. There are no
-    semaphores on this principle: it would be unsound.
+    semaphores on this principle, because they would be unsound.
 
     Cost: one script a server for an acquire and one for a release, in one round trip each.
     Waiting costs a subscription on each server. Each server is asked once on each connection
     who it is, so that one server with two addresses does not count twice.
+
+    Cancelled, an acquire holds nothing, and a release is carried out.
 
     Errors: `acquire` raises `QuorumError` when its time is up, whose `answers` tell what each
     server said; `try_acquire` returns None then if a quorum of servers answered, and raises
@@ -70,7 +72,8 @@ class RedLock(CompositeLock):
     keys, without a margin for drift.
 
     Raises:
-        TypeError: A member is no lock of one server, or a fair one, whose queue is there only.
+        TypeError: A member is not a lock of one server, or is a fair lock, whose order exists on
+            one server only.
         ValueError: There is no member, or two are of one client or server. If one server was
             given under two addresses, this is raised by the first acquire that reaches it.
     """
@@ -94,11 +97,11 @@ class RedLock(CompositeLock):
     async def try_acquire(
         self, *, timeout: Duration | None = 0, lease_time: Duration | None = None
     ) -> Lease | None:
-        """Hold it if that is possible within `timeout` seconds; return None if it is busy.
+        """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
 
         It is busy only if a quorum of the servers answered. It never overtakes: with tasks of
-        this client waiting, or another process's turn due, it returns None. In all else as
-        `acquire`, which see for the arguments and errors.
+        this client waiting, or another process's turn due, it returns None. Arguments and other
+        errors are those of `acquire`.
 
         Raises:
             QuorumError: Fewer than a quorum of the servers answered.
@@ -168,7 +171,7 @@ class QuorumOwnership(CompositeOwnership):
                 soon = min(soon, deadline - running_loop().time())
             await outer.late.wait(0, soon)
         rounds = QuorumRounds(self, task, lease_time, inner=True, once=once)
-        return self.reentered(outer, await self._ask(rounds, deadline, once))
+        return self.reentered(outer, await self._ask(rounds, deadline, once), task)
 
     async def _new_hold(
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None

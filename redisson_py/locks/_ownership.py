@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from redisson_py import _keys
@@ -20,7 +21,7 @@ from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
 from redisson_py._owner import reference
 from redisson_py._time import now
-from redisson_py.errors import LeaseLostError, NotHeldError
+from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
     from redisson_py._statistics import PrimitiveStatistics
@@ -238,7 +239,10 @@ class TaskOwnership(Ownership):
             del holds[key]
         holds[key] = hold
         hold.taken_by(key)
-        limit = None if lease_time is None else hold.ends_at
+        limit = None
+        if lease_time is not None:
+            # What a write hold caps may last longer once that is released.
+            limit = hold.ends_at if hold.parent is None else lease_end(present, lease_time)
         token = None if hold.next_token is None else hold.take_token()
         lease = Lease(hold, limit, token, present)
         hold.add_lease(lease)
@@ -276,7 +280,7 @@ class TaskOwnership(Ownership):
             raise self.loss(hold)
         hold.renewal_confirmed(request.sent_at, lease)
         token = hold.leases[-1].token if hold.leases else None
-        limit = None if lease_time is None else lease_end(request.sent_at, lease)
+        limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
         again = Lease(hold, limit, token, now())
         hold.add_lease(again)
         return again
@@ -320,7 +324,8 @@ class TaskOwnership(Ownership):
         if hold.reads and self.reads is not None:
             read = self.reads.get(hold.task)
             if read is not None and read.parent is hold:
-                self.context.watchdog.renew_now(read)
+                with suppress(ClientClosedError):
+                    read.ownership.set_needed_lease(read)
 
     # Looking.
 

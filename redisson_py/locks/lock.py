@@ -25,7 +25,7 @@ class ServerLock(LockLike):
         return self._ownership.context
 
     async def inspect(self) -> LockSnapshot:
-        """Return who holds it, as a snapshot for people. Nothing should be decided from it."""
+        """Return the holder, as a snapshot for people. Decide nothing from it."""
         ownership, context = self._ownership, self._context
         context.check()
         left, *fields = await context.executor.run(INSPECT, self.key, lock=self.key)
@@ -41,11 +41,11 @@ class ServerLock(LockLike):
 class RLock(ServerLock):
     """A lock that one task holds at a time, across processes and hosts.
 
-    The holder is the current asyncio task: re-entry by the same task counts, a child task is
-    somebody else. One lock object may be shared by any number of tasks. With
-    `reentrant=False` a second acquire by the holder raises `RuntimeError`.
+    The holder is the current asyncio task: it may re-enter, and a child task does not share its
+    hold. One lock object may be shared by any number of tasks. With `reentrant=False` a second
+    acquire by the holder raises `RuntimeError`.
 
-    Use `FencedLock` where the protected resource can check a token, `FairLock` where the
+    Use `FencedLock` where the protected resource can check a token, and `FairLock` where the
     order of arrival matters across processes.
 
     Promised: at any instant at most one owner holds the lock as the server sees it, and a
@@ -54,7 +54,12 @@ class RLock(ServerLock):
 
     Not promised: an order between processes; exclusion after a failover that lost the write,
     after an eviction or FLUSHALL, or when the server's clock is stepped forward; that a
-    paused holder notices in time. There only a fencing token protects.
+    paused holder notices its loss in time. In those cases only a fencing token protects the
+    resource.
+
+    Cost: uncontended one round trip for an acquire and one for a release. Inside one process a
+    contended lock is passed from task to task without a command. Cancellation, times and errors:
+    see `acquire` and `release`.
 
     Protocol: Redisson's RLock (a hash of owner and hold count whose expiry is the lease, a
     message on release). Passing in one process: lock cohorting, Dice, Marathe, Shavit,
@@ -74,17 +79,20 @@ class FencedLock(ServerLock):
     """A reentrant lock whose leases carry a fencing token, for resources that can check it.
 
     `lease.token` is greater than that of every earlier holder. Send it with each write, and
-    have the protected resource refuse a smaller one than it has seen: then a holder that was
-    paused past its lease can do no harm. Re-entry keeps the token.
+    have the protected resource refuse a token smaller than one it has seen: then a holder that
+    was paused past its lease can do no harm. Re-entry keeps the token.
 
-    Use it instead of `RLock` where correctness, not only efficiency, hangs on the lock. Both
-    must not be mixed on one name: a plain lock takes no token.
+    Use it instead of `RLock` where correctness, not only efficiency, depends on the lock. Do not
+    use both on one name: a plain lock takes no token.
 
-    Promised: tokens grow from holder to holder as long as the counter survives in Redis, or
-    the server's clock is not behind by more than its loss took. Not promised: that tokens
-    are consecutive, or that Redisson's `getToken` (the last one issued) is a holder's; nor,
-    after Redis lost its data, that a hold passed among this client's tasks has a greater
-    token than another process got meanwhile: that hold is lost, and the resource refuses it.
+    Promised: tokens grow from holder to holder as long as the counter survives in Redis; if it is
+    lost, as long as the server's clock is ahead of the last token (microseconds). Not promised:
+    that tokens are consecutive, or that Redisson's `getToken` (the last one issued) belongs to
+    the holder; nor, after Redis lost its data, that a hold passed among this client's tasks has a
+    greater token than another process got meanwhile: that hold is lost, and the resource refuses
+    it.
+
+    Cost, cancellation, times and errors: as for `RLock`.
 
     Protocol: Redisson's RFencedLock, its counter raised to max(last + 1, server microseconds);
     see Kleppmann, "How to do distributed locking", 2016.
@@ -98,7 +106,7 @@ class FencedLock(ServerLock):
         return type(self)(self._context, name)
 
 
-#: Seconds for which a waiter in a fair queue counts as alive at least: it asks no oftener than 20
+#: Shortest time in seconds for which a waiter in a fair queue counts as alive: it asks at most 20
 #: times a second.
 _SHORTEST_ALIVE = 0.3
 
@@ -108,23 +116,22 @@ class FairLock(ServerLock):
     """A lock that one task holds at a time, given in the order in which they asked for it.
 
     Use it instead of `RLock` where the order of arrival matters between processes, or where
-    nobody may starve. Otherwise prefer `RLock`: it hands over to a task of the same process
-    without asking Redis, and needs no queue there.
+    no task may starve. Otherwise prefer `RLock`: it passes the lock to a task of the same process
+    without asking Redis, and keeps no queue there.
 
-    The holder is the current asyncio task: re-entry by the same task counts, and goes before
-    the queue. With `reentrant=False` a second acquire by the holder raises `RuntimeError`.
+    The holder is the current asyncio task: it may re-enter, ahead of the queue. With
+    `reentrant=False` a second acquire by the holder raises `RuntimeError`.
 
-    Promised: a task that began to wait earlier is served earlier, of whatever process, in the
-    order in which Redis saw them come; waiters that give up, are cancelled or die do not change
-    the order of the others. A waiter that died is passed over one `lease_time` of its client
-    after it last asked. One that lives keeps its place for as long as it waits. A release wakes
-    the next in the queue and nobody else. In all else as `RLock`, exclusion and its limits
-    included.
+    Promised: tasks of all processes are served in the order in which Redis saw them come; waiters
+    that give up, are cancelled or die do not change the order of the others. A dead waiter is
+    passed over one `lease_time` of its client after it last asked. A live one keeps its place for
+    as long as it waits. A release wakes the next in the queue and no other. Everything else is as
+    for `RLock`, exclusion and its limits included.
 
     Not promised: that a task of a client that could not reach Redis for a whole `lease_time`
     keeps its place when its turn came meanwhile (it is queued again, as the last); that a
-    waiter of Redisson that died is found before Redisson's own five minutes; that
-    `try_acquire()` gets a free lock for which somebody waits.
+    dead waiter of Redisson is noticed before Redisson's own five minutes; that `try_acquire()`
+    gets a free lock for which others wait.
 
     Cost: uncontended one round trip, as `RLock`. Each waiting task has a subscription and a
     place in Redis of its own and shows that it is alive by asking again, a small command every
@@ -136,7 +143,7 @@ class FairLock(ServerLock):
 
     Protocol: Redisson's RFairLock (a list of owners, a sorted set of the moments after which
     they count as dead, a channel for each), with its known faults repaired from our side:
-    waiters show that they live, none is forgotten while it does, and none asks without pause.
+    waiters show that they are alive, a live one is never forgotten, and none asks without a pause.
     """
 
     def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
@@ -150,7 +157,7 @@ class FairLock(ServerLock):
         return type(self)(self._context, name, reentrant=self._ownership.reentrant)
 
     async def inspect(self) -> LockSnapshot:
-        """Return who holds it and who waits, in order. Nothing should be decided from it."""
+        """Return the holder, and the waiters in order, as a snapshot. Decide nothing from it."""
         context, commands = self._context, self._commands
         context.check()
         left, words, *rest = await context.executor.answer(

@@ -103,15 +103,15 @@ class LockLike(ABC):
     async def acquire(
         self, *, timeout: Duration | None = None, lease_time: Duration | None = None
     ) -> Lease:
-        """Hold it, waiting until it is free.
+        """Acquire it, waiting until it is free.
 
-        A task that holds it already gets it again at once; release it as often as you
-        acquired it. Without `lease_time` the watchdog keeps it until you release it or this
-        process dies. With it, it ends by itself after that time, even if you are still
-        working; a body inside `async with` is cancelled at that moment.
+        A task that holds it already gets it again at once; release it as often as you acquired
+        it. Without `lease_time` the watchdog renews it until you release it or this process
+        dies. With `lease_time` it ends by itself after that time, even if you are still working;
+        a body inside `async with` is cancelled at that moment.
 
-        Waiting costs one subscription for all waiters of this client and no polling. If
-        cancelled, nothing is held.
+        Waiting costs one subscription for all waiters of this client and no polling. A cancelled
+        acquire leaves nothing held.
 
         Args:
             timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
@@ -122,9 +122,13 @@ class LockLike(ABC):
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
             ConnectionLostError: Redis did not answer. What may be held is given back as soon
                 as it answers, and ends with its lease in any case.
-            LeaseLostError: The task held it already and has lost it.
+            LeaseLostError: The task held it already and has lost it, or three grants in a row
+                came too late to be used.
+            RuntimeError: The task holds it already and it is not reentrant, or the task reads and
+                asks to write.
             ScriptError: Redis refused: wrong type of key, out of memory, no permission.
             ClientClosedError: The client was closed.
+            TypeError: A time is neither a number nor a timedelta.
             ValueError: A time is out of range; nothing was sent.
         """
         seconds = check_timeout(timeout)
@@ -138,11 +142,11 @@ class LockLike(ABC):
     async def try_acquire(
         self, *, timeout: Duration | None = 0, lease_time: Duration | None = None
     ) -> Lease | None:
-        """Hold it if that is possible within `timeout` seconds; return None if it is busy.
+        """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
 
         By default this asks once and waits for nothing but the answer. It never overtakes: with
-        tasks of this client waiting, or another process's turn due, it returns None. In all else
-        as `acquire`, which see for the arguments and errors.
+        tasks of this client waiting, or another process's turn due, it returns None. Arguments
+        and other errors are those of `acquire`; no answer from Redis is an error, never None.
         """
         try:
             return await self._acquire_checked(check_timeout(timeout), lease_time)
@@ -159,13 +163,16 @@ class LockLike(ABC):
     async def release(self) -> None:
         """Give back the newest hold of the current task. A cancelled release is carried out.
 
-        Inside `async with`, the newest hold is that of the block; the block then ends without a
-        word.
+        Inside `async with` this is the hold of the block, unless the task has acquired again
+        since. The rest of the body is then not protected, and the block ends in silence: it has
+        nothing left to give back.
 
         Raises:
             NotHeldError: The current task has no hold.
-            LeaseLostError: It had one and lost it; said once.
+            LeaseLostError: It had one and lost it, or the key was overwritten; raised once.
             ConnectionLostError: Redis did not answer; the lock is free after one lease at most.
+            ScriptError: Redis refused: no permission.
+            ClientClosedError: The client was closed.
         """
         await self._ownership.release_newest()
 
@@ -177,6 +184,9 @@ class LockLike(ABC):
         """Return a block with the options of `acquire`: `async with lock.hold(timeout=1) as lease`.
 
         Above an async function, `@lock.hold(timeout=1)` is `@lock` with these options.
+
+        Each call makes a block of its own. It may be left by another task than the one that
+        entered it. Entering it a second time while it is in use raises `RuntimeError`.
 
         Raises:
             ValueError: A time is out of range.
@@ -226,8 +236,8 @@ class LockLike(ABC):
         above this, so do routes of web frameworks and tasks of job queues: what is above
         sees the function with the lock. Name, docstring and signature stay the function's.
 
-        Different things must give different names: put between two fields what the first
-        cannot contain.
+        Different arguments must give different names: between two fields, put a character that
+        the first cannot contain.
 
         Raises:
             TypeError: `func` is no `async def`.
@@ -271,16 +281,22 @@ class LockLike(ABC):
         return await self._ownership.remaining()
 
     async def force_release(self) -> bool:
-        """Free it whoever holds it, and wake waiters; return whether it was held.
+        """Free it, whoever holds it, and wake waiters; return whether it was held.
 
-        For operators: the holder's critical section may still be running. A holder in this
-        process is told at once, one elsewhere at its next renewal.
+        For operators: the holder's critical section may still be running. A holder of this client
+        is told at once, any other at its next renewal. Cancelled, it may or may not be carried
+        out.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been freed.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
         """
         return await self._ownership.force_release()
 
     @abstractmethod
     async def inspect(self) -> LockSnapshot:
-        """Return who holds it, as a snapshot for people. Nothing should be decided from it."""
+        """Return the holders, as a snapshot for people. Decide nothing from it."""
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O; nothing is decided from them."""

@@ -1,8 +1,8 @@
 """ReadWriteLock: many readers or one writer, as Redisson's.
 
 Both sides share one hash, one channel, and an owner a task: what a task reads while it writes
-is held under the owner of its write hold, and goes on when that is released (a downgrade). The
-other way round there is none: a reader that asks to write would wait for itself.
+is held under the owner of its write hold, and goes on when that is released (a downgrade). There
+is no upgrade: a reader that asks to write would wait for itself.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class ReadLock(ServerLock):
 
     Each reader has a lease of its own: a long one outlives the renewals of others, a short
     one ends nobody else's, and a reader that dies keeps a writer waiting for its own lease at
-    most. One with `lease_time` is asked after as often as others are renewed, because
-    Redisson's watchdog may cut it off: that is mended, or the loss is told. Re-entry by the
-    same task counts. A task that holds the write side reads under that hold, and goes on
+    most. The client checks a read with `lease_time` as often as it renews others, because
+    Redisson's watchdog may cut it short: the lease is then restored, or the loss is reported. The
+    same task may re-enter. A task that holds the write side reads under that hold, and goes on
     reading when it has released the write side.
 
     A read under a write hold with a `lease_time` of its own lasts no longer than that, until the
@@ -81,7 +81,7 @@ class ReadLock(ServerLock):
         return mode == b"read"
 
     async def inspect(self) -> LockSnapshot:
-        """Return who reads, as a snapshot for people. Nothing should be decided from it."""
+        """Return the readers, as a snapshot for people. Decide nothing from it."""
         found = await _inspect(self)
         return LockSnapshot(found.readers, (), found.keys)
 
@@ -92,8 +92,8 @@ class WriteLock(ServerLock):
 
     Made by `client.get_read_write_lock(name).write_lock()`; see `ReadWriteLock` for when to
     use it and what it promises. It is held, waited for and handed over as an `RLock`: tasks
-    of one client are served in the order they came, processes take turns, re-entry by the
-    same task counts.
+    of one client are served in the order they came, processes take turns, and the same task may
+    re-enter.
 
     The holder may read as well, and goes on reading when it has released this side (a
     downgrade): then other readers come in, and no writer was in between. A task that reads
@@ -120,7 +120,7 @@ class WriteLock(ServerLock):
         return await _mode(self) == b"write"
 
     async def inspect(self) -> LockSnapshot:
-        """Return who writes, as a snapshot for people. Nothing should be decided from it."""
+        """Return the writer, as a snapshot for people. Decide nothing from it."""
         found = await _inspect(self)
         return LockSnapshot(() if found.writer is None else (found.writer,), (), found.keys)
 
@@ -129,10 +129,10 @@ class WriteLock(ServerLock):
 class ReadWriteLock:
     """A lock that many tasks hold for reading or one for writing, across processes and hosts.
 
-    Use it instead of `RLock` where readers only must not meet a writer, hold for longer than
-    a round trip, and come much oftener than writers. For short sections an `RLock` is simpler
-    and hands over faster. It is no lock itself but has two, `read_lock()` and `write_lock()`, each
-    with all the methods of a lock:
+    Use it instead of `RLock` where it is enough to keep readers and writers apart, where readers
+    hold it for longer than a round trip, and where they come much more often than writers. For
+    short sections an `RLock` is simpler and hands over faster. It is not a lock itself but has
+    two, `read_lock()` and `write_lock()`, each with all the methods of a lock:
 
         lock = client.get_read_write_lock("prices")
         async with lock.read_lock():
@@ -143,9 +143,9 @@ class ReadWriteLock:
     keeps writers waiting no longer than the others need; all readers that waited for a writer
     come in together.
 
-    Not promised: that a writer's turn comes. As with Redisson, readers are let in while one
-    waits, so readers that overlap without end keep writers out for ever. Nor an order between
-    processes, nor exclusion where an `RLock` does not promise it (see there).
+    Not promised: that a writer's turn comes. As with Redisson, readers are let in while a writer
+    waits, so readers that overlap without end keep writers out for ever. Nor does it promise an
+    order between processes, or exclusion where an `RLock` does not (see there).
 
     Both sides of one task go together: a task that writes may read, and keeps reading after
     releasing the write side; one that only reads gets `RuntimeError` at once when it asks to
@@ -191,7 +191,7 @@ class ReadWriteLock:
         )
 
     async def inspect(self) -> ReadWriteSnapshot:
-        """Return who reads and who writes, as a snapshot. Nothing should be decided from it.
+        """Return the readers and the writer, as a snapshot for people. Decide nothing from it.
 
         Raises:
             ConnectionLostError: Redis did not answer.
@@ -202,7 +202,7 @@ class ReadWriteLock:
 
 
 async def _mode(side: ServerLock) -> bytes | None:
-    """Return for what it is held: `b"read"` or `b"write"`, or None."""
+    """Return the mode in which it is held: `b"read"`, `b"write"`, or None if it is free."""
     context = side._context
     context.check()
     mode: bytes | None = await context.executor.ask(side.key, "HGET", side.key, "mode")

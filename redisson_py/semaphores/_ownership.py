@@ -109,6 +109,9 @@ class PermitOwnership(Ownership):
             await context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
+        if request.undone:
+            # A duplicate of it may come late, so its owner was declared gone.
+            request = self._new_request(units, lease_time, once, deadline)
         waiter = PermitWaiter(reference(task), self.commands.passes and lease_time is None, request)
         if queue.go_first():
             queue.head = waiter

@@ -146,13 +146,22 @@ class PermitQueue(LocalQueue[Hold]):
 
     Attributes:
         holds: What tasks of this client hold, by permit id, oldest first.
+        number_known: The client has changed the number of permits, or was warned of it.
     """
 
-    __slots__ = ("_busy_channel", "_busy_messages", "_busy_units", "_busy_until", "holds")
+    __slots__ = (
+        "_busy_channel",
+        "_busy_messages",
+        "_busy_units",
+        "_busy_until",
+        "holds",
+        "number_known",
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self.holds: dict[bytes, Hold] = {}
+        self.number_known = False
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
         self._busy_units = 0

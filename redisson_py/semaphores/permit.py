@@ -13,9 +13,10 @@ class Permit(Lease):
     """Units of a semaphore, from one acquisition to its release or its loss: a `Lease`.
 
     Use it as `async with semaphore as permit`, or keep it and call `release` yourself, from
-    any task. Until then the watchdog renews it, unless it has a lease time; a permit of a
-    process that died is back within one lease. So is one that nobody can give back any more,
-    with a warning: its task has ended, the `Permit` is garbage, and its `id` was never read.
+    any task. Until then the watchdog renews it, unless it has a lease time. The permit of a
+    process that died comes back within one lease. So does one that nobody can give back any more,
+    because its task has ended, the `Permit` is garbage, and its `id` was never read; one warning
+    says so.
     """
 
     __slots__ = ("_id",)
@@ -28,14 +29,14 @@ class Permit(Lease):
     def id(self) -> str:
         """What Redis calls it.
 
-        Of a `PermitExpirableSemaphore` 32 hex digits, with which any client, Redisson too, can
-        release it; of a `Semaphore` the same text as `owner`. From then on the permit is renewed
-        until it is released, even if nobody keeps this object.
+        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, also
+        Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was
+        read, the permit is renewed until it is released, even if nobody keeps this object.
         """
         self._hold.id_read()
         return self._id
 
     @property
     def units(self) -> int:
-        """How many units it still stands for; 0 once lost or released."""
+        """The number of units it still stands for; 0 once lost or released."""
         return self._hold.units if self._state == "held" else 0

@@ -32,26 +32,30 @@ from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapsh
 class PermitExpirableSemaphore(SemaphoreLike):
     """A number of permits, each with an id and a lease of its own.
 
-    `async with semaphore:` takes one. Whoever knows the id of a permit, in another process or
-    in Java, can release it or set its lease. With `permits`, the first use makes the semaphore
-    if there is none; an existing one keeps its count.
+    `async with semaphore:` takes one. A client that knows the id of a permit, in another process
+    or in Java, can release it or set its lease. With `permits`, the first use makes the semaphore
+    if there is none; an existing one keeps its count. A disagreement is not an error: `available`,
+    `acquired` and `permits` log a warning, once, if they find another number.
 
     Use it instead of `Semaphore` where a permit is handed over by its id, or ends by itself:
     with a `lease_time` it is back after that time, even if its holder still works. Without,
     the watchdog of the client that took it renews it until it is released.
 
-    Promised: never more permits are out than there are, as the server sees it; each is given
-    back exactly once, whatever is lost on the way; one of a holder that died is back within
-    one lease. Of several that are taken together, or released together, all or none. Tasks of
-    one client are served in the order they came.
+    Promised: never more permits are taken than there are, as the server sees it; each is given
+    back exactly once, whatever is lost on the way; one of a holder that died comes back within
+    one lease. Several permits are taken, or released, all or none. Tasks of one client are served
+    in the order they came.
 
-    Not promised: an order between processes; that a holder learns of its loss in time if it
-    is paused; that a `Permit` notices a lease that somebody else set for its id. Permits are
-    not passed from task to task without Redis, as those of a `Semaphore` are: an id is for
-    one acquisition only.
+    Not promised: an order between processes; that a paused holder learns of its loss in time;
+    that a `Permit` notices a lease that another client set for its id. Permits are not passed
+    from task to task without Redis, as those of a `Semaphore` are: an id is for one acquisition
+    only.
 
-    Protocol: Redisson's RPermitExpirableSemaphore, a counter, a sorted set of ids by the end
-    of their leases, by the server's clock, and a message.
+    Cost: one round trip for an acquire and one for a release. Cancellation, times and errors: see
+    `acquire` and `release`.
+
+    Protocol: Redisson's RPermitExpirableSemaphore: a counter, a sorted set of ids by the end of
+    their leases on the server's clock, and a message.
     """
 
     def __init__(self, context: Context, name: Name, permits: int | None = None) -> None:
@@ -68,11 +72,11 @@ class PermitExpirableSemaphore(SemaphoreLike):
     ) -> Permit:
         """Take a permit, waiting until one is free.
 
-        Waiting costs one subscription for all waiters of this client and no polling. If
-        cancelled, nothing is held.
+        Waiting costs one subscription for all waiters of this client and no polling. A cancelled
+        acquire leaves nothing held.
 
         Args:
-            lease_time: Seconds after which it ends by itself; None renews it until it is
+            lease_time: Seconds after which the permit ends by itself; None renews it until it is
                 released.
             timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
                 ever, 0 asks once.
@@ -84,7 +88,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             LeaseLostError: Three grants in a row came too late to be used.
             ScriptError: Redis refused: wrong type of key, out of memory, no permission.
             ClientClosedError: The client was closed.
-            TypeError: A time is no time.
+            TypeError: A time is neither a number nor a timedelta.
             ValueError: A time is out of range; nothing was sent.
         """
         (permit,) = await self._acquire(1, timeout, lease_time)
@@ -95,8 +99,9 @@ class PermitExpirableSemaphore(SemaphoreLike):
     ) -> Permit | None:
         """Take a permit if one is free within `timeout` seconds; return None if not.
 
-        By default this asks once and waits for nothing but the answer. In all else as
-        `acquire`, which see for the arguments and errors.
+        By default this asks once and waits for nothing but the answer. It never overtakes: with
+        tasks of this client waiting, or another process's turn due, it returns None. Arguments
+        and other errors are those of `acquire`; no answer from Redis is an error, never None.
         """
         permits = await self._try_acquire(1, timeout, lease_time)
         return None if permits is None else permits[0]
@@ -104,9 +109,10 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> list[Permit]:
-        """Take `n` permits, waiting until so many are free: all of them or none.
+        """Take `n` permits, all or none, waiting until so many are free.
 
-        Each has an id and can be released by itself. For the rest see `acquire`.
+        Each has an id and can be released by itself. At most 10,000 can be taken at once; more is
+        a `ValueError`. Other arguments and errors are those of `acquire`.
         """
         units = _check_many(n)
         return await self._acquire(units, timeout, lease_time)
@@ -114,7 +120,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def try_acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> list[Permit] | None:
-        """Take `n` permits if so many are free within `timeout` seconds; return None if not."""
+        """As `acquire_many`; return None if so many are not free within `timeout` seconds."""
         units = _check_many(n)
         return await self._try_acquire(units, timeout, lease_time)
 
@@ -123,10 +129,11 @@ class PermitExpirableSemaphore(SemaphoreLike):
     ) -> HoldBlock[Self, Permit]:
         """Return a block with the options of `acquire`: `async with s.hold(lease_time=5)`.
 
-        Above an async function, `@s.hold(timeout=1)` is `@s` with these options.
+        Above an async function, `@s.hold(timeout=1)` is `@s` with these options. Each call makes a
+        block of its own; entering it a second time while it is in use raises `RuntimeError`.
 
         Raises:
-            TypeError: A time is no time.
+            TypeError: A time is neither a number nor a timedelta.
             ValueError: A time is out of range.
         """
         check_timeout(timeout)
@@ -137,19 +144,19 @@ class PermitExpirableSemaphore(SemaphoreLike):
         )
 
     async def release(self, permit: Permit | str) -> None:
-        """Give a permit back, or one that anybody took, by its id.
+        """Give back a permit: a `Permit` of this client, or any by its id, whoever took it.
 
-        Cancelled, it is carried out all the same.
+        A cancelled release is carried out.
 
         Raises:
-            NotHeldError: It was released already, or there is no such permit, or, given by an
-                id that is not of this client, its lease is over.
+            NotHeldError: It was released already, or there is no such permit, or it belongs to
+                another semaphore, or another client took it and its lease is over.
             LeaseLostError: This client took it and lost it.
             ConnectionLostError: Redis did not answer; it may have been released.
             ScriptError: Redis refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
-            TypeError: It is neither a permit nor a str.
-            ValueError: An id is 32 hex digits, and this is none.
+            TypeError: It is neither a `Permit` nor a str.
+            ValueError: The id is not 32 hex digits.
         """
         permit_id = check_id(permit)
         own = self._own(permit, permit_id)
@@ -181,9 +188,9 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return bool(await self._receipts.run(script, **values))
 
     async def try_release(self, permit: Permit | str) -> bool:
-        """Give a permit back; return False if it was not there, or its lease was over.
+        """Give a permit back as `release` does; return False if it was not there or was lost.
 
-        Errors as for `release`, but for NotHeldError and LeaseLostError.
+        Other errors are those of `release`.
         """
         try:
             await self.release(permit)
@@ -192,11 +199,13 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return True
 
     async def release_many(self, permits: Iterable[Permit | str]) -> None:
-        """Give several permits back, all or none, by whoever they were taken.
+        """Give several permits back, all or none, whoever took them.
+
+        A cancelled release is carried out. Other errors are those of `release`.
 
         Raises:
             NotHeldError: One of them is not there, or its lease is over; all stay as they are.
-            ValueError: An id is none, or is there twice.
+            ValueError: An id is not 32 hex digits or is given twice, or there are over 10,000.
         """
         ids = self._ids(permits)
         if ids and not await self._release_all(ids):
@@ -206,16 +215,19 @@ class PermitExpirableSemaphore(SemaphoreLike):
             )
 
     async def try_release_many(self, permits: Iterable[Permit | str]) -> int:
-        """Give several permits back, all or none; return how many these were, or 0."""
+        """Give several permits back, all or none; return how many were given back.
+
+        Errors are those of `release_many`, without NotHeldError: 0 says that.
+        """
         ids = self._ids(permits)
         return await self._release_all(ids) if ids else 0
 
     async def update_lease_time(self, permit: Permit | str, lease_time: Duration) -> bool:
-        """Set the lease of a permit, of anybody's, from now; return whether it was there.
+        """Set the lease of a permit from now, whoever took it; return whether it was there.
 
-        It then ends by itself: the watchdog renews it no more. A permit of another process
-        keeps to what that process knows; see the class. A `Permit` that was lost or released
-        stays so; of an id Redis alone knows, because others may have got it.
+        It then ends by itself: the watchdog of this client does not renew it any more. Another
+        process that holds the permit does not notice; see the class. A `Permit` that was lost or
+        released stays so. For a bare id Redis alone decides, since another client may hold it.
         """
         lease = check_lease_time(lease_time)
         permit_id = check_id(permit)
@@ -233,7 +245,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return bool(await self._answer(UPDATE_LEASE, args))
 
     async def lease_time(self, permit: Permit | str) -> float:
-        """Return the seconds left of a permit, of anybody's; infinity if it never ends.
+        """Return the seconds left of a permit, whoever took it; infinity if it never ends.
 
         Raises:
             NotHeldError: It is not there, or its lease is over.
@@ -245,7 +257,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return seconds(left)
 
     async def available(self) -> int:
-        """Return how many permits are free; what dead holders had is given back first."""
+        """Return how many permits are free; the permits of dead holders are given back first."""
         return (await self._counts())[0]
 
     async def acquired(self) -> int:
@@ -257,36 +269,38 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return sum(await self._counts())
 
     async def try_set_permits(self, n: int) -> bool:
-        """Make the semaphore with `n` permits unless there is one; return whether it was made.
+        """Create the semaphore with `n` permits if there is none; return whether it was created.
 
-        Cancelled, it is carried out all the same; so are `set_permits` and `add_permits`.
+        If cancelled, it is carried out; so are `set_permits` and `add_permits`.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been made.
+            ConnectionLostError: Redis did not answer; it may have been created.
             ScriptError: Redis refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
             TypeError: `n` is no int.
             ValueError: It is negative; nothing was sent.
         """
         script, values = self._commands.make(check_whole(n, "n", 0), 0)
-        made = await self._receipts.run(script, **values)
+        made = bool(await self._receipts.run(script, **values))
         self._created = True
-        return bool(made)
+        self._ownership.permit_queue.number_known |= made
+        return made
 
     async def set_permits(self, n: int) -> None:
-        """Have `n` permits in all, taken ones included; make the semaphore if there is none.
+        """Set the number of permits to `n`, taken ones included; create the semaphore if need be.
 
-        Fewer than are taken leave a number below zero free, which releases fill up first.
-        Errors as for `try_set_permits`.
+        If more are taken, the number of free ones is below zero, and releases fill it up first.
+        Errors are those of `try_set_permits`.
         """
         script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
+        self._ownership.permit_queue.number_known = True
         await self._receipts.run(script, **values)
         self._created = True
 
     async def add_permits(self, n: int) -> None:
-        """Have `n` permits more than before; below zero, so many fewer.
+        """Add `n` permits; a negative `n` removes permits.
 
-        An expiry of the semaphore stays. Errors as for `try_set_permits`.
+        The semaphore keeps its expiry. Errors are those of `try_set_permits`.
         """
         units = check_whole(n, "n", 1 - EXACT_LIMIT)
         await self._change(self._commands.add(units))
@@ -295,10 +309,11 @@ class PermitExpirableSemaphore(SemaphoreLike):
         """Return how many permits are free, and how many taken."""
         await self._create()
         free, taken = await self._answer(AVAILABLE, self._commands.available())
+        self._compare(int(free) + int(taken), free_only=False)
         return int(free), int(taken)
 
     async def inspect(self) -> SemaphoreSnapshot:
-        """Return who has what, as a snapshot for people. Nothing should be decided from it."""
+        """Return the holders of permits, as a snapshot for people. Decide nothing from it."""
         free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
         ids = rows[::2]
         found = [

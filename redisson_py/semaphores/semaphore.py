@@ -24,29 +24,33 @@ from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapsh
 class Semaphore(SemaphoreLike):
     """A number of permits that tasks, processes and hosts take and give back.
 
-    `async with semaphore:` takes one. Any task of this client may give back what another took.
+    `async with semaphore:` takes one. Any task of this client may release the permit of another.
     With `permits`, the first use makes the semaphore if there is none; an existing one keeps
-    its count.
+    its count. A disagreement is not an error: `available` logs a warning, once, if it finds more
+    permits free than that.
 
-    Use it to bound how many do something at once. Use `PermitExpirableSemaphore` where a
-    permit must be handed to another process, or must end by itself, and `RLock` where one at
-    a time is meant and the holder should be known.
+    Use it to bound how many tasks do something at once. Use `PermitExpirableSemaphore` where a
+    permit must be handed to another process, or must end by itself, and `RLock` where only one
+    task at a time may work and the holder should be known.
 
-    Promised: never more permits are out than there are, as the server sees it. A permit of a
-    holder that died is back within one lease, as soon as a client of this library waits here,
-    takes or counts; its units are given back exactly once, whatever is lost on the way. All
-    `n` or none. Tasks of one client are served in the order they came, also those that want
-    many; processes take turns.
+    Promised: never more permits are taken than there are, as the server sees it. A permit of a
+    holder that died comes back within one lease, as soon as a client of this library waits for,
+    takes or counts permits; its units are given back exactly once, whatever is lost on the way.
+    An acquire takes all `n` units or none. `release` never makes permits. Tasks of one client are
+    served in the order they came, including those that want many; processes take turns.
 
-    Not promised: an order between processes, so that who wants many can starve behind another
-    process that wants few; anything for units that Redisson took, which have no lease; that a
-    reduction below what is out holds up those who wait in one process before `turn` is over;
-    that a holder learns of its loss in time if it is paused. If an operator deletes the
-    counter, what was taken is void, and is not given back to a counter that this library
-    makes; but one that Redisson makes within a lease gets it on top.
+    Not promised: an order between processes, so that a task that wants many can starve behind
+    another process that wants few; anything for units that Redisson took, which have no lease;
+    that a reduction below what is taken keeps permits from being passed inside one process
+    before its `turn` is over; that a paused holder learns of its loss in time. If an operator
+    deletes the counter, what was taken is void, and is not given back to a counter that this
+    library makes; but one that Redisson makes within a lease is increased by it.
 
-    Protocol: Redisson's RSemaphore, a counter and its new value as message; beside it, under
-    keys of our own, who has how many until when. Passing in one process: see `RLock`.
+    Cost: uncontended one round trip for an acquire and one for a release. Cancellation, times
+    and errors: see `acquire` and `release`.
+
+    Protocol: Redisson's RSemaphore, a counter and its new value as message. Keys of our own beside
+    it record which owner has how many units until when. Passing in one process: see `RLock`.
     """
 
     def __init__(self, context: Context, name: Name, permits: int | None = None) -> None:
@@ -59,13 +63,13 @@ class Semaphore(SemaphoreLike):
         return type(self)(self._context, name, self._permits)
 
     async def acquire(self, n: int = 1, *, timeout: Duration | None = None) -> Permit:
-        """Take `n` permits, waiting until so many are free: all of them or none.
+        """Take `n` permits, all or none, waiting until so many are free.
 
-        They are one `Permit`. Its holder may be any task; the watchdog renews it until it is
-        released. With `n=0` nothing is asked, and the permit stands for nothing.
+        They are one `Permit`, which any task may release; until then the watchdog renews it. With
+        `n=0` nothing is sent, and the permit stands for no units.
 
-        Waiting costs one subscription for all waiters of this client and no polling. If
-        cancelled, nothing is held.
+        Waiting costs one subscription for all waiters of this client and no polling. A cancelled
+        acquire leaves nothing held.
 
         Args:
             n: How many, 0 or more.
@@ -92,8 +96,9 @@ class Semaphore(SemaphoreLike):
     async def try_acquire(self, n: int = 1, *, timeout: Duration | None = 0) -> Permit | None:
         """Take `n` permits if that is possible within `timeout` seconds; return None if not.
 
-        By default this asks once and waits for nothing but the answer. In all else as
-        `acquire`, which see for the arguments and errors.
+        By default this asks once and waits for nothing but the answer. It never overtakes: with
+        tasks of this client waiting, or another process's turn due, it returns None. Arguments
+        and other errors are those of `acquire`; no answer from Redis is an error, never None.
         """
         units = check_whole(n, "n", 0)
         if not units:
@@ -105,7 +110,8 @@ class Semaphore(SemaphoreLike):
     def hold(self, n: int = 1, *, timeout: Duration | None = None) -> HoldBlock[Self, Permit]:
         """Return a block with the options of `acquire`: `async with s.hold(n=2) as permit`.
 
-        Above an async function, `@s.hold(n=2)` is `@s` with these options.
+        Above an async function, `@s.hold(n=2)` is `@s` with these options. Each call makes a
+        block of its own; entering it a second time while it is in use raises `RuntimeError`.
 
         Raises:
             TypeError: `n` is no int, or the timeout no time.
@@ -118,16 +124,16 @@ class Semaphore(SemaphoreLike):
     async def release(self, n: int = 1) -> None:
         """Give back `n` permits.
 
-        The newest that the current task took outside a block; beyond those, the newest that any
-        task of this client took outside a block. One that was taken together with others may so
-        be given back in part. It never touches the permit of a block, and never makes permits:
-        only `add_permits` does. With `n=0` it does nothing. Cancelled, it is carried out all the
-        same.
+        It takes the newest that the current task acquired outside a block; beyond those, the
+        newest that any task of this client acquired outside a block. A `Permit` of several units
+        may be given back in part. `release` never touches the permit of a block, and never makes
+        permits: only `add_permits` does. With `n=0` it does nothing. A cancelled release is
+        carried out.
 
         Raises:
             NotHeldError: This client has not taken so many outside a block; none was given back.
             LeaseLostError: One of them was lost before; the others were given back.
-            ConnectionLostError: Redis did not answer; what is out is back after one lease at
+            ConnectionLostError: Redis did not answer; the permits are back after one lease at
                 most.
             ScriptError: Redis refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
@@ -139,10 +145,10 @@ class Semaphore(SemaphoreLike):
             await self._ownership.release_units(current_task(), units)
 
     async def release_if_exists(self, n: int = 1) -> bool:
-        """As `release`, but return False where there is nothing to give back.
+        """Give back `n` permits as `release` does; return False if they are not there to give back.
 
-        Then this client has not taken so many, or the semaphore is gone. With `n=0` nothing is
-        sent and the answer is False. Other errors as for `release`.
+        Then this client has not taken so many, or one of them was lost. With `n=0` nothing is sent
+        and the answer is False. Other errors are those of `release`.
         """
         units = check_whole(n, "n", 0)
         try:
@@ -154,22 +160,25 @@ class Semaphore(SemaphoreLike):
     async def available(self) -> int:
         """Return how many permits are free; below zero after `add_permits` of a negative number.
 
-        What dead holders had is given back first.
+        What dead holders had is given back first. If more are free than `permits` says there
+        should be in all, a warning is logged, once.
         """
         await self._create()
-        return int(await self._answer(AVAILABLE, self._commands.available()))
+        free = int(await self._answer(AVAILABLE, self._commands.available()))
+        self._compare(free, free_only=True)
+        return free
 
     async def try_set_permits(self, n: int, *, lifetime: Duration | None = None) -> bool:
-        """Make the semaphore with `n` permits unless there is one; return whether it was made.
+        """Create the semaphore with `n` permits if there is none; return whether it was created.
 
-        Cancelled, it is carried out all the same; so are `add_permits` and `drain`.
+        If cancelled, it is carried out; so are `add_permits` and `drain`.
 
         Args:
             n: How many, 0 or more.
             lifetime: Seconds after which Redis drops the semaphore; None keeps it.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been made.
+            ConnectionLostError: Redis did not answer; it may have been created.
             ScriptError: Redis refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
             TypeError: `n` is no int, or `lifetime` no time.
@@ -180,28 +189,29 @@ class Semaphore(SemaphoreLike):
         if lifetime is not None:
             life_ms = milliseconds(check_lease_time(lifetime, "lifetime"))
         script, values = self._commands.make(units, life_ms)
-        made = await self._receipts.run(script, **values)
+        made = bool(await self._receipts.run(script, **values))
         self._created = True
-        return bool(made)
+        self._ownership.permit_queue.number_known |= made
+        return made
 
     async def add_permits(self, n: int) -> None:
-        """Have `n` permits more than before; below zero, so many fewer.
+        """Add `n` permits; a negative `n` removes permits.
 
-        Taking away more than are free leaves a number below zero, which releases fill up
-        first. An expiry of the semaphore stays. Errors as for `try_set_permits`.
+        Removing more than are free leaves a number below zero, which releases fill up first. The
+        semaphore keeps its expiry. Errors are those of `try_set_permits`.
         """
         units = check_whole(n, "n", 1 - EXACT_LIMIT)
         await self._change(self._commands.add(units))
 
     async def drain(self) -> int:
-        """Take all free permits away for good; return how many these were.
+        """Remove all free permits for good; return how many there were.
 
-        A number below zero is brought to zero as well. Errors as for `try_set_permits`.
+        A number below zero is raised to zero. Errors are those of `try_set_permits`.
         """
         return int(await self._change(self._commands.drain()))
 
     async def inspect(self) -> SemaphoreSnapshot:
-        """Return who has what, as a snapshot for people. Nothing should be decided from it."""
+        """Return the holders of permits, as a snapshot for people. Decide nothing from it."""
         free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
         found = [
             (owner.decode(errors="replace"), int(units), seconds(left))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from redisson_py.errors import AcquireTimeoutError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores.permit import Permit
 
+log = logging.getLogger("redisson_py")
+
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
 
@@ -35,13 +38,13 @@ class SemaphoreSnapshot:
 
     Attributes:
         available: How many permits are free; None where there is no such semaphore.
-        holders: Who has how many, as `holds`; the first hundred by the end of their leases. Of a
-            plain semaphore only clients of this library: Redisson does not say who took its
-            units. The owner of a permit that Redisson took is the permit's id.
+        holders: The holders and their units, as `holds`; the first hundred by the end of their
+            leases. For a plain semaphore these are clients of this library only: Redisson does
+            not record its holders. The owner of a permit with an id that Redisson took is that id.
         permit_ids: The ids of the permits, in the same order, where they have ids.
         waiters: Tasks of this client that wait for it.
         keys: The keys it uses.
-        more: How many holders there are beyond those shown.
+        more: The number of holders beyond those shown.
     """
 
     available: int | None
@@ -156,7 +159,7 @@ class SemaphoreLike(ABC):
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Return `func` with a permit taken for every call: `@client.get_semaphore("s", 5)`.
+        """Return `func` with a permit taken around every call: `@client.get_semaphore("s", 5)`.
 
         Fields of the name are filled from the arguments of each call, as for a lock: see
         `RLock.__call__`. Write `@semaphore.hold(timeout=5)` for options.
@@ -186,6 +189,7 @@ class SemaphoreLike(ABC):
     async def _change(self, change: tuple[Script, dict[str, Arg]]) -> Any:
         """Carry out a change of what nobody owns, also if cancelled; return its raw reply."""
         first = self._begin_creating()
+        self._ownership.permit_queue.number_known = True
         script, values = change
         started = self._receipts.start(script, **values)
         await self._finish_creating(first)
@@ -205,6 +209,27 @@ class SemaphoreLike(ABC):
         if started is not None:
             await self._receipts.answer(started)
             self._created = True
+
+    def _compare(self, found: int, *, free_only: bool) -> None:
+        """Warn, once for a name, if there are not the permits that `permits` says.
+
+        Args:
+            found: How many there are; with `free_only`, how many of them are free.
+            free_only: Others may be taken by holders that leave no record.
+        """
+        queue, wanted = self._ownership.permit_queue, self._permits
+        if wanted is None or queue.number_known:
+            return
+        if found > wanted or (found < wanted and not free_only):
+            queue.number_known = True
+            log.warning(
+                "%s %r has %d permits%s, not %d: `permits` only counts where there is none yet",
+                self.kind,
+                self.name,
+                found,
+                " free" if free_only else "",
+                wanted,
+            )
 
     async def _answer(self, script: Script, args: bytes) -> Any:
         """Run a script that looks."""

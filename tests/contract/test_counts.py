@@ -38,7 +38,7 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
 async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> None:
     """All calls of the thread by cProfile, built-in ones and resumed coroutines included.
 
-    Of 64 tasks, so that a turn of the event loop, Python itself on asyncio, is shared by many pairs.
+    Of 64 tasks, so that many pairs share a turn of the event loop, which asyncio runs in Python.
     """
     tasks, pairs = 64, 25
 

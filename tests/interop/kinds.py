@@ -315,7 +315,7 @@ class Scene:
 
 def clients_of(lock: Waitable) -> list[Any]:
     """Return the insides of the clients that something was made by."""
-    members = lock._members if isinstance(lock, CompositeLock) else [lock]
+    members: Sequence[Any] = lock._members if isinstance(lock, CompositeLock) else [lock]
     return list({id(each._context): each._context for each in members}.values())
 
 

@@ -125,7 +125,7 @@ async def _somebody_is_served(world: World) -> None:
     async def refused() -> str:
         if served():
             return ""
-        kept = [await world.redis.hgetall(key) for key in world.subject.keys[:1]]
+        kept = await world.subject.taken(world.redis, world.observer)
         waits = [repr(wait) for n in range(len(CLIENTS)) for wait in world.pending(n)]
         return f"nobody holds it, and nobody who waits gets it: {kept}, {waits}"
 

@@ -225,7 +225,7 @@ def make_hold(
     return Hold(
         cast("Any", ownership or FakeOwnership()),
         owner,
-        owner,
+        owner.encode(),
         cast("Any", weakref.ref(task or fake_task())),
         vars(hold_module)["now"]() if sent_at is None else sent_at,
         lease_time,

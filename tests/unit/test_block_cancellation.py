@@ -71,7 +71,7 @@ async def test_a_block_whose_lease_is_kept_is_not_noticed() -> None:
 async def test_a_block_that_was_left_is_not_cancelled() -> None:
     async with block() as lease:
         pass
-    soon(lease._hold.ownership.context.watchdog.lose, lease._hold, "taken")  # type: ignore[attr-defined]
+    soon(lease._hold.ownership.context.watchdog.lose, lease._hold, "taken")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert lease._state == "released"

@@ -23,14 +23,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 
 
 @pytest.fixture
-def queue() -> Iterator[LocalQueue]:
-    queue = LocalQueue()
+def queue() -> Iterator[LocalQueue[Hold]]:
+    queue = LocalQueue[Hold]()
     yield queue
     queue.check()
 
 
 @pytest.fixture
-def lock(queue: LocalQueue) -> QueueOwnership:
+def lock(queue: LocalQueue[Hold]) -> QueueOwnership:
     return QueueOwnership(queue)
 
 
@@ -40,11 +40,11 @@ def hold(clock: FakeClock, lock: QueueOwnership) -> Hold:
     return lock.new_hold()
 
 
-def pass_on(queue: LocalQueue, hold: Hold) -> bool:
+def pass_on(queue: LocalQueue[Hold], hold: Hold) -> bool:
     return queue.pass_on(hold, TURN, LEASE / 2)
 
 
-async def test_alone_in_the_queue_asks_at_once(queue: LocalQueue) -> None:
+async def test_alone_in_the_queue_asks_at_once(queue: LocalQueue[Hold]) -> None:
     assert queue.go_first()
     assert queue.asking
     assert not queue.go_first(), "one at a time"
@@ -52,7 +52,7 @@ async def test_alone_in_the_queue_asks_at_once(queue: LocalQueue) -> None:
     assert not queue.needed(0.0)
 
 
-async def test_only_the_head_asks_and_the_next_when_it_left(queue: LocalQueue) -> None:
+async def test_only_the_head_asks_and_the_next_when_it_left(queue: LocalQueue[Hold]) -> None:
     first, second, third = await wait_in(queue, 3)
     assert [waiter.got for waiter in (first, second, third)] == [True, None, None]
     await send_away(queue, first)
@@ -65,7 +65,7 @@ async def test_only_the_head_asks_and_the_next_when_it_left(queue: LocalQueue) -
     assert not queue.needed(0.0)
 
 
-async def test_a_hold_here_keeps_everybody_waiting(queue: LocalQueue, hold: Hold) -> None:
+async def test_a_hold_here_keeps_everybody_waiting(queue: LocalQueue[Hold], hold: Hold) -> None:
     (waiter,) = await wait_in(queue, 1)
     assert waiter.got is None
     queue.hold = None
@@ -74,7 +74,7 @@ async def test_a_hold_here_keeps_everybody_waiting(queue: LocalQueue, hold: Hold
     assert waiter.got is True
 
 
-async def test_a_release_under_way_keeps_everybody_waiting(queue: LocalQueue) -> None:
+async def test_a_release_under_way_keeps_everybody_waiting(queue: LocalQueue[Hold]) -> None:
     queue.releasing = True
     (waiter,) = await wait_in(queue, 1)
     assert waiter.got is None
@@ -86,7 +86,7 @@ async def test_a_release_under_way_keeps_everybody_waiting(queue: LocalQueue) ->
 
 
 async def test_a_hold_that_is_over_keeps_nobody_waiting(
-    queue: LocalQueue, hold: Hold, clock: FakeClock
+    queue: LocalQueue[Hold], hold: Hold, clock: FakeClock
 ) -> None:
     clock.sleep(LEASE)
     (waiter,) = await wait_in(queue, 1)
@@ -94,7 +94,7 @@ async def test_a_hold_that_is_over_keeps_nobody_waiting(
 
 
 async def test_a_granted_head_makes_the_others_wait_for_its_hold(
-    queue: LocalQueue, lock: QueueOwnership
+    queue: LocalQueue[Hold], lock: QueueOwnership
 ) -> None:
     _, second = await wait_in(queue, 2)
     lock.new_hold()
@@ -105,7 +105,7 @@ async def test_a_granted_head_makes_the_others_wait_for_its_hold(
     await send_away(queue, second)
 
 
-async def test_a_hold_is_passed_in_order_of_arrival(queue: LocalQueue, hold: Hold) -> None:
+async def test_a_hold_is_passed_in_order_of_arrival(queue: LocalQueue[Hold], hold: Hold) -> None:
     waiters = await wait_in(queue, 5)
     for number, waiter in enumerate(waiters):
         assert pass_on(queue, hold)
@@ -159,7 +159,7 @@ def tokens_are_used_up(clock: FakeClock, hold: Hold) -> None:
     ],
 )
 async def test_a_hold_is_not_passed_when(
-    queue: LocalQueue, hold: Hold, clock: FakeClock, spoil: Callable[[FakeClock, Hold], None]
+    queue: LocalQueue[Hold], hold: Hold, clock: FakeClock, spoil: Callable[[FakeClock, Hold], None]
 ) -> None:
     (waiter,) = await wait_in(queue, 1)
     spoil(clock, hold)
@@ -171,7 +171,7 @@ async def test_a_hold_is_not_passed_when(
 
 
 async def test_a_hold_is_passed_just_before_the_turn_is_over(
-    queue: LocalQueue, hold: Hold, clock: FakeClock
+    queue: LocalQueue[Hold], hold: Hold, clock: FakeClock
 ) -> None:
     (waiter,) = await wait_in(queue, 1)
     hold.lease_set(clock.present, LEASE * 0.52)
@@ -182,14 +182,14 @@ async def test_a_hold_is_passed_just_before_the_turn_is_over(
     assert waiter.got is hold
 
 
-async def test_no_turn_is_no_passing(queue: LocalQueue, hold: Hold) -> None:
+async def test_no_turn_is_no_passing(queue: LocalQueue[Hold], hold: Hold) -> None:
     (waiter,) = await wait_in(queue, 1)
     assert not queue.pass_on(hold, 0.0, LEASE / 2)
     await send_away(queue, waiter)
 
 
 async def test_a_task_that_wants_a_lease_of_its_own_asks_redis(
-    queue: LocalQueue, hold: Hold
+    queue: LocalQueue[Hold], hold: Hold
 ) -> None:
     first = WaitingTask(queue, passable=False)
     (second,) = await wait_in(queue, 1)
@@ -202,7 +202,7 @@ async def test_a_task_that_wants_a_lease_of_its_own_asks_redis(
 
 
 async def test_a_task_that_asks_redis_is_passed_nothing(
-    queue: LocalQueue, lock: QueueOwnership
+    queue: LocalQueue[Hold], lock: QueueOwnership
 ) -> None:
     (first,) = await wait_in(queue, 1)
     hold = lock.new_hold()
@@ -211,7 +211,7 @@ async def test_a_task_that_asks_redis_is_passed_nothing(
 
 
 async def test_a_hold_that_is_not_the_queues_is_not_passed(
-    queue: LocalQueue, lock: QueueOwnership
+    queue: LocalQueue[Hold], lock: QueueOwnership
 ) -> None:
     lock.new_hold()
     (waiter,) = await wait_in(queue, 1)
@@ -220,7 +220,7 @@ async def test_a_hold_that_is_not_the_queues_is_not_passed(
 
 
 async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
-    queue: LocalQueue, hold: Hold
+    queue: LocalQueue[Hold], hold: Hold
 ) -> None:
     (waiter,) = await wait_in(queue, 1)
     assert pass_on(queue, hold)
@@ -232,7 +232,7 @@ async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
 
 
 async def test_cancelled_in_the_turn_it_was_told_to_ask_lets_the_next_ask(
-    queue: LocalQueue,
+    queue: LocalQueue[Hold],
 ) -> None:
     queue.releasing = True
     first, second = await wait_in(queue, 2)
@@ -246,7 +246,7 @@ async def test_cancelled_in_the_turn_it_was_told_to_ask_lets_the_next_ask(
     assert not queue.needed(0.0)
 
 
-async def test_a_cancelled_waiter_leaves(queue: LocalQueue, hold: Hold) -> None:
+async def test_a_cancelled_waiter_leaves(queue: LocalQueue[Hold], hold: Hold) -> None:
     first, second, third = await wait_in(queue, 3)
     second.task.cancel()
     await turns()
@@ -257,7 +257,9 @@ async def test_a_cancelled_waiter_leaves(queue: LocalQueue, hold: Hold) -> None:
     assert (first.got, third.got) == (hold, hold)
 
 
-async def test_a_cancelled_head_does_not_hold_up_the_others(queue: LocalQueue, hold: Hold) -> None:
+async def test_a_cancelled_head_does_not_hold_up_the_others(
+    queue: LocalQueue[Hold], hold: Hold
+) -> None:
     first, second = await wait_in(queue, 2)
     first.task.cancel()
     queue.hold = None
@@ -270,7 +272,7 @@ async def test_a_cancelled_head_does_not_hold_up_the_others(queue: LocalQueue, h
 
 
 async def test_a_hold_is_passed_over_a_task_that_was_just_cancelled(
-    queue: LocalQueue, hold: Hold
+    queue: LocalQueue[Hold], hold: Hold
 ) -> None:
     first, second = await wait_in(queue, 2)
     first.task.cancel()
@@ -281,7 +283,7 @@ async def test_a_hold_is_passed_over_a_task_that_was_just_cancelled(
     assert not queue.waiters
 
 
-async def test_when_time_is_up_the_queue_is_left(queue: LocalQueue, hold: Hold) -> None:
+async def test_when_time_is_up_the_queue_is_left(queue: LocalQueue[Hold], hold: Hold) -> None:
     first = WaitingTask(queue, deadline=asyncio.get_running_loop().time())
     (second,) = await wait_in(queue, 1)
     assert await first.task is False
@@ -291,7 +293,7 @@ async def test_when_time_is_up_the_queue_is_left(queue: LocalQueue, hold: Hold) 
     assert second.got is hold
 
 
-async def test_a_head_whose_time_is_up_makes_room_for_the_next(queue: LocalQueue) -> None:
+async def test_a_head_whose_time_is_up_makes_room_for_the_next(queue: LocalQueue[Hold]) -> None:
     queue.releasing = True
     first = WaitingTask(queue, deadline=asyncio.get_running_loop().time())
     (second,) = await wait_in(queue, 1)
@@ -304,7 +306,7 @@ async def test_a_head_whose_time_is_up_makes_room_for_the_next(queue: LocalQueue
 
 
 async def test_a_hold_lost_between_the_pass_and_the_wake_up_is_asked_for_first(
-    queue: LocalQueue, hold: Hold, clock: FakeClock
+    queue: LocalQueue[Hold], hold: Hold, clock: FakeClock
 ) -> None:
     first, second = await wait_in(queue, 2)
     assert pass_on(queue, hold)
@@ -316,7 +318,7 @@ async def test_a_hold_lost_between_the_pass_and_the_wake_up_is_asked_for_first(
 
 
 async def test_a_task_that_was_passed_a_lost_hold_is_the_next_to_ask(
-    queue: LocalQueue, hold: Hold
+    queue: LocalQueue[Hold], hold: Hold
 ) -> None:
     """The queue hears of the loss before the one it was passed to has had its turn."""
     make_lease(hold)
@@ -333,7 +335,7 @@ async def test_a_task_that_was_passed_a_lost_hold_is_the_next_to_ask(
 
 
 async def test_a_lost_hold_is_not_waited_for_beyond_the_deadline(
-    queue: LocalQueue, hold: Hold, clock: FakeClock
+    queue: LocalQueue[Hold], hold: Hold, clock: FakeClock
 ) -> None:
     waiter = WaitingTask(queue, deadline=asyncio.get_running_loop().time() + PUNCTUAL)
     await turns()
@@ -344,7 +346,7 @@ async def test_a_lost_hold_is_not_waited_for_beyond_the_deadline(
     assert not queue.waiters
 
 
-async def test_closing_sends_everybody_away(queue: LocalQueue, hold: Hold) -> None:
+async def test_closing_sends_everybody_away(queue: LocalQueue[Hold], hold: Hold) -> None:
     waiters = await wait_in(queue, 3)
     queue.close(ClientClosedError("the client was closed"))
     for waiter in waiters:
@@ -354,7 +356,7 @@ async def test_closing_sends_everybody_away(queue: LocalQueue, hold: Hold) -> No
 
 
 async def test_a_task_that_does_not_wait_is_behind_those_that_wait(
-    queue: LocalQueue, hold: Hold
+    queue: LocalQueue[Hold], hold: Hold
 ) -> None:
     assert not queue.is_ahead, "a hold is Redis' to tell of"
     (waiter,) = await wait_in(queue, 1)
@@ -362,16 +364,25 @@ async def test_a_task_that_does_not_wait_is_behind_those_that_wait(
     queue.hold = None
     queue.advance()
     await turns()
-    assert not queue.is_ahead, "the head has not heard yet that it must wait"
-    queue.refused = True
-    assert queue.is_ahead
+    assert queue.is_ahead, "the head waited here, and asks only now"
     await send_away(queue, waiter)
+    assert not queue.is_ahead
+
+
+async def test_a_task_that_does_not_wait_asks_beside_a_head_that_just_came(
+    queue: LocalQueue[Hold],
+) -> None:
+    assert queue.go_first()
+    assert not queue.is_ahead, "the head has not heard yet that it must wait"
+    queue.heard_busy()
+    assert queue.is_ahead
+    queue.asked()
     assert not queue.is_ahead
 
 
 def test_a_queue_in_which_nobody_will_be_called_is_found(hold: Hold) -> None:
     async def forgotten() -> None:
-        queue = LocalQueue()
+        queue = LocalQueue[Hold]()
         queue.hold = hold
         (waiter,) = await wait_in(queue, 1)
         queue.check()

@@ -32,7 +32,7 @@ class World:
         unanswered: A release was sent, and Redis has not answered.
     """
 
-    def __init__(self, queue: LocalQueue, clock: FakeClock) -> None:
+    def __init__(self, queue: LocalQueue[Hold], clock: FakeClock) -> None:
         self.queue = queue
         self.clock = clock
         self.lock = QueueOwnership(queue)
@@ -122,7 +122,7 @@ class World:
         return [each for each in self.tasks if not each.task.done()]
 
 
-async def run(schedule: list[int], queue: LocalQueue, clock: FakeClock) -> bool:
+async def run(schedule: list[int], queue: LocalQueue[Hold], clock: FakeClock) -> bool:
     world = World(queue, clock)
     try:
         for number in schedule:
@@ -144,7 +144,7 @@ async def run(schedule: list[int], queue: LocalQueue, clock: FakeClock) -> bool:
         await asyncio.gather(*left, return_exceptions=True)
 
 
-def forgets(schedule: list[int], new_queue: Callable[[], LocalQueue] = LocalQueue) -> bool:
+def forgets(schedule: list[int], new_queue: Callable[[], LocalQueue[Hold]] = LocalQueue) -> bool:
     """Return whether somebody is left waiting, in this schedule, although the lock is free."""
     clock = FakeClock()
     with pytest.MonkeyPatch.context() as patch:
@@ -157,7 +157,7 @@ def random_schedule(seed: int) -> list[int]:
     return [dice.randrange(2**16) for _ in range(dice.randrange(80))]
 
 
-class KeepsWhatItWasGiven(LocalQueue):
+class KeepsWhatItWasGiven(LocalQueue[Hold]):
     """Sabotaged: a task that is cancelled in the turn it was given something takes it along."""
 
     __slots__ = ()
@@ -166,7 +166,7 @@ class KeepsWhatItWasGiven(LocalQueue):
         self.waiters.pop(waiter, None)
 
 
-class CallsNobodyAfterAsking(LocalQueue):
+class CallsNobodyAfterAsking(LocalQueue[Hold]):
     """Sabotaged: when Redis has answered one, the next is not called."""
 
     __slots__ = ()
@@ -176,7 +176,7 @@ class CallsNobodyAfterAsking(LocalQueue):
         self.head = None
 
 
-class AsksBesideAHold(LocalQueue):
+class AsksBesideAHold(LocalQueue[Hold]):
     """Sabotaged: a hold of this client keeps nobody from asking."""
 
     __slots__ = ()
@@ -186,7 +186,7 @@ class AsksBesideAHold(LocalQueue):
         return not self.asking
 
 
-class CallsTheCancelled(LocalQueue):
+class CallsTheCancelled(LocalQueue[Hold]):
     """Sabotaged: a head that was cancelled counts as one that asks."""
 
     __slots__ = ()
@@ -211,5 +211,5 @@ def test_hundreds_of_random_schedules_forget_nobody() -> None:
 
 
 @pytest.mark.parametrize("sabotaged", SABOTAGED)
-def test_the_schedules_catch_a_sabotaged_queue(sabotaged: type[LocalQueue]) -> None:
+def test_the_schedules_catch_a_sabotaged_queue(sabotaged: type[LocalQueue[Hold]]) -> None:
     assert any(forgets(random_schedule(seed), sabotaged) for seed in range(300))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from redisson_py._engine import local_queue
+from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import YIELD_BACK_OFF, YIELD_WAIT, LocalQueue
 from redisson_py._engine.waiting import Turn
 from tests.unit.fakes import FakeClock
 
 
 @pytest.fixture
-def queue() -> LocalQueue:
-    return LocalQueue()
+def queue() -> LocalQueue[Hold]:
+    return LocalQueue[Hold]()
 
 
 @pytest.fixture
@@ -22,13 +23,15 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     return clock
 
 
-def test_a_turn_is_offered_for_each_other_subscriber(queue: LocalQueue, clock: FakeClock) -> None:
+def test_a_turn_is_offered_for_each_other_subscriber(
+    queue: LocalQueue[Hold], clock: FakeClock
+) -> None:
     assert queue.offer_turn(0, 7) is None
     assert queue.offer_turn(3, 7) == Turn(9, clock.present + YIELD_WAIT, YIELD_WAIT)
 
 
 def test_after_a_turn_that_nobody_took_none_is_offered_for_a_while(
-    queue: LocalQueue, clock: FakeClock
+    queue: LocalQueue[Hold], clock: FakeClock
 ) -> None:
     queue.turn_not_taken()
     assert queue.needed(clock.present), "else the next one would not know"
@@ -39,7 +42,9 @@ def test_after_a_turn_that_nobody_took_none_is_offered_for_a_while(
     assert not queue.needed(clock.present)
 
 
-def test_a_turn_is_yielded_to_once_and_not_for_long(queue: LocalQueue, clock: FakeClock) -> None:
+def test_a_turn_is_yielded_to_once_and_not_for_long(
+    queue: LocalQueue[Hold], clock: FakeClock
+) -> None:
     assert queue.take_turn() is None
     turn = queue.turn = queue.offer_turn(1, 3)
     assert queue.needed(clock.present), "the next one must find the turn"

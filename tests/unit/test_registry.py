@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
+from redisson_py._commands.lock import LockCommands
 from redisson_py._engine.context import Registry, TaskHolds
+from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.waiting import Turn
 from redisson_py.errors import ClientClosedError
-from tests.unit.fakes import make_hold
+from redisson_py.locks._ownership import TaskOwnership
+from tests.unit.fakes import FakeContext, make_hold
 from tests.unit.waiting_tasks import send_away, turns, wait_in
 
 
@@ -20,7 +24,7 @@ async def ended() -> None:
     pass
 
 
-def open_queue(registry: Registry, key: bytes) -> LocalQueue:
+def open_queue(registry: Registry, key: bytes) -> LocalQueue[Hold]:
     return registry.queue(key, LocalQueue)
 
 
@@ -114,7 +118,7 @@ async def test_a_queue_that_forgets_somebody_is_found() -> None:
 
 class TestTaskHolds:
     async def test_each_task_finds_its_own(self) -> None:
-        holds = TaskHolds()
+        holds = TaskHolds[Hold]()
         one, other = (asyncio.create_task(ended()) for _ in range(2))
         first, second = make_hold(), make_hold()
         holds.put(one, first)
@@ -124,7 +128,7 @@ class TestTaskHolds:
         assert (holds.of(one), holds.of(other)) == (first, second), "referred to, although ended"
 
     async def test_an_ended_task_that_nobody_refers_to_is_forgotten(self) -> None:
-        holds = TaskHolds()
+        holds = TaskHolds[Hold]()
         task = asyncio.create_task(ended())
         holds.put(task, make_hold())
         # Put twice: the key that stays must be one that calls back.
@@ -137,7 +141,7 @@ class TestTaskHolds:
 
     async def test_a_key_without_a_callback_does_not_stay(self) -> None:
         """A passed hold brings a plain reference to its task."""
-        holds = TaskHolds()
+        holds = TaskHolds[Hold]()
         task = asyncio.create_task(ended())
         holds[weakref.ref(task)] = make_hold()
         holds.put(task, make_hold())
@@ -148,16 +152,18 @@ class TestTaskHolds:
         assert not holds
 
     async def test_only_the_hold_that_a_task_has_is_taken_from_it(self) -> None:
-        holds = TaskHolds()
+        context: Any = FakeContext()
+        context.registry = Registry()
+        ownership = TaskOwnership(context, "k", LockCommands(b"k"))
         task = asyncio.create_task(ended())
-        old, new = make_hold(task=task), make_hold(task=task)
-        holds.put(task, old)
-        holds.put(task, new)
-        holds.forget(old)
-        assert holds.of(task) is new
-        holds.forget(new)
-        holds.forget(new)
-        assert holds.of(task) is None
+        old, new = make_hold(), make_hold()
+        for hold in (old, new):
+            hold.taken_by(ownership.holds.put(task, hold))
+        ownership.forget(old)
+        assert ownership.holds.of(task) is new
+        ownership.forget(new)
+        ownership.forget(new)
+        assert ownership.holds.of(task) is None
         await task
 
     async def test_it_goes_when_nobody_needs_it(self) -> None:

@@ -3,111 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import anyio
 import pytest
 
 from redisson_py._commands.replies import Busy
-from redisson_py._commands.wakes import Wakes, lock_wakes
 from redisson_py._engine import waiting
-from redisson_py._engine.waiting import SAFETY_POLL, Sleeper, Turn, acquire
+from redisson_py._engine.waiting import SAFETY_POLL, Turn, acquire
 from redisson_py._stream.call import LateReplyError
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import AcquireTimeoutError, ClientClosedError, ConnectionLostError
 from tests.unit.fakes import FakeClock
-
-Outcome = str | Busy
-Reply = Outcome | BaseException | asyncio.Event
-YES = "yes"
-BUSY = Busy(retry_in=30.0)
-
-
-class FakeRequest:
-    """Answers what it was told to; an event is a reply that is still under way."""
-
-    def __init__(self, *replies: Reply, turn: Turn | None = None) -> None:
-        self.replies = list(replies)
-        self.turn = turn
-        self.channel = b"channel"
-        self.wakes: Wakes = lock_wakes
-        self.asked: list[float | None] = []
-        self.undone = 0
-        self.in_flight = asyncio.Event()
-        self.on_ask: Callable[[], object] = lambda: None
-
-    async def run(self, deadline: float | None) -> Outcome:
-        self.asked.append(deadline)
-        self.on_ask()
-        reply = self.replies.pop(0)
-        if isinstance(reply, asyncio.Event):
-            self.in_flight.set()
-            await reply.wait()
-            return YES
-        if isinstance(reply, BaseException):
-            raise reply
-        return reply
-
-    def undo(self) -> None:
-        self.undone += 1
-
-
-class FakeSleeper:
-    """A place to sleep. Time passes as long as it sleeps, unless it is woken."""
-
-    def __init__(self, bus: FakeBus) -> None:
-        self.bus = bus
-        self.woken = False
-
-    def arm(self) -> None:
-        self.woken = False
-        self.bus.log.append("arm")
-
-    async def wait(self, seconds: float | None) -> None:
-        assert seconds is not None, "every sleep is bounded"
-        self.bus.sleeps.append(seconds)
-        if self.woken:
-            return
-        self.bus.asleep.set()
-        if self.bus.sleeps_for_ever:
-            await asyncio.Event().wait()
-        self.bus.clock.sleep(max(0.0, seconds - self.bus.early))
-
-    async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
-        self.bus.log.append(f"turn beyond {beyond} for {seconds:.3f}")
-        if self.bus.sleeps_for_ever:
-            self.bus.asleep.set()
-            await asyncio.Event().wait()
-        return self.bus.messages > beyond
-
-
-class FakeBus:
-    """Gives out places, and notes who listens."""
-
-    def __init__(self, clock: FakeClock) -> None:
-        self.clock = clock
-        self.log: list[str] = []
-        self.sleeps: list[float] = []
-        self.sleeps_for_ever = False
-        self.messages = 0
-        self.early = 0.0
-        self.asleep = asyncio.Event()
-        self.sleeper: FakeSleeper | None = None
-
-    @contextmanager
-    def listen(self, channel: bytes, wakes: Wakes) -> Iterator[Sleeper]:
-        assert (channel, wakes) == (b"channel", lock_wakes)
-        self.log.append("listen")
-        self.sleeper = FakeSleeper(self)
-        try:
-            yield self.sleeper
-        finally:
-            self.log.append("leave")
-
-    def wake(self) -> None:
-        assert self.sleeper is not None
-        self.sleeper.woken = True
+from tests.unit.waiting_setup import BUSY, YES, FakeBus, FakeRequest, Outcome
 
 
 @pytest.fixture
@@ -382,6 +290,31 @@ async def test_an_answer_later_than_the_deadline_is_a_timeout(bus: FakeBus) -> N
     with pytest.raises(AcquireTimeoutError) as caught:
         await acquire(request, bus, bus.clock.present + 2.0)
     assert caught.value.__cause__ is late
+    assert request.undone == 1
+
+
+@pytest.mark.parametrize("others_first", [False, True])
+async def test_a_late_answer_after_a_busy_is_the_timeout_that_was_asked_for(
+    bus: FakeBus, others_first: bool
+) -> None:
+    """That it is held by others is known; that the last answer was slow changes nothing."""
+    turn = Turn(7, bus.clock.present + 0.003, 0.003) if others_first else None
+    late = LateReplyError("no answer", maybe_held=True)
+    request = FakeRequest(Busy(retry_in=1.0), late, turn=turn)
+    request.on_ask = lambda: bus.clock.sleep(3.0 if len(request.asked) == 2 else 0.0)
+    assert await acquire(request, bus, bus.clock.present + 2.0) is None
+    assert len(request.asked) == 2
+    assert request.undone == 1
+
+
+async def test_a_late_first_answer_after_the_turn_of_others_is_a_timeout_of_redis(
+    bus: FakeBus,
+) -> None:
+    turn = Turn(7, bus.clock.present + 0.003, 0.003)
+    request = FakeRequest(LateReplyError("no answer", maybe_held=True), turn=turn)
+    request.on_ask = lambda: bus.clock.sleep(3.0)
+    with pytest.raises(AcquireTimeoutError):
+        await acquire(request, bus, bus.clock.present + 2.0)
     assert request.undone == 1
 
 

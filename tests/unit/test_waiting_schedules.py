@@ -129,6 +129,7 @@ class Task:
 
     def __init__(self, client: Client, turn: Turn | None) -> None:
         self.state = "new"
+        self.heard_busy = False
         self.turn = turn
         self._client = client
         self._answer: asyncio.Future[Granted | Busy] | None = None

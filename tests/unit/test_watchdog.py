@@ -8,6 +8,7 @@ import math
 import pytest
 
 from redisson_py._engine.hold import lease_end
+from redisson_py._engine.watchdog import _SPREAD as SPREAD
 from redisson_py._engine.watchdog import BATCH
 from redisson_py._scripts.source import Script
 from redisson_py._stream.call import ReplyError
@@ -25,7 +26,7 @@ async def test_a_hold_is_renewed_after_a_third_of_its_lease(setup: Setup) -> Non
     assert setup.executor.renewals == []
     setup.clock.sleep(LEASE / 48 + 0.02)
     assert setup.last.script is RENEW
-    assert (setup.last.keys, setup.last.owners) == ([b"k1"], ["c:1"])
+    assert (setup.last.keys, setup.last.owners) == ([b"k1"], [b"c:1"])
     assert setup.last.values == {"lease_ms": 30_000}
 
 
@@ -72,27 +73,45 @@ async def test_batches_are_full(setup: Setup) -> None:
     holds = [setup.hold(number) for number in range(250)]
     for hold in holds:
         make_lease(hold)
-    setup.clock.sleep(LEASE / 3)
+    setup.clock.sleep(LEASE / 3 + SPREAD * LEASE / 3)
     assert [len(renewal.keys) for renewal in setup.executor.renewals] == [BATCH, BATCH, 50]
     owners = [owner for renewal in setup.executor.renewals for owner in renewal.owners]
-    assert owners == [hold.owner for hold in holds]
+    assert owners == [hold.field for hold in holds]
 
 
-async def test_a_crowd_is_renewed_in_turns_of_four_hundred(setup: Setup) -> None:
-    holds = [setup.hold(number) for number in range(1900)]
+@pytest.mark.parametrize(
+    ("lease_time", "number", "turns"),
+    [
+        (LEASE, 1900, [BATCH] * 19),
+        # More a second: batches together rather than turns that follow without a pause,
+        (1.0, 1900, [2 * BATCH] * 9 + [BATCH]),
+        # up to so many that the event loop has nothing else to do meanwhile.
+        (0.5, 10_500, [10 * BATCH] * 10 + [5 * BATCH]),
+    ],
+)
+async def test_a_crowd_is_renewed_in_turns_over_a_part_of_the_period(
+    setup: Setup, lease_time: float, number: int, turns: list[int]
+) -> None:
+    setup.context.watchdog = setup.new_watchdog(lease_time)
+    start = setup.clock.present
+    holds = [setup.hold(each, lease_time=lease_time) for each in range(number)]
     for hold in holds:
         make_lease(hold)
-    turns: list[int] = []
-    while sum(turns) < len(holds):
+    asked: list[int] = []
+    moments: list[float] = []
+    while sum(asked) < number:
         (moment,) = setup.clock.pending
         before = len(setup.executor.renewals)
         setup.clock.sleep(moment - setup.clock.present)
-        asked = sum(len(each.owners) for each in setup.executor.renewals[before:])
-        turns += [asked] if asked else []
-    assert turns == [400, 400, 400, 400, 300]
+        if renewals := setup.executor.renewals[before:]:
+            asked.append(sum(len(each.owners) for each in renewals))
+            moments.append(setup.clock.present)
+    assert asked == turns
+    period = lease_time / 3
+    assert SPREAD * period * 0.8 < moments[-1] - moments[0] <= SPREAD * period
+    assert moments[0] <= start + period, "the first of them in time"
     owners = [owner for renewal in setup.executor.renewals for owner in renewal.owners]
-    assert owners == [hold.owner for hold in holds]
-    assert setup.clock.present - 1000 < LEASE / 3 + 0.1
+    assert owners == [hold.field for hold in holds]
     setup.watchdog.check()
 
 
@@ -262,14 +281,14 @@ async def test_nothing_is_renewed_after_it_was_removed(setup: Setup) -> None:
     lease = make_lease(gone)
     make_lease(kept)
     setup.clock.sleep(LEASE / 3)
-    gone.release()
+    gone.end("released")
     await setup.last.answer(0, 1)
     assert lease._state == "held", "it is being released; that Redis has it no more is no loss"
     for _ in range(5):
         setup.clock.sleep(LEASE / 3)
         assert setup.last.keys == [b"k2"]
         await setup.executor.answer_all()
-    kept.release()
+    kept.end("released")
     asked = len(setup.executor.renewals)
     setup.clock.sleep(10 * LEASE)
     assert len(setup.executor.renewals) == asked

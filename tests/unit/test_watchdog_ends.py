@@ -48,7 +48,7 @@ async def test_a_lease_that_ends_inside_a_renewed_hold_ends_alone(setup: Setup) 
     assert setup.watchdog.losses == 1
     hold.check()
     setup.clock.sleep(LEASE / 3)
-    assert setup.last.owners == ["c:1"]
+    assert setup.last.owners == [b"c:1"]
 
 
 async def test_the_last_of_several_leases_that_end_takes_the_hold_along(setup: Setup) -> None:
@@ -176,13 +176,13 @@ class TestAbandoned:
         task.ended = True
         gc.collect()
         setup.clock.sleep(LEASE / 3)
-        assert setup.last.owners == ["c:1"]
+        assert setup.last.owners == [b"c:1"]
 
     async def test_a_hold_whose_task_goes_on_is_not_abandoned(self, setup: Setup) -> None:
         make_lease(setup.hold())
         gc.collect()
         setup.clock.sleep(LEASE / 3)
-        assert setup.last.owners == ["c:1"]
+        assert setup.last.owners == [b"c:1"]
 
     async def test_a_re_entry_under_way_keeps_a_hold(self, setup: Setup) -> None:
         task = fake_task()
@@ -192,7 +192,7 @@ class TestAbandoned:
         task.ended = True
         gc.collect()
         setup.clock.sleep(LEASE / 3)
-        assert setup.last.owners == ["c:1"]
+        assert setup.last.owners == [b"c:1"]
 
 
 class TestBlockedLoop:
@@ -232,7 +232,7 @@ class TestSharedLeases:
         ends_at = hold.ends_at
         for _ in range(3):
             setup.clock.sleep(LEASE / 3)
-            assert (setup.last.owners, setup.last.values) == (["c:1"], {"lease_ms": 0})
+            assert (setup.last.owners, setup.last.values) == ([b"c:1"], {"lease_ms": 0})
             await setup.executor.answer_all()
         assert len(setup.executor.renewals) == 3
         assert (hold.ends_at, lease._state) == (ends_at, "held")
@@ -266,7 +266,7 @@ class TestSharedLeases:
         make_lease(setup.hold(2))
         setup.clock.sleep(LEASE / 3)
         asked = {each.owners[0]: each.values["lease_ms"] for each in setup.executor.renewals}
-        assert asked == {"c:1": 0, "c:2": 30_000}
+        assert asked == {b"c:1": 0, b"c:2": 30_000}
 
     async def test_no_answer_is_no_loss_and_it_is_asked_after_again(self, setup: Setup) -> None:
         hold = setup.shared(1, LEASE)

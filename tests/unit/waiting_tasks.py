@@ -16,7 +16,7 @@ TURN = 0.01
 class QueueOwnership(FakeOwnership):
     """A lock whose waiting tasks are in a queue; nothing is asked of Redis."""
 
-    def __init__(self, queue: LocalQueue, context: FakeContext | None = None) -> None:
+    def __init__(self, queue: LocalQueue[Hold], context: FakeContext | None = None) -> None:
         super().__init__(context=context)
         self.queue = queue
 
@@ -55,7 +55,7 @@ class WaitingTask:
     """A task that wants the lock, and what it got."""
 
     def __init__(
-        self, queue: LocalQueue, *, passable: bool = True, deadline: float | None = None
+        self, queue: LocalQueue[Hold], *, passable: bool = True, deadline: float | None = None
     ) -> None:
         self.queue = queue
         self.passable = passable
@@ -77,7 +77,7 @@ class WaitingTask:
         return None
 
 
-async def wait_in(queue: LocalQueue, count: int) -> list[WaitingTask]:
+async def wait_in(queue: LocalQueue[Hold], count: int) -> list[WaitingTask]:
     """Return tasks that wait; the first may ask, if nothing keeps it waiting."""
     tasks = [WaitingTask(queue) for _ in range(count)]
     await turns()
@@ -90,7 +90,7 @@ async def turns(count: int = 3) -> None:
         await asyncio.sleep(0)
 
 
-async def send_away(queue: LocalQueue, *tasks: WaitingTask) -> None:
+async def send_away(queue: LocalQueue[Hold], *tasks: WaitingTask) -> None:
     """Cancel those that wait; those that ask have been answered."""
     for each in tasks:
         if each.got is True:

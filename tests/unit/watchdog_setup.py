@@ -22,7 +22,7 @@ class Renewal:
 
     script: Script
     keys: list[bytes]
-    owners: list[str]
+    owners: list[bytes]
     seconds: float
     values: dict[str, Arg]
     future: asyncio.Future[list[int]]
@@ -57,7 +57,7 @@ class FakeExecutor:
         return self.groups.get(key, 0)
 
     def start_batch(
-        self, script: Script, keys: list[bytes], rest: list[str], seconds: float, **values: Arg
+        self, script: Script, keys: list[bytes], rest: list[bytes], seconds: float, **values: Arg
     ) -> Renewal:
         if self.closed:
             raise ClientClosedError("the client is closed")
