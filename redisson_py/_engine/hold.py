@@ -315,6 +315,7 @@ class Hold:
         """Take a lease out: it was released, or its loss was reported. Return the count left."""
         if self._forgotten is not None:
             self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
+            self._review()
         elif lease in self.leases:
             self.leases.remove(lease)
             if not self.leases:

@@ -41,6 +41,9 @@ class LeaseExtension:
             hold, self._needed, self._version, milliseconds(TOMBSTONE) if keep else 0
         )
         lease._set_limit(min(lease._ends_at, self._ends_at), self._ends_at)
+        if len(hold.live) > 1:
+            # The other leases have no limit of this change, only what Redis may have by then.
+            hold.lease_maybe_set(self._sent_at, self._needed)
         hold.reviewed()
         self._call.future.add_done_callback(lambda _: self._answered(self._call))
 

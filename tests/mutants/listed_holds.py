@@ -12,6 +12,8 @@ _OWNERSHIP = "redisson_py/_engine/ownership.py"
 _INNER_LEASES = "tests/lifecycle/test_leases_inside_leases.py"
 _LATE_CHANGES = "tests/lifecycle/test_late_changes.py"
 _PARTIAL = "tests/lifecycle/test_partial_changes.py"
+_UNANSWERED = "tests/lifecycle/test_changes_without_answers.py"
+_ANSWER_TOO_OLD = "test_the_answer_to_a_change_does_not_count_after_the_next_was_sent"
 _REENTRY = "tests/lifecycle/test_reentry_trouble.py"
 
 HOLDS = (
@@ -47,6 +49,38 @@ HOLDS = (
         "hold.lease_maybe_set(present, seconds)",
         "hold._last_change = 0",
         (f"{_PARTIAL}::test_no_lease_is_believed_to_last_longer_than_redis_has_it",),
+    ),
+    Mutant(
+        "a partial release counts when it is answered only",
+        "until the answer to a change the shorter end counts",
+        _OWNERSHIP,
+        "        hold.lease_maybe_set(present, seconds)\n",
+        "",
+        (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
+    ),
+    Mutant(
+        "an extension counts for other leases when it is answered only",
+        "until the answer to a change the shorter end counts",
+        "redisson_py/_engine/lease_extension.py",
+        "if len(hold.live) > 1:",
+        "if False:",
+        (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
+    ),
+    Mutant(
+        "an older partial release counts after a newer change",
+        "the answer to a change does not count after the next was sent",
+        _OWNERSHIP,
+        'elif hold.state == "held" and hold.is_last_change(version):',
+        'elif hold.state == "held":',
+        (f"{_UNANSWERED}::{_ANSWER_TOO_OLD}",),
+    ),
+    Mutant(
+        "an older extension counts after a newer change",
+        "the answer to a change does not count after the next was sent",
+        "redisson_py/_engine/lease_extension.py",
+        "if hold.is_last_change(self._version):",
+        "if True:",
+        (f"{_UNANSWERED}::{_ANSWER_TOO_OLD}",),
     ),
     Mutant(
         "an extension ignores the other leases",

@@ -168,6 +168,21 @@ class TestAbandoned:
         assert not hold.renewed
         hold.check()
 
+    async def test_a_lease_with_an_end_is_not_renewed_after_the_release_of_the_other(
+        self, setup: Setup
+    ) -> None:
+        task = fake_task()
+        hold = setup.hold(task=task)
+        renewed = make_lease(hold)
+        limited = make_lease(hold, limit=setup.clock.present + 3 * LEASE)
+        task.ended = True
+        setup.clock.sleep(LEASE / 3)
+        await setup.executor.answer_all()
+        await renewed.release()
+        assert hold.known_leases() == [limited]
+        assert not hold.renewed
+        hold.check()
+
     async def test_a_permit_whose_id_was_read_can_be_released_with_it(self, setup: Setup) -> None:
         task = fake_task()
         hold = setup.hold(task=task)
