@@ -105,7 +105,10 @@ class Watchdog:
             self._schedule.forget(hold)
 
     def reconsider(self, hold: Hold) -> None:
-        """Begin or stop to renew a hold that is kept already."""
+        """Begin or stop to renew a hold, if it is kept."""
+        if hold not in self.holds:
+            # Of no units.
+            return
         if hold.asked_after:
             if hold.place is None:
                 due = now() + self._schedule.period
@@ -244,9 +247,10 @@ class Watchdog:
         sent_at: float,
         done: Future[list[int]],
     ) -> None:
+        # Looked at also when closed: asyncio complains of errors that nobody has seen.
+        error = None if done.cancelled() else done.exception()
         if self._closed:
             return
-        error = None if done.cancelled() else done.exception()
         if isinstance(error, ReplyError) and len(holds) > 1:
             # Something in it is refused; the rest must not suffer for that.
             middle = len(holds) // 2
