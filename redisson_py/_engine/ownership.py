@@ -241,9 +241,7 @@ class Ownership:
         if lease_time < 1.0:
             lease_time = 1.0
         deadline = executor.time() + (lease_time if lease_time < longest else longest)  # noqa: FURB136 (a call less)
-        return executor.start(
-            commands.release_script, commands.key, args, deadline, must=True
-        )
+        return executor.start(commands.release_script, commands.key, args, deadline, must=True)
 
     # While it is held.
 
