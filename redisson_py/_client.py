@@ -384,7 +384,7 @@ class Redisson:
         if self._closed:
             return False
         holds = list(self._watchdog.holds)
-        in_blocks = {hold for hold in holds if any(lease._in_block for lease in hold.live)}
+        in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
         left = [hold for hold in holds if hold not in in_blocks]
         self._let_everything_go(ClientClosedError("the event loop was shut down"), left)
         self._outlives = bool(in_blocks)

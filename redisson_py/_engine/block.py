@@ -71,6 +71,11 @@ class Block:
         self.task: Task | None = None
         self.other: Block | None = None
 
+    @property
+    def is_of_source(self) -> bool:
+        """Whether it acquired its lease itself, from a lock or a semaphore."""
+        return self._source is not None
+
     async def enter(self) -> Lease:
         """Acquire; `__aenter__` of the block."""
         source = self._source

@@ -89,6 +89,7 @@ class Hold:
         parent: The write hold under whose owner it reads.
         reads: How many reads there are under its owner, requests on their way included.
         next_token: The fencing token of its next holder, and `last_token` the last it has.
+        reason: Why it was lost, once it is.
         place: Where the schedule has it, or None.
         ends_row: The moment in the schedule's row for its end, or None.
     """
@@ -115,6 +116,7 @@ class Hold:
         "parent",
         "place",
         "reads",
+        "reason",
         "renewed",
         "state",
         "suspended",
@@ -158,6 +160,7 @@ class Hold:
         self.last_token = 0
         self.id_known = False
         self.suspended = False
+        self.reason: Reason = "expired"
         self.place: int | None = None
         self.ends_row: float | None = None
         self._reentries = 0
@@ -304,6 +307,11 @@ class Hold:
         self.next_token = first
         self.last_token = first + number - 1
 
+    @property
+    def token(self) -> int | None:
+        """The fencing token of its present holder."""
+        return None if self.next_token is None else self.next_token - 1
+
     def take_token(self) -> int | None:
         """Return the fencing token of its next holder."""
         token = self.next_token
@@ -445,6 +453,7 @@ class Hold:
             return []
         held_for = now() - self.granted_at
         self.end("lost")
+        self.reason = reason
         gone = [lease for lease in self.known_leases() if lease._lose(reason)]
         log.warning(
             "lost %s %r: %s (owner %s, held for %.3f s)",

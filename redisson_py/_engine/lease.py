@@ -36,6 +36,8 @@ class Composed(Protocol):
 
     @property
     def _hold(self) -> Abandonable: ...
+    @property
+    def _block(self) -> Block | None: ...
     def _member_lost(self) -> None: ...
 
 
@@ -209,8 +211,14 @@ class Lease:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._block is not None:
-            await self._block.exit(kind, error, trace)
+        block = self._block
+        if block is None or block.is_of_source:
+            # No block was entered with it, but its release was left to this call.
+            if self._told:
+                return
+            block = Block(None)
+            block.begin(self, current_task())
+        await block.exit(kind, error, trace)
 
     # For the library.
 
@@ -259,6 +267,12 @@ class Lease:
     def _in_block(self) -> bool:
         """Whether it belongs to an `async with` block, or is part of what may."""
         return self._block is not None or self._composite is not None
+
+    @property
+    def _left_to_block(self) -> bool:
+        """Whether a block will give it back: its own, or that of what it is part of."""
+        composite = None if self._composite is None else self._composite()
+        return self._block is not None or (composite is not None and composite._block is not None)
 
     @property
     def _overdue_reason(self) -> Reason:

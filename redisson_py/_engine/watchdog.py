@@ -105,7 +105,10 @@ class Watchdog:
             self._schedule.forget(hold)
 
     def reconsider(self, hold: Hold) -> None:
-        """Begin or stop to renew a hold that is kept already."""
+        """Begin or stop to renew a hold, if it is kept."""
+        if hold not in self.holds:
+            # Of no units.
+            return
         if hold.asked_after:
             if hold.place is None:
                 due = now() + self._schedule.period

@@ -279,15 +279,14 @@ class TaskOwnership(Ownership):
             self.forget(hold)
             raise self.loss(hold)
         hold.renewal_confirmed(request.sent_at, lease)
-        token = hold.leases[-1].token if hold.leases else None
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
-        again = Lease(hold, limit, token, now())
+        again = Lease(hold, limit, hold.token, now())
         hold.add_lease(again)
         return again
 
     def loss(self, hold: Hold) -> LeaseLostError:
         """Return the error that tells of the loss of a hold without a lease."""
-        return lost_error(self, hold.owner, now() - hold.granted_at, "expired")
+        return lost_error(self, hold.owner, now() - hold.granted_at, hold.reason)
 
     # Releasing.
 

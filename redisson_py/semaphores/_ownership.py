@@ -228,8 +228,25 @@ class PermitOwnership(Ownership):
             for lease in hold.known_leases()
             if lease._state == "lost" and isinstance(lease, Permit) and lease._block is None
         ]
-        if lost and task is not None and not task.done():
-            self._lost.setdefault(task, []).extend(lost)
+        # Only `release()` of a plain semaphore reports losses by task.
+        by_task = isinstance(self.commands, SemaphoreCommands)
+        if by_task and lost and task is not None and not task.done():
+            unreported = [permit for permit in self._lost.get(task, ()) if not permit._told]
+            self._lost[task] = unreported + lost
+
+    async def release(self, lease: Lease) -> None:
+        """Give back a permit; one of no units is not in Redis."""
+        if lease._hold.units:
+            await super().release(lease)
+            return
+        lease._settle()
+        lease._hold.drop(lease)
+        lease._hold.end("released")
+
+    async def extend(self, lease: Lease, lease_time: float) -> None:
+        """Set when a permit ends; one of no units does not."""
+        if lease._hold.units:
+            await super().extend(lease, lease_time)
 
     async def release_units(self, task: Task, units: int) -> None:
         """Give back so many units: the newest of the task outside a block, else of the client.
