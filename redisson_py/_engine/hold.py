@@ -170,8 +170,10 @@ class Hold:
         if uncertain and parent is not None:
             parent.became_uncertain()
         if units:
-            # Of no units there is nothing in Redis to be kept.
             ownership.context.watchdog.add(self)
+        else:
+            # Of no units there is nothing in Redis that could end.
+            self.ends_at = float("inf")
 
     def __repr__(self) -> str:
         return (
@@ -244,6 +246,8 @@ class Hold:
             if lease._composite is not None and (composite := lease._composite()) is not None:
                 # Whoever refers to the composite can release this lease with it; not its own hold.
                 composite._hold.is_abandoned()
+            # Or this name would be the reference that keeps it.
+            del lease
         return not self.known_leases()
 
     # Leases: acquired, re-entered, ended.

@@ -30,6 +30,9 @@ from redisson_py.semaphores.permit import Permit
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
 _STALE_GRANTS = 3
 
+#: How many lost permits a task is told of that releases without naming them.
+_MOST_LOST = 1000
+
 
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
@@ -232,7 +235,7 @@ class PermitOwnership(Ownership):
         by_task = isinstance(self.commands, SemaphoreCommands)
         if by_task and lost and task is not None and not task.done():
             unreported = [permit for permit in self._lost.get(task, ()) if not permit._told]
-            self._lost[task] = unreported + lost
+            self._lost[task] = (unreported + lost)[-_MOST_LOST:]
 
     async def release(self, lease: Lease) -> None:
         """Give back a permit; one of no units is not in Redis."""

@@ -317,7 +317,11 @@ async def test_write_lock(
         "a reads too": {"N": ((reads_too, 900), (reads_too, 300)), MINE: (("1", 900), ("1", 300))},
         "a writes once": {MINE: (("1", 900), ("1", 300))},
         # We tell those who may read now, with a message that Redisson ignores.
-        "a only reads": {MINE: (("1", 900), ("1", 300)), "messages": (None, [(CHANNEL, "2")])},
+        # And from then on our read has the lease that it asked for.
+        "a only reads": {
+            "N": (({"A": "1", "mode": "read"}, 300), ({"A": "1", "mode": "read"}, 900)),
+            "messages": (None, [(CHANNEL, "2")]),
+        },
         # As with the readers: its read is taken out, and then what that may have left.
         "b was forced out": {"messages": ([woken], [woken, last, woken])},
         "nobody writes": {"messages": ([woken, last], None)},
