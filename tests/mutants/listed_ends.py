@@ -45,12 +45,15 @@ ENDS = (
         (f"{_SECRETS}::test_tls_below_1_2_is_not_spoken_whatever_the_system_allows",),
     ),
     Mutant(
-        "a receipt's caller is free while its call is under way",
+        "a receipt's caller is freed when its call is cancelled",
         "calls that are refused with BUSY and cancelled all count",
         "redisson_py/_engine/receipts.py",
         "        reply = await self._context.executor.answer(call)\n",
-        "        self._free.append(caller)\n"
-        "        reply = await self._context.executor.answer(call)\n",
+        "        try:\n"
+        "            reply = await self._context.executor.answer(call)\n"
+        "        except BaseException:\n"
+        "            self._free.append(caller)\n"
+        "            raise\n",
         ("tests/faults/test_lost_replies_latch_barrier.py",),
     ),
     Mutant(
