@@ -166,8 +166,9 @@ class Play(World):
         mine = [grip for grip in self.held() if grip.side == side and grip.task is actor.task]
         candidates = mine[-1:]
         if self.subject.is_semaphore:
-            plain = [grip for grip in self.held() if grip.client == actor.client]
-            candidates = [grip for grip in plain if grip.block is None]
+            # Also one that the clock has ended a moment ago.
+            plain = [grip for grip in self.grips if grip.client == actor.client]
+            candidates = [grip for grip in plain if grip.block is None and not grip.told]
         for grip in candidates:
             grip.may_go = True
         mine = [grip for grip in self.grips if grip.task is actor.task and grip.side == side]
@@ -206,6 +207,8 @@ class Play(World):
         """Delete the key on the server."""
         for wait in self.waits:
             wait.untold = True
+            # It may have this key already, and wait for the other one.
+            wait.severed = wait.severed or len(self.subject.keys) > 1
         async with self._sever(self.held()):
             await self.subject.delete(self.redis, self.observer)
 

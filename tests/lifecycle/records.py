@@ -64,6 +64,7 @@ class Wait:
         refused: The server had no memory left meanwhile.
         raced: Something else happened at the same time.
         untold: Something ended without a message since it waits, so it may look late.
+        severed: The server was told to forget what it may have had by then.
     """
 
     actor: Actor
@@ -76,6 +77,7 @@ class Wait:
     refused: bool = False
     raced: bool = False
     untold: bool = False
+    severed: bool = False
 
     def granted(self, lease: Lease) -> Grip:
         """Return what it got."""

@@ -143,8 +143,7 @@ async def test_nothing_is_given_back_to_another_semaphore_of_this_name(
     await redis.pexpire(plain.key, 200)
     assert await plain.available() == 4
     await until_async(lambda: gone(redis, plain.key.decode()))
-    # trySetPermits
-    await redis.set(plain.key, 5)
+    assert await plain.set(5) == 1
     assert await plain.release(A) is None
     assert await plain.available() == 5
 

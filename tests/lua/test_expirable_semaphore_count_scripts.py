@@ -179,17 +179,17 @@ class TestLooking:
         assert await semaphore.lease_left(W) == -2
 
     async def test_which_permits_there_are(self, semaphore: ExpirableScripts, redis: Redis) -> None:
-        assert await semaphore.inspect() == [b""]
+        assert await semaphore.inspect() == [b"", 0]
         await semaphore.start(3)
         await semaphore.acquire(W + X + Y)
         await semaphore.end(X)
         await ask(redis, "ZADD", semaphore.permits, NEVER, Y)
         before = await everything(redis)
-        value, first, over, second, left, third, never = await semaphore.inspect()
-        assert (value, first, over, second, third, never) == (b"0", X, 0, W, Y, -1)
+        value, holders, first, over, second, left, third, never = await semaphore.inspect()
+        assert (value, holders, first, over, second, third, never) == (b"0", 3, X, 0, W, Y, -1)
         assert LEASE - 1000 < left <= LEASE
         assert await everything(redis) == before
-        assert len(await semaphore.inspect(holders=2)) == 5
+        assert len(await semaphore.inspect(holders=2)) == 6
 
 
 class TestUpdateLease:

@@ -247,7 +247,7 @@ class TestLooking:
         if value is not None:
             await semaphore.start(value)
         assert await semaphore.available() == (value or 0)
-        assert await semaphore.inspect() == [str(value).encode() if value is not None else b""]
+        assert await semaphore.inspect() == [b"" if value is None else str(value).encode(), 0]
 
     async def test_who_has_what_for_how_long(
         self, semaphore: SemaphoreScripts, redis: Redis
@@ -257,12 +257,12 @@ class TestLooking:
         await semaphore.acquire(B)
         await semaphore.end(B)
         before = await everything(redis)
-        value, first, one, over, second, two, left = await semaphore.inspect()
-        assert (value, first, one, over) == (b"2", B.encode(), b"1", 0)
+        value, holders, first, one, over, second, two, left = await semaphore.inspect()
+        assert (value, holders, first, one, over) == (b"2", 2, B.encode(), b"1", 0)
         assert (second, two) == (A.encode(), b"2")
         assert LEASE < left <= 1_000_000
         assert await everything(redis) == before
-        assert len(await semaphore.inspect(holders=1)) == 4
+        assert len(await semaphore.inspect(holders=1)) == 5
 
 
 # set only looks whether anything is there, inspect shows whatever is.
