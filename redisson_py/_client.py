@@ -193,8 +193,8 @@ class Redisson:
         """
         if not reentrant:
             return RLock(self._context, name, reentrant=False)
-        # A lock object has no state of its own, and `async with client.get_lock(name)` is one a
-        # turn: those used of late are kept.
+        # One lock object serves any number of tasks, and `async with client.get_lock(name)` is one
+        # a turn: those used of late are kept.
         try:
             lock = self._locks.get(name)
         except TypeError:

@@ -135,9 +135,7 @@ class World:
                 grip = wait.granted(lease)
                 # A hold that is passed on takes with it what befell it.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
-                grip.severed = (
-                    self.severing or wait.severed or any(each.severed for each in owner)
-                )
+                grip.severed = self.severing or wait.severed or any(each.severed for each in owner)
                 self.grips.append(grip)
                 self.note("->", grip)
             else:
