@@ -55,6 +55,7 @@ class ReadLock(ServerLock):
 
     A read under a write hold with a `lease_time` of its own lasts no longer than that, until the
     write side is released: one hash keeps both, and a longer read would keep the writer alive.
+    If the write side ends by itself, count on the end of the read in that moment.
 
     Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and `release`.
 
