@@ -458,7 +458,8 @@ class Hold:
         held_for = now() - self.granted_at
         self.end("lost")
         self.reason = reason
-        gone = [lease for lease in self.known_leases() if lease._lose(reason)]
+        # A composite that loses one of these releases it, and so takes it out of the list.
+        gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
         log.warning(
             "lost %s %r: %s (owner %s, held for %.3f s)",
             self.ownership.kind,

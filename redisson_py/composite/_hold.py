@@ -263,7 +263,7 @@ class CompositeHold:
         if self.state != "held":
             return []
         self._end("lost")
-        gone = [lease for lease in self.known_leases() if lease._lose(reason)]
+        gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
         if gone and self._needed < len(gone[0]._members):
             # Otherwise the log has it: the loss of any member is that of the composite.
             log.warning(

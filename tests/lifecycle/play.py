@@ -196,6 +196,9 @@ class Play(World):
         if side == "write" and gone:
             # What the writer reads goes with it.
             gone += [grip for grip in self.held() if grip.side == "read"]
+        if side == "read" and any(grip.side == "write" for grip in self.held()):
+            # As in Redisson: what the writer reads stays with it.
+            gone = []
         async with self._sever(gone):
             order = await self._finished(by, target.force_release)
         # It may have cancelled the body that called it.

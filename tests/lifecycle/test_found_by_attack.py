@@ -165,3 +165,19 @@ async def test_multi_lock_outside_a_block_is_given_back_at_shutdown(
 
     await asyncio.to_thread(asyncio.run, forget_it())
     assert await redis.exists("one", "two") == 0
+
+
+async def test_both_leases_of_a_re_entered_multi_lock_are_told_of_the_loss(
+    client: Redisson, redis: Redis
+) -> None:
+    """The first gives its members back while the second is still to be told."""
+    both = client.get_multi_lock(client.get_lock("one"), client.get_lock("two"))
+    leases = [await both.acquire() for _ in range(3)]
+    await redis.delete("one")
+    with pytest.raises(LeaseLostError):
+        await client.get_lock("one").acquire()
+    assert [lease.lost for lease in leases] == [True] * 3
+    await until(lambda: client.statistics().held_leases == 0)
+    for lease in leases:
+        with pytest.raises(LeaseLostError):
+            await lease.release()
