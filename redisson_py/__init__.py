@@ -2,42 +2,41 @@
 
 How a lock is acquired, step by step:
 
-1. `RLock.acquire` checks its arguments and looks up what the current task holds (`_owner`).
-   A task that holds the lock already re-enters under the same owner.
-2. Otherwise it stands in the line of this client's tasks for that lock (`_handoff`). Alone
-   in line, it asks at once; else it sleeps until a hold is passed to it or it is the head.
-3. It asks (`_waiting`): one script (`lua/lock/acquire.lua`) under a new owner, on the one
-   ordered stream (`_stream`). Granted: one round trip in all.
-4. Busy: it takes a seat (`_wakeups`), SUBSCRIBE and the next question leave in one write, and
-   it sleeps until a message, the end of the holder's lease, its deadline or the safety poll.
-5. Granted, the hold is registered with the watchdog (`_lease`), which renews it in batches
-   and knows by the local clock when it must be treated as lost; then it marks the `Lease`,
-   cancels the body of the block and raises `LeaseLostError` from it.
-6. Released, the hold is passed to the next in line without a command, or given back by
-   `lua/lock/release.lua`, which publishes the message that wakes one waiter a process.
+1. `RLock.acquire` (`locks/lock_like`) checks its arguments and calls the ownership of its name
+   (`locks/_ownership`), which looks up what the current task holds. A task that holds the lock
+   already re-enters under the same owner.
+2. Otherwise the task joins the local queue: the tasks of this client that want the same lock
+   (`_engine/local_queue`). The head of the queue asks Redis; the others sleep until a hold is
+   passed to them or they become the head.
+3. The head sends one acquire request under a new owner (`_engine/request`): one script
+   (`lua/lock/acquire.lua`, packed and decoded by `_commands/lock`) on the one ordered stream
+   (`_stream`). Granted: one round trip in all.
+4. Busy: the waiting loop (`_engine/waiting`) takes a seat (`_engine/wakeups`, `_engine/bus`).
+   SUBSCRIBE and the next request leave in one write, and the task sleeps until a message, the end
+   of the holder's lease, its deadline or the safety poll.
+5. Granted, a `Hold` (`_engine/hold`) records what Redis granted, and nothing else writes its
+   state. The watchdog (`_engine/watchdog`) renews it in batches and knows by the local clock
+   when it must be treated as lost. The task gets a `Lease` (`_engine/lease`).
+6. `async with` makes that lease the property of its block (`_engine/block`). If the lease is lost,
+   the body is cancelled and the block raises `LeaseLostError`.
+7. Released (`_engine/ownership`), the hold is passed to the next task in the local queue without
+   a command, or given back by `lua/lock/release.lua`, which publishes the message that wakes one
+   waiter in each process.
+
+Semaphores, read-write locks and composites take the same steps with other commands
+(`_commands`) and other ownerships (`semaphores/_ownership`, `composite/_ownership`).
 """
 
 from redisson_py import errors
 from redisson_py._client import Redisson
-from redisson_py._lease.lease import Lease
-from redisson_py._primitives.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
-from redisson_py._primitives.fair_lock import FairLock
-from redisson_py._primitives.fenced_lock import FencedLock
-from redisson_py._primitives.joint import JointSnapshot
-from redisson_py._primitives.latch import CountDownLatch, LatchSnapshot
-from redisson_py._primitives.lock import RLock
-from redisson_py._primitives.looking import HolderSnapshot, LockSnapshot
-from redisson_py._primitives.multi_lock import MultiLock
-from redisson_py._primitives.permit import Permit
-from redisson_py._primitives.permit_expirable_semaphore import PermitExpirableSemaphore
-from redisson_py._primitives.permit_looking import SemaphoreSnapshot
-from redisson_py._primitives.read_lock import ReadLock
-from redisson_py._primitives.read_write_lock import ReadWriteLock
-from redisson_py._primitives.read_write_sides import ReadWriteSnapshot
-from redisson_py._primitives.red_lock import RedLock
-from redisson_py._primitives.semaphore import Semaphore
-from redisson_py._primitives.write_lock import WriteLock
+from redisson_py._engine.inspecting import HolderSnapshot, LockSnapshot
+from redisson_py._engine.lease import Lease
 from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
+from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
+from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
+from redisson_py.composite._ownership import JointSnapshot
+from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import (
     AcquireTimeoutError,
     BackendError,
@@ -52,6 +51,12 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
+from redisson_py.locks.lock import FairLock, FencedLock, RLock
+from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.semaphores.semaphore import Semaphore
+from redisson_py.semaphores.semaphore_like import SemaphoreSnapshot
 
 __version__ = "0.1.0"
 

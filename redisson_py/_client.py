@@ -12,45 +12,45 @@ from typing import Self, Unpack, final
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from redisson_py._handoff import Lines
+from redisson_py._engine.bus import Bus
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.wakeups import Table
+from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name
-from redisson_py._lease.hold import Hold
-from redisson_py._lease.lease import Lease
-from redisson_py._lease.watchdog import Watchdog
 from redisson_py._loop import (
     Future,
     Task,
+    new_future,
     running_loop,
     start_task,
     stop_task,
     wait_for_all,
+    wake,
 )
 from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._owner import Owners
-from redisson_py._primitives.barrier import CyclicBarrier
-from redisson_py._primitives.context import Context
-from redisson_py._primitives.fair_lock import FairLock
-from redisson_py._primitives.fenced_lock import FencedLock
-from redisson_py._primitives.hold_lock import HoldLock
-from redisson_py._primitives.latch import CountDownLatch
-from redisson_py._primitives.lock import RLock
-from redisson_py._primitives.lock_like import LockLike
-from redisson_py._primitives.multi_lock import MultiLock
-from redisson_py._primitives.permit_expirable_semaphore import PermitExpirableSemaphore
-from redisson_py._primitives.read_write_lock import ReadWriteLock
-from redisson_py._primitives.red_lock import RedLock
-from redisson_py._primitives.semaphore import Semaphore
 from redisson_py._redis import Connector, connector_from_client, connector_from_url
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds
-from redisson_py._wakeups.bus import Bus
-from redisson_py._wakeups.table import Table
+from redisson_py.barriers.barrier import CyclicBarrier
+from redisson_py.barriers.latch import CountDownLatch
+from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import ClientClosedError
+from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
+from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.read_write_lock import ReadWriteLock
+from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.semaphores.semaphore import Semaphore
 
 log = logging.getLogger("redisson_py")
+
+#: Lock objects kept for the next `get_lock` of their name.
+_LOCKS_KEPT = 1024
 
 _forks = 0
 
@@ -115,7 +115,7 @@ class Redisson:
 
     def _build(self, connector: Connector, options: Options) -> None:
         self._where = connector.where
-        self._owners: Owners[Hold, Lease] = Owners()
+        self._owners = Owners()
         self._table = Table()
         self._bus = Bus(self._table)
         self._stream = Stream(
@@ -125,6 +125,7 @@ class Redisson:
             on_connected=self._bus.resubscribe,
             on_down=self._table.wake_all,
             on_end=self._end_with_loop,
+            on_outlived=self._close_for_good,
             needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
         )
         self._router = Router(self._stream)
@@ -137,13 +138,16 @@ class Redisson:
             self._bus,
             self._watchdog,
             self._owners,
-            Lines(),
             self._check,
             self._describe,
             connector.database,
         )
+        self._locks: dict[Name, RLock] = {}
         self._loop: object = None
         self._root: Task | None = None
+        #: The background task has ended with the loop, but blocks of generators are not left yet.
+        self._outlives = False
+        self._closing: Future[None] | None = None
         self._forks = _forks
         self._closed = False
         self._why_closed = ""
@@ -187,7 +191,20 @@ class Redisson:
             TypeError: The name is neither str nor bytes.
             ValueError: It is empty or longer than 4 KiB.
         """
-        return RLock(self._context, name, reentrant=reentrant)
+        if not reentrant:
+            return RLock(self._context, name, reentrant=False)
+        # One lock object serves any number of tasks, and `async with client.get_lock(name)` is one
+        # a turn: those used of late are kept.
+        try:
+            lock = self._locks.get(name)
+        except TypeError:
+            lock = None
+        if lock is None:
+            lock = RLock(self._context, name)
+            if len(self._locks) >= _LOCKS_KEPT:
+                self._locks.clear()
+            self._locks[name] = lock
+        return lock
 
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
@@ -213,7 +230,7 @@ class Redisson:
         """
         return MultiLock(*locks)
 
-    def get_red_lock(self, *locks: HoldLock) -> RedLock:
+    def get_red_lock(self, *locks: ServerLock) -> RedLock:
         """Return a lock on several independent servers: held when most of them say so.
 
         Args:
@@ -253,7 +270,7 @@ class Redisson:
         return CountDownLatch(self._context, name, count)
 
     def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
-        """Return the barrier `name` of so many parties.
+        """Return the barrier `name` for a number of parties.
 
         Raises:
             TypeError: The name is neither str nor bytes, or `parties` is no int.
@@ -264,8 +281,8 @@ class Redisson:
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
         return ClientStatistics(
-            waiters=self._context.lines.waiting + self._context.waiters.total(),
-            held_leases=sum(len(hold.all_leases()) for hold in self._watchdog.holds),
+            waiters=self._context.registry.waiting + self._context.waiters.total(),
+            held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
             renewals=self._watchdog.renewals,
             losses=self._watchdog.losses,
             wake_ups=self._table.wakeups,
@@ -277,15 +294,20 @@ class Redisson:
         """Close: release what is still held, send waiters away, disconnect. Idempotent.
 
         Waiters get `ClientClosedError`. What is still held is released, with one warning that
-        names it; a block that is still running is told that it lost its lock. If cancelled,
-        the client is closed all the same, though Redis may learn of it only by the leases.
+        names it; a block that is still running is told that it lost its lock. A second call
+        returns when the first has finished. If cancelled, the client is closed all the same,
+        though Redis may learn of it only by the leases.
         """
+        if self._closing is not None:
+            await wait_for_all([self._closing])
+            return
         if self._closed or self._root is None:
             self._closed = True
             return
         self._check()
+        self._closing = new_future()
         error = ClientClosedError("the client was closed")
-        releases = self._let_everything_go(error)
+        releases = self._let_everything_go(error, list(self._watchdog.holds))
         self._closed = True
         self._executor.close()
         self._watchdog.close()
@@ -297,25 +319,29 @@ class Redisson:
             try:
                 await self._router.close(error)
             finally:
-                await stop_task(self._root)
+                try:
+                    await stop_task(self._root)
+                finally:
+                    wake(self._closing)
 
-    def _let_everything_go(self, error: ClientClosedError) -> list[Future[object]]:
+    def _let_everything_go(
+        self, error: ClientClosedError, holds: list[Hold]
+    ) -> list[Future[object]]:
         """Send what must be sent before closing, without waiting; return what to wait for."""
         context = self._context
-        for attempt in list(context.asking):
-            attempt.give_up(error)
-        context.lines.close(error)
-        holds = list(self._watchdog.holds)
+        for request in list(context.pending):
+            request.give_up(error)
+        context.registry.close(error)
         if holds:
-            some = [f"{hold.resource.kind} {hold.resource.name!r}" for hold in holds[:10]]
+            some = [f"{hold.ownership.kind} {hold.ownership.name!r}" for hold in holds[:10]]
             more = f" and {len(holds) - 10} more" if len(holds) > 10 else ""
             log.warning("closing while still holding %s%s", ", ".join(some), more)
         for hold in holds:
-            for lease in hold.all_leases():
-                if lease._entered:
-                    lease._lose()
-                lease._end(error)
-            hold.resource._give_back(hold)
+            for lease in hold.live:
+                if lease._in_block:
+                    lease._lose("forced")
+                lease._settle(error)
+            hold.ownership.give_back(hold)
         if self._described_until:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)
@@ -333,6 +359,7 @@ class Redisson:
         if self._loop is not None:
             raise ClientClosedError("the client belongs to another event loop; make one for each")
         self._loop = loop
+        self._executor.time = loop.time
 
     def _begin(self) -> None:
         """Before the first command: start the background task."""
@@ -341,10 +368,27 @@ class Redisson:
             self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
             self._root.add_done_callback(self._root_done)
 
-    def _end_with_loop(self) -> None:
-        """The event loop shuts down and nobody closed us: give back what can be given back."""
-        if not self._closed:
-            self._let_everything_go(ClientClosedError("the event loop was shut down"))
+    async def _end_with_loop(self) -> bool:
+        """The event loop shuts down, unless we are closing; return whether we are still needed.
+
+        It has cancelled every task. Those that hold something may still be cleaning up under its
+        protection: it is kept until they have ended. Then what nobody can give back any more is
+        given back here; what the block of an async generator holds is left to the generator.
+        """
+        while not self._closed:
+            tasks = {hold.task() for hold in self._watchdog.holds}
+            running = [task for task in tasks if task is not None and not task.done()]
+            if not running:
+                break
+            await wait_for_all(running)
+        if self._closed:
+            return False
+        holds = list(self._watchdog.holds)
+        in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
+        left = [hold for hold in holds if hold not in in_blocks]
+        self._let_everything_go(ClientClosedError("the event loop was shut down"), left)
+        self._outlives = bool(in_blocks)
+        return self._outlives
 
     def _root_done(self, root: Task) -> None:
         """Nothing dies quietly: without its background task a client is of no use."""
@@ -352,17 +396,23 @@ class Redisson:
             return
         if root.cancelled():
             self._why_closed = ": its event loop was shut down"
+            if self._outlives:
+                return
         else:
             failure = root.exception()
             log.critical("background task of %r failed", self, exc_info=failure)
             self._why_closed = f": its background task failed: {failure!r}"
+        self._close_for_good()
+
+    def _close_for_good(self) -> None:
+        """The background task has ended, and nothing is needed any more."""
         error = ClientClosedError(f"the client is closed{self._why_closed}")
         self._closed = True
         for hold in list(self._watchdog.holds):
-            self._watchdog.lose(hold, "the client's background task failed")
+            self._watchdog.lose(hold, "expired")
         self._watchdog.close()
         self._bus.close()
-        self._context.lines.close(error)
+        self._context.registry.close(error)
         self._stream.fail(error)
         self._table.wake_all()
 

@@ -43,6 +43,11 @@ def tombstone(key: bytes, owner: str) -> bytes:
     return suffixed(key, b"redisson_py:tombstone:" + owner.encode())
 
 
+def version_key(key: bytes, field: str) -> bytes:
+    """Return the key of the latest change to the hold of `field`, so that older ones are void."""
+    return suffixed(key, b"redisson_py:version:" + field.encode())
+
+
 def client_description(prefix: str, client_id: str) -> bytes:
     """Return the key under which a client says who it is, for `inspect`."""
     return f"{prefix}redisson_py:client:{client_id}".encode()

@@ -7,7 +7,7 @@ or through these few names, so that the dependence is in one place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 Task = asyncio.Task[Any]
@@ -15,6 +15,7 @@ Future = asyncio.Future
 Timer = asyncio.TimerHandle
 Cancelled = asyncio.CancelledError
 running_loop = asyncio.get_running_loop
+sleep = asyncio.sleep
 #: The running task, or None in a callback.
 task_or_none = asyncio.current_task
 
@@ -87,44 +88,16 @@ async def wait_until(future: Future[Any], seconds: float | None) -> bool:
     return future.done()
 
 
-async def wait_for_all(futures: list[Future[Any]], seconds: float) -> None:
-    """Wait until all futures are done, whatever they came to, at most for `seconds`."""
+async def wait_for_all(
+    futures: Collection[Future[Any]], seconds: float | None = None, *, first: bool = False
+) -> None:
+    """Wait until all futures are done, or the first, at most for `seconds`; cancels none."""
     if futures:
-        await asyncio.wait(futures, timeout=seconds)
+        when = asyncio.FIRST_COMPLETED if first else asyncio.ALL_COMPLETED
+        await asyncio.wait(futures, timeout=seconds, return_when=when)
 
 
 async def stop_task(task: Task) -> None:
     """Cancel a task and wait until it has ended; its outcome is of no interest."""
     task.cancel()
     await asyncio.wait([task])
-
-
-class Strike:
-    """Cancels the task inside a block when its lease is lost, the way `asyncio.timeout` does.
-
-    An anyio scope would cost a third of an uncontended acquire and release (measured: 2.9 of
-    9 microseconds), and it does not cancel a task whose awaited future is already done until
-    after the task's next step. A lost lease must come first, hence `task.cancel`.
-    """
-
-    __slots__ = ("_cancelling", "_task", "open", "struck")
-
-    def __init__(self) -> None:
-        self._task = current_task()
-        self._cancelling = self._task.cancelling()
-        self.open = True
-        self.struck = False
-
-    def __call__(self, reason: str) -> None:
-        """Cancel the block, once, unless its own task asks for it or it has been left."""
-        if self.open and not self.struck and self._task is not task_or_none():
-            self.struck = True
-            self._task.cancel(reason)
-
-    def close(self, error: BaseException | None) -> bool:
-        """Leave the block; return whether `error` is our own cancellation, to be replaced."""
-        self.open = False
-        if not self.struck:
-            return False
-        ours = self._task.uncancel() <= self._cancelling
-        return ours and isinstance(error, asyncio.CancelledError)

@@ -13,7 +13,7 @@ import socket
 import ssl
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import redis.exceptions
 from redis.asyncio import Connection, ConnectionPool, Redis, RedisCluster, SSLConnection
@@ -29,6 +29,7 @@ __all__ = [
     "Connector",
     "connector_from_client",
     "connector_from_url",
+    "let_go",
     "take_over",
 ]
 
@@ -132,6 +133,12 @@ def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asy
     return transport
 
 
+def let_go(connection: AbstractConnection) -> None:
+    """Close a connection where nothing can be awaited; its transport ends a turn later."""
+    # What redis-py's own finalizer does.
+    connection._close()  # type: ignore[no-untyped-call]
+
+
 def connector_from_url(url: str, client_name: str | None) -> Connector:
     """Return how to connect to what `url` names.
 
@@ -152,10 +159,22 @@ def connector_from_url(url: str, client_name: str | None) -> Connector:
     query = parse_qs(parts.query)
     if query.get("ssl_cert_reqs", ["required"])[0].lower() != "required":
         raise ValueError("ssl_cert_reqs in the URL would switch off the check of the certificate")
+    if not _has_good_port(parts):
+        # Not told: a password without a user's name in front ends up here.
+        raise ValueError("the port in the URL must be a number below 65536")
     database = parts.path.strip("/")
     if parts.scheme != "unix" and database and not database.isdecimal():
-        raise ValueError(f"the database in the URL must be a number, not {database!r}")
+        # Not told: with a slash in it, a password ends up here.
+        raise ValueError("the database in the URL must be a number")
     return _connector(ConnectionPool.from_url(url), client_name)
+
+
+def _has_good_port(parts: SplitResult) -> bool:
+    try:
+        parts.port  # noqa: B018  # a property that raises
+    except ValueError:
+        return False
+    return True
 
 
 def connector_from_client(client: object, client_name: str | None) -> Connector:

@@ -13,6 +13,10 @@ from functools import lru_cache, partial
 
 Duration = float | timedelta
 
+#: Seconds by which a timer may fire early: what is that near counts as reached. uvloop's clock
+#: has whole milliseconds.
+PUNCTUAL = 0.002
+
 #: Ten years: far above any lease that makes sense, far below what Redis can add to its clock.
 LONGEST_LEASE = 10 * 365 * 86_400.0
 

@@ -6,6 +6,8 @@ users only as `__cause__`.
 
 from __future__ import annotations
 
+from typing import Literal
+
 
 class RedissonError(Exception):
     """Base of all errors of this library. They survive pickling, between processes."""
@@ -35,11 +37,15 @@ class QuorumError(AcquireTimeoutError):
 
     Attributes:
         answers: What each server said, by its address and database.
+        quorum_answered: Whether a quorum of them answered, so that it was busy for certain.
     """
 
-    def __init__(self, message: str, answers: dict[str, str]) -> None:
+    def __init__(
+        self, message: str, answers: dict[str, str], quorum_answered: bool = False
+    ) -> None:
         super().__init__(message)
         self.answers = answers
+        self.quorum_answered = quorum_answered
 
 
 class NotHeldError(RedissonError, RuntimeError):
@@ -56,13 +62,24 @@ class LeaseLostError(RedissonError):
         name: The resource name.
         owner: The owner whose lease it was.
         held_for: Seconds from the grant to the loss.
+        reason: `"expired"` (no renewal was confirmed in time), `"ended"` (its own `lease_time`
+            ran out), `"taken"` (Redis says that somebody else holds it, or nobody), or
+            `"forced"` (`force_release`).
     """
 
-    def __init__(self, message: str, name: str | bytes, owner: str, held_for: float) -> None:
+    def __init__(
+        self,
+        message: str,
+        name: str | bytes,
+        owner: str,
+        held_for: float,
+        reason: Literal["expired", "ended", "taken", "forced"],
+    ) -> None:
         super().__init__(message)
         self.name = name
         self.owner = owner
         self.held_for = held_for
+        self.reason = reason
 
 
 class BrokenBarrierError(RedissonError):
@@ -109,12 +126,14 @@ class ScriptError(BackendError):
     Attributes:
         script: Name and version of the script, such as `lock.acquire v1`.
         message: The error as Redis put it.
+        key: The key it was about, as text; empty where there is none.
     """
 
-    def __init__(self, script: str, message: str) -> None:
-        super().__init__(f"{script}: {message}")
+    def __init__(self, script: str, message: str, key: str = "") -> None:
+        super().__init__(f"{script}{f' of {key!r}' if key else ''}: {message}")
         self.script = script
         self.message = message
+        self.key = key
 
 
 class UnsupportedServerError(BackendError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from redisson_py import BrokenBarrierError, Redisson
-from redisson_py._primitives.barrier import CyclicBarrier
-from redisson_py._primitives.latch import CountDownLatch
+from redisson_py.barriers.barrier import CyclicBarrier
+from redisson_py.barriers.latch import CountDownLatch
 
 
 def get_latch(

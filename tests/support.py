@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
+from redisson_py._engine import waiting
+from redisson_py.semaphores import _queue
 
 
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -38,13 +41,19 @@ async def assert_ends_in_time(lease: Lease, redis: Redis, key: str) -> None:
     assert ends < seconds + microseconds / 1e6 + left / 1000, "the server let others in first"
 
 
+def set_safety_poll(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Set how long waiters sleep at most before they ask again although no message came."""
+    for module in (waiting, _queue):
+        monkeypatch.setattr(module, "SAFETY_POLL", seconds)
+
+
 async def until_waiting(client: Redisson, count: int) -> None:
-    """Return when `count` tasks of this client stand in line."""
+    """Return when `count` tasks of this client wait."""
     await until(lambda: client.statistics().waiters == count)
 
 
 async def until_listening(client: Redisson) -> None:
-    """Return when the head of a line of this client has asked, heard "busy", and sleeps."""
+    """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
     stream = client._stream
     await until(lambda: client._table.seats and stream.ready and not stream.waiting)
 

@@ -25,6 +25,8 @@ from redisson_py._scripts import source
 _ACQUIRE = source.load("lock.acquire")
 _RELEASE = source.load("lock.release")
 _NOTHING = object()
+#: What the scripts take at their end; zeros for a hold that is acquired once.
+_VERSION = ("version", "version_ms")
 # hiredis' stubs give this function one argument too few and no result.
 _pack: Any = hiredis.pack_command
 
@@ -35,10 +37,9 @@ class BareStream(TaskSide, asyncio.Protocol):
     async def open(self, url: str) -> None:
         """Connect and load the scripts."""
         # The arguments below stand for these; a script that takes others must show here.
-        assert _ACQUIRE.keys + _ACQUIRE.args == ("lock", "tombstone", "owner", "holds", "lease_ms")
-        assert _RELEASE.keys + _RELEASE.args == (
-            *("lock", "tombstone", "owner", "holds", "lease_ms", "channel", "tombstone_ms"),
-        )
+        common = ("lock", "tombstone", "version_key", "owner", "holds", "lease_ms")
+        assert _ACQUIRE.keys + _ACQUIRE.args == (*common, *_VERSION)
+        assert _RELEASE.keys + _RELEASE.args == (*common, "channel", "tombstone_ms", *_VERSION)
         self._reader = hiredis.Reader(notEnoughData=_NOTHING)
         self._waiting: deque[asyncio.Future[Any]] = deque()
         self._out: list[bytes] = []
@@ -72,14 +73,14 @@ class BareStream(TaskSide, asyncio.Protocol):
         call, acquire, release = self.call, self.acquire_sha, self.release_sha
         key = name.encode()
         channel = _keys.lock_channel(key)
-        before = _keys.tombstone(key, "")
+        tombstones, versions = _keys.tombstone(key, ""), _keys.version_key(key, "")
         done = 0
         while not done or perf_counter() < end:
             self.owners += 1
-            owner = f"{self.client_id}:{self.owners}"
-            tombstone = before + owner.encode()
-            await call(("EVALSHA", acquire, 2, key, tombstone, owner, 1, 30000))
-            await call(("EVALSHA", release, 2, key, tombstone, owner, 0, 30000, channel, 0))
+            owner = f"{self.client_id}:{self.owners}".encode()
+            keys = (3, key, tombstones + owner, versions + owner)
+            await call(("EVALSHA", acquire, *keys, owner, 1, 30000, 0, 0))
+            await call(("EVALSHA", release, *keys, owner, 0, 30000, channel, 0, 0, 0))
             done += 1
         return done
 
@@ -140,18 +141,19 @@ class _Alternating(AbstractAsyncContextManager[None]):
             seen = stream.messages
             stream.owners += 1
             self._owner = f"{stream.client_id}:{stream.owners}"
-            if await self._call(stream.acquire_sha, 1, 30000) is None:
+            if await self._call(stream.acquire_sha, 1, 30000, 0, 0) is None:
                 return
             await self._messages_beyond(seen)
 
     async def __aexit__(self, *_: object) -> None:
         # The next one is of this release, the one after that of the other's.
         self._beyond = self._stream.messages + 1
-        await self._call(self._stream.release_sha, 0, 30000, self._channel, 0)
+        await self._call(self._stream.release_sha, 0, 30000, self._channel, 0, 0, 0)
 
     def _call(self, sha: str, *more: bytes | int) -> asyncio.Future[Any]:
-        tombstone = _keys.tombstone(self._key, self._owner)
-        return self._stream.call(("EVALSHA", sha, 2, self._key, tombstone, self._owner, *more))
+        key, owner = self._key, self._owner
+        keys = (3, key, _keys.tombstone(key, owner), _keys.version_key(key, owner))
+        return self._stream.call(("EVALSHA", sha, *keys, owner, *more))
 
     async def _messages_beyond(self, count: int) -> None:
         stream = self._stream

@@ -1,23 +1,40 @@
 --! script   barrier.inspect
---! version  1
+--! version  2
 --! keys     barrier:hash arrivals:zset
---! args
---! returns  array: 1 = broken | 0, generation (0 = none), parties, present ms, then who waits and until when
+--! args     entries:int
+--! returns  array: 1 = broken | 0, generation (0 = none), parties, present ms, how many wait, then owner and end of some
 --! retry    safe: reads only
 
--- A party whose arrival has ended has broken the barrier, though nobody has noticed yet.
-local barrier, arrivals = KEYS[1], KEYS[2]
+--! include lib.whole
+--! include lib.now
+--! include lib.barrier_state
 
-local time = redis.call('TIME')
-local ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local state = redis.call('HMGET', barrier, 'generation', 'parties', 'broken')
-local waiting = redis.call('ZRANGE', arrivals, 0, -1, 'WITHSCORES')
-local died = waiting[2] and tonumber(waiting[2]) <= ms
-if not state[1] or state[3] or died then
-  waiting = {}
+-- Lists at most `entries` of the parties that wait, those whose arrival ends first. A party whose
+-- arrival has ended has broken the barrier, even if nobody has noticed; when all have ended, the
+-- barrier is fresh.
+local barrier, arrivals = KEYS[1], KEYS[2]
+local entries = whole(ARGV[1], 0)
+
+if not entries then
+  return redis.error_reply('ERR entries must be a whole number')
 end
-table.insert(waiting, 1, (state[3] or (state[1] and died)) and 1 or 0)
-table.insert(waiting, 2, tonumber(state[1] or 0))
-table.insert(waiting, 3, tonumber(state[2] or 0))
-table.insert(waiting, 4, ms)
-return waiting
+local ms = now()
+local state = barrier_state(barrier)
+local first = redis.call('ZRANGE', arrivals, 0, 0, 'WITHSCORES')
+local last = redis.call('ZRANGE', arrivals, -1, -1, 'WITHSCORES')
+if not state then
+  return redis.error_reply('ERR the hash at the key of this barrier is not a barrier')
+end
+if not state[1] or state[3] or not last[2] or tonumber(last[2]) <= ms then
+  return {state[3] and 1 or 0, 0, 0, ms, 0}
+end
+if tonumber(first[2]) <= ms then
+  return {1, 0, 0, ms, 0}
+end
+local reply = entries > 0 and redis.call('ZRANGE', arrivals, 0, entries - 1, 'WITHSCORES') or {}
+table.insert(reply, 1, 0)
+table.insert(reply, 2, tonumber(state[1]))
+table.insert(reply, 3, tonumber(state[2] or 0))
+table.insert(reply, 4, ms)
+table.insert(reply, 5, redis.call('ZCARD', arrivals))
+return reply

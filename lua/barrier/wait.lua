@@ -1,23 +1,29 @@
 #!lua flags=allow-oom
 --! script   barrier.wait
---! version  1
+--! version  2
 --! keys     barrier:hash arrivals:zset released:zset arrival:string
 --! args     owner:str parties:int generation:str lease_ms:int receipt_ms:int channel:str
 --! returns  array: 1 released, 0 waiting, -1 broken, -2 other parties, -3 void | position | generation | ms
 --! retry    safe: an owner arrives once; a repetition finds its arrival and looks again
 
 --! include lib.whole
+--! include lib.barrier_state
 --! include lib.break_barrier
 
 -- Arrives (generation 0), or looks again. A generation is named after the moment of its first
 -- arrival. While parties wait, a hash has its name and their number, and a sorted set has when
 -- each arrival ends unless its owner looks again: one that has ended is a party that died, and
--- breaks the barrier. The last party to come ends the generation and leaves its name among
--- those released; one that is neither there nor the present one was broken, reset or lost.
+-- breaks the barrier. Both keys expire with the last end of all, so a barrier that every party has
+-- left without a word is fresh then. A broken one stays broken as long as that, and for one lease
+-- after the look of a party that found it broken.
+--
+-- The last party to come ends the generation and leaves its name among those released, at least
+-- as long as one of its parties may look; a name that is neither there nor the present one was
+-- broken, reset or lost.
 --
 -- An owner is new for each wait, and what it was given is kept under its name. So the last
--- arrival, repeated, is none of the next generation, and one that comes late is void. When
--- nobody waits nothing is left without an expiry, but the mark of a broken barrier.
+-- arrival, repeated, is none of the next generation, and one that comes late is void. Every key
+-- has an expiry, except the broken field of an abort.
 --
 -- In the reply: position -1 is not known, with -2 it is the number of parties; ms is how long
 -- until another's arrival ends, -1 if there is none.
@@ -32,9 +38,13 @@ end
 local time = redis.call('TIME')
 local ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local given = redis.call('GET', arrival)
-local state = redis.call('HMGET', barrier, 'generation', 'parties', 'broken')
-local present, known, broken = state[1], state[2] and whole(state[2], 1), state[3]
+local state = barrier_state(barrier)
 local first = redis.call('ZRANGE', arrivals, 0, 0, 'WITHSCORES')
+local last = redis.call('ZRANGE', arrivals, -1, -1, 'WITHSCORES')
+if not state then
+  return redis.error_reply('ERR the hash at the key of this barrier is not a barrier')
+end
+local present, known, broken = state[1], state[2] and whole(state[2], 1), state[3]
 if present and not (known and whole(present, 1)) then
   return redis.error_reply('ERR the generation or the parties of this barrier are not a number')
 end
@@ -52,46 +62,55 @@ local reply = {1, position, tonumber(generation), -1}
 if redis.call('ZSCORE', released, generation) then
   return reply
 end
+local earliest, latest = tonumber(first[2] or 0), tonumber(last[2] or 0)
+if latest <= ms then
+  -- All have gone, and the keys are about to expire; or somebody has deleted one of them.
+  present, earliest, latest = nil, 0, 0
+end
 reply[1] = -1
 if broken or (arrived and generation ~= present) then
   return reply
 end
-local died = present and first[1] and tonumber(first[2]) <= ms
-if died or (arrived and not redis.call('ZSCORE', arrivals, owner)) then
-  break_barrier(barrier, arrivals, channel)
+if (present and earliest <= ms) or (arrived and not redis.call('ZSCORE', arrivals, owner)) then
+  break_barrier(barrier, arrivals, channel, arrived and math.max(latest, ms + lease_ms) or latest)
   return reply
 end
 if present and not arrived and known ~= parties then
   return {-2, known, 0, -1}
 end
 
--- The first write is one that no full server refuses, so that below Redis 7 it takes the rest.
-redis.call('PEXPIRE', arrival, receipt_ms)
 if not arrived then
   generation = present or string.format('%.0f', time[1] * 1000000 + time[2])
   position = present and redis.call('ZCARD', arrivals) or 0
-  redis.call('SET', arrival, string.format('%s %.0f', generation, position), 'PX', receipt_ms)
   reply = {0, position, tonumber(generation), -1}
 end
-if not arrived and position + 1 == parties then
-  redis.call('DEL', barrier, arrivals)
-  redis.call('ZREMRANGEBYSCORE', released, '-inf', string.format('%.0f', ms - receipt_ms))
-  redis.call('ZADD', released, string.format('%.0f', ms), generation)
-  redis.call('PEXPIRE', released, receipt_ms)
+local is_last = not arrived and position + 1 == parties
+-- The others do not know yet that somebody may die before `earliest`.
+if is_last or (not arrived and present and ms + lease_ms < earliest) then
   redis.call('PUBLISH', channel, '0')
+end
+-- The first write is one that no full server refuses, so that below Redis 7 it takes the rest.
+redis.call('PEXPIRE', arrival, receipt_ms)
+if not arrived then
+  redis.call('SET', arrival, string.format('%s %.0f', generation, position), 'PX', receipt_ms)
+end
+if is_last then
+  redis.call('DEL', barrier, arrivals)
+  redis.call('ZREMRANGEBYSCORE', released, '-inf', string.format('%.0f', ms))
+  redis.call('ZADD', released, string.format('%.0f', math.max(latest, ms + receipt_ms)), generation)
+  last = redis.call('ZRANGE', released, -1, -1, 'WITHSCORES')
+  redis.call('PEXPIREAT', released, string.format('%.0f', tonumber(last[2])))
   reply[1] = 1
   return reply
 end
 if not present then
-  -- Somebody may have deleted one key of this barrier and not the other.
   redis.call('DEL', arrivals)
   redis.call('HSET', barrier, 'generation', generation, 'parties', string.format('%.0f', parties))
 end
 redis.call('ZADD', arrivals, string.format('%.0f', ms + lease_ms), owner)
-if not arrived and first[2] and ms + lease_ms < tonumber(first[2]) then
-  -- The others do not know yet that somebody may die so soon.
-  redis.call('PUBLISH', channel, '0')
-end
+last = redis.call('ZRANGE', arrivals, -1, -1, 'WITHSCORES')
+redis.call('PEXPIREAT', barrier, string.format('%.0f', tonumber(last[2])))
+redis.call('PEXPIREAT', arrivals, string.format('%.0f', tonumber(last[2])))
 
 local ends = redis.call('ZRANGE', arrivals, 0, 1, 'WITHSCORES')
 local other = ends[ends[1] == owner and 4 or 2]

@@ -1,5 +1,5 @@
 --! script   expirable_semaphore.acquire
---! version  2
+--! version  3
 --! keys     counter:string permits:zset tombstone:string
 --! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void
@@ -9,19 +9,25 @@
 --! include lib.integer
 --! include lib.now
 --! include lib.announce
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
+--! include lib.follow
 --! include lib.permit_id
 
 -- One id for each unit, all of them or none. The caller makes the ids, so a repetition finds
 -- them there and takes no more. Finding only some, it came late: others were given back since.
 -- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
--- ends is Redisson's 922337203685477.
+-- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
+-- nobody else is served meanwhile.
 local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
 local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
 
 if not (units and lease_ms and start_units and reclaims and #ids == 16 * units) then
   return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
+end
+if units > 10000 then
+  return redis.error_reply('ERR units must be at most 10000')
 end
 
 local found = redis.call('GET', counter)
@@ -42,38 +48,53 @@ if there == units then
   for i = 1, units do
     redis.call('ZADD', permits, 'GT', ends_at, permit_id(ids, i))
   end
+  follow(counter, permits)
   return nil
 end
 if there > 0 or redis.call('EXISTS', tombstone) == 1 then
   return -3
 end
-if known and not found then
-  redis.call('DEL', permits)
-end
 if not found and start_units < 0 then
+  if known then
+    redis.call('DEL', permits)
+  end
   return -1
 end
 
-if not found then
-  redis.call('SET', counter, string.format('%.0f', start_units))
-  value = start_units
-  announce(channel, value)
-elseif known then
-  local back = reclaim(counter, permits, nil, present, reclaims)
-  value = value + back
-  announce(channel, back > 0 and value or 0)
+local over, back = {}, 0
+if found and known then
+  over, back = expired(permits, nil, present, reclaims)
 end
-if value >= units then
+value = found and value + back or start_units
+announce(channel, (back > 0 or not found) and value or 0)
+if known and not found then
+  redis.call('DEL', permits)
+end
+give_back(counter, permits, nil, over, back)
+local granted = value >= units
+if granted then
+  local change = (found and 0 or start_units) - units
+  redis.call('INCRBY', counter, string.format('%.0f', change))
+  local rows = {}
   for i = 1, units do
-    redis.call('ZADD', permits, ends_at, permit_id(ids, i))
+    rows[#rows + 1] = ends_at
+    rows[#rows + 1] = permit_id(ids, i)
+    if #rows == 2000 or i == units then
+      local refused = redis.pcall('ZADD', permits, unpack(rows))
+      if type(refused) == 'table' then
+        redis.call('INCRBY', counter, units)
+        return refused
+      end
+      rows = {}
+    end
   end
-  redis.call('INCRBY', counter, -units)
-  local left = redis.call('PTTL', counter)
-  if left >= 0 then
-    redis.call('PEXPIRE', permits, math.max(left, 1))
-  elseif redis.call('PTTL', permits) >= 0 then
-    redis.call('PERSIST', permits)
-  end
+elseif not found then
+  redis.call('SET', counter, string.format('%.0f', start_units))
+end
+if found then
+  follow(counter, permits, nil, not known and -1)
+end
+if granted then
   return nil
 end
 local nearest = redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.add
---! version  2
+--! version  3
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now
@@ -33,10 +33,14 @@ if not sum then
 end
 local taken = redis.call('ZCARD', permits)
 
+announce(channel, units)
+if found then
+  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  redis.call('INCRBY', counter, 0)
+end
 redis.call('SET', receipt, string.format('%.0f %.0f', calls, sum), 'PX', receipt_ms)
 if not found and taken > 0 then
   redis.call('DEL', permits)
 end
 redis.call('INCRBY', counter, units)
-announce(channel, units)
 return sum

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.available
---! version  2
+--! version  3
 --! keys     counter:string permits:zset
 --! args     reclaims:int channel:str
 --! returns  array: how many are available, how many are taken; 0, 0 where there is no such semaphore
@@ -10,7 +10,9 @@
 --! include lib.integer
 --! include lib.now
 --! include lib.announce
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
+--! include lib.follow
 
 local counter, permits = KEYS[1], KEYS[2]
 local reclaims, channel = whole(ARGV[1], 1), ARGV[2]
@@ -29,8 +31,10 @@ if not found then
   return {0, 0}
 end
 
-local back = reclaim(counter, permits, nil, now(), reclaims)
+local over, back = expired(permits, nil, now(), reclaims)
 if back > 0 then
   announce(channel, value + back)
 end
+give_back(counter, permits, nil, over, back)
+follow(counter, permits)
 return {value + back, taken - back}

@@ -1,8 +1,8 @@
 --! script   expirable_semaphore.inspect
---! version  1
+--! version  2
 --! keys     counter:string permits:zset
 --! args     holders:int
---! returns  array: how many are available ('' = no such semaphore), then id and ms left (-1 = for ever) in turn
+--! returns  array: how many are available ('' = no such semaphore), how many holders there are, then id and ms left (-1 = for ever) in turn
 --! retry    safe: reads only
 
 --! include lib.whole
@@ -15,7 +15,7 @@ if not holders then
   return redis.error_reply('ERR holders must be a positive integer')
 end
 
-local found = {redis.call('GET', counter) or ''}
+local found = {redis.call('GET', counter) or '', redis.call('ZCARD', permits)}
 local present = now()
 local rows = redis.call(
   'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', holders
@@ -25,7 +25,7 @@ for i = 1, holders do
   if not id then
     break
   end
-  found[2 * i] = id
-  found[2 * i + 1] = ends_at == 922337203685477 and -1 or math.max(0, ends_at - present)
+  found[2 * i + 1] = id
+  found[2 * i + 2] = ends_at == 922337203685477 and -1 or math.max(0, ends_at - present)
 end
 return found

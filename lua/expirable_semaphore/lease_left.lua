@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.lease_left
---! version  2
+--! version  3
 --! keys     counter:string permits:zset
 --! args     id:str reclaims:int channel:str
 --! returns  int > 0 = milliseconds left | -1 = it never ends | -2 = this id is not there, or its lease is over
@@ -10,7 +10,9 @@
 --! include lib.integer
 --! include lib.now
 --! include lib.announce
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
+--! include lib.follow
 
 local counter, permits = KEYS[1], KEYS[2]
 local id, reclaims, channel = ARGV[1], whole(ARGV[2], 1), ARGV[3]
@@ -27,8 +29,12 @@ end
 local present = now()
 local ends_at = tonumber(redis.call('ZSCORE', permits, id) or '0')
 
-local back = found and reclaim(counter, permits, nil, present, reclaims) or 0
-announce(channel, back > 0 and value + back or 0)
+if found then
+  local over, back = expired(permits, nil, present, reclaims)
+  announce(channel, back > 0 and value + back or 0)
+  give_back(counter, permits, nil, over, back)
+  follow(counter, permits)
+end
 if not found or ends_at <= present then
   return -2
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release
---! version  2
+--! version  3
 --! keys     counter:string permits:zset tombstone:string receipt:string
 --! args     ids:str units:int channel:str tombstone_ms:int calls:int receipt_ms:int
 --! returns  nil = none of these is there | 0 = given back, but some lease was over | int > 0 = given back, one more than the clients told
@@ -12,6 +12,7 @@
 --! include lib.announce
 --! include lib.permit_id
 --! include lib.receipt
+--! include lib.remember
 
 -- Gives back those of the ids that are there. Also the undo of an acquire: the tombstone, which
 -- stands for its whole list, then refuses one still on its way. Where the counter is gone, so is
@@ -24,6 +25,9 @@ local calls, receipt_ms = whole(ARGV[5], 0), whole(ARGV[6], 1)
 if not (units and tombstone_ms and calls and receipt_ms and #ids == 16 * units) then
   return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
 end
+if units > 10000 then
+  return redis.error_reply('ERR units must be at most 10000')
+end
 
 local answer = calls > 0 and served(receipt, calls)
 if answer then
@@ -35,21 +39,40 @@ if not integer(found or '0') then
 end
 
 local present = now()
-local back, over = 0, 0
+local there, over = {}, 0
+local known = {}
 for i = 1, units do
-  local ends_at = redis.call('ZSCORE', permits, permit_id(ids, i))
+  local id = permit_id(ids, i)
+  local ends_at = not known[id] and redis.call('ZSCORE', permits, id)
   if ends_at then
-    back = back + redis.call('ZREM', permits, permit_id(ids, i))
+    known[id] = true
+    there[#there + 1] = id
     over = over + (tonumber(ends_at) <= present and 1 or 0)
   end
 end
+local back = #there
 local reply = nil
 if found and back > 0 then
-  local told = announce(channel, redis.call('INCRBY', counter, back))
+  local told = announce(channel, integer(found) + back)
   reply = over == 0 and 1 + told or 0
 end
-if tombstone_ms > 0 then
-  redis.call('SET', tombstone, '1', 'PX', tombstone_ms)
+if back > 0 then
+  -- These change nothing, but a user that may not do one of them is refused here.
+  redis.call('ZREM', permits, '')
+  if found and tombstone_ms > 0 then
+    redis.call('INCRBY', counter, 0)
+  end
+end
+remember(tombstone, '1', tombstone_ms)
+if back > 0 then
+  if found then
+    redis.call('INCRBY', counter, back)
+  end
+  for i = 1, units do
+    if there[i] then
+      redis.call('ZREM', permits, there[i])
+    end
+  end
 end
 if calls > 0 then
   local text = reply and string.format('%.0f', reply) or 'none'

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release_all
---! version  2
+--! version  3
 --! keys     counter:string permits:zset receipt:string
 --! args     ids:str units:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  int > 0 = so many given back | 0 = none: one of them is not there, or its lease is over
@@ -10,7 +10,8 @@
 --! include lib.integer
 --! include lib.now
 --! include lib.announce
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
 --! include lib.permit_id
 --! include lib.receipt
 
@@ -21,6 +22,9 @@ local channel, calls, receipt_ms = ARGV[4], whole(ARGV[5], 1), whole(ARGV[6], 1)
 
 if not (units and reclaims and calls and receipt_ms and #ids == 16 * units) then
   return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
+end
+if units > 10000 then
+  return redis.error_reply('ERR units must be at most 10000')
 end
 
 local answer = served(receipt, calls)
@@ -34,6 +38,7 @@ end
 
 local present = now()
 local alive = found and units or 0
+local known = {}
 for i = 1, units do
   local ends_at = redis.call('ZSCORE', permits, permit_id(ids, i))
   if not ends_at or tonumber(ends_at) <= present then
@@ -42,14 +47,20 @@ for i = 1, units do
 end
 local back = 0
 if alive > 0 then
-  local value = tonumber(found)
-  local others = reclaim(counter, permits, nil, present, reclaims)
-  announce(channel, others > 0 and value + others or 0)
+  local over, others = expired(permits, nil, present, reclaims)
   for i = 1, units do
-    back = back + redis.call('ZREM', permits, permit_id(ids, i))
+    local id = permit_id(ids, i)
+    back = back + (known[id] and 0 or 1)
+    known[id] = true
   end
-  redis.call('INCRBY', counter, back)
+  announce(channel, others > 0 and integer(found) + others or 0)
   announce(channel, back)
+  give_back(counter, permits, nil, over, others)
+  redis.call('ZREM', permits, '')
+  redis.call('INCRBY', counter, back)
+  for i = 1, units do
+    redis.call('ZREM', permits, permit_id(ids, i))
+  end
 end
 redis.call('SET', receipt, string.format('%.0f %.0f', calls, back), 'PX', receipt_ms)
 return back

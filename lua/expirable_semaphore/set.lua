@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  2
+--! version  3
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
@@ -10,7 +10,8 @@
 --! include lib.integer
 --! include lib.now
 --! include lib.announce
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
 --! include lib.receipt
 
 -- Makes a semaphore unless there is one; with `replaces` an existing one gets as many units, all
@@ -39,6 +40,16 @@ if found then
 end
 local changed = (not found or change ~= 0) and 1 or 0
 
+local over, back = {}, 0
+if found and replaces > 0 then
+  over, back = expired(permits, nil, now(), reclaims)
+  announce(channel, back > 0 and value + back or 0)
+  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  redis.call('INCRBY', counter, 0)
+end
+if changed == 1 then
+  announce(channel, units)
+end
 redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', receipt_ms)
 if not found then
   if taken > 0 then
@@ -46,11 +57,7 @@ if not found then
   end
   redis.call('SET', counter, string.format('%.0f', units))
 elseif replaces > 0 then
-  local back = reclaim(counter, permits, nil, now(), reclaims)
-  announce(channel, back > 0 and value + back or 0)
+  give_back(counter, permits, nil, over, back)
   redis.call('INCRBY', counter, change)
-end
-if changed == 1 then
-  announce(channel, units)
 end
 return changed

@@ -1,24 +1,32 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.update_lease
---! version  2
---! keys     counter:string permits:zset
---! args     id:str lease_ms:int reclaims:int channel:str
---! returns  1 = set | 0 = this id is not there, or its lease is over
+--! version  3
+--! keys     counter:string permits:zset version_key:string
+--! args     id:str lease_ms:int reclaims:int channel:str version:int version_ms:int
+--! returns  1 = set | 0 = this id is not there, or its lease is over | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
 --! include lib.whole
+--! include lib.superseded
+--! include lib.remember
 --! include lib.integer
 --! include lib.now
 --! include lib.announce
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
+--! include lib.follow
 
 -- As permit.set_lease, for an id that may be anybody's: it gives back first what is over.
-local counter, permits = KEYS[1], KEYS[2]
+local counter, permits, version_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local reclaims, channel = whole(ARGV[3], 1), ARGV[4]
+local version, version_ms = whole(ARGV[5], 0), whole(ARGV[6], 0)
 
-if not (lease_ms and reclaims) then
+if not (lease_ms and reclaims and version and version_ms) then
   return redis.error_reply('ERR lease_ms and reclaims must be positive integers')
+end
+if superseded(version_key, version) then
+  return 2
 end
 
 local found = redis.call('GET', counter)
@@ -30,10 +38,15 @@ local present = now()
 local ends_at = redis.call('ZSCORE', permits, id)
 local alive = found and ends_at and tonumber(ends_at) > present
 
-local back = found and reclaim(counter, permits, nil, present, reclaims) or 0
-announce(channel, back > 0 and value + back or 0)
+if found then
+  local over, back = expired(permits, nil, present, reclaims)
+  announce(channel, back > 0 and value + back or 0)
+  give_back(counter, permits, nil, over, back)
+  follow(counter, permits)
+end
 if not alive then
   return 0
 end
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), id)
 return 1

@@ -1,13 +1,17 @@
 --! script   fair_lock.acquire
---! version  2
---! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset
---! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str
+--! version  3
+--! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
+--! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, and an owner stands in the queue once
 
 --! include lib.whole
+--! include lib.superseded
 --! include lib.now
 --! include lib.living_head
+--! include lib.needs_scores
+--! include lib.ends_nearer
+--! include lib.drop_dead
 
 -- Redisson's fair lock: the lock is lock.acquire's, and owners that wait stand in the list
 -- `queue`. In `timeouts` each has the moment after which Redisson takes it for dead when it is
@@ -26,15 +30,23 @@
 --
 -- With places = 0 nothing but the answer is wanted: no place in the queue.
 local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local version_key = KEYS[6]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local wait_ms, alive_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
 local places, channel = whole(ARGV[6], 0), ARGV[7]
+local version, version_ms = whole(ARGV[8], 0), whole(ARGV[9], 0)
 
-if not (holds and lease_ms and wait_ms and alive_ms and places) then
+if not (holds and lease_ms and wait_ms and alive_ms and places and version and version_ms) then
   return redis.error_reply('ERR holds, places and times must be whole numbers')
+end
+if superseded(version_key, version) then
+  return -3
 end
 
 local function take()
+  if version > 0 and version_ms > 0 then
+    redis.call('SET', version_key, version, 'PX', version_ms)
+  end
   redis.call('HINCRBY', lock, owner, 1)
   local refused = redis.pcall('PEXPIRE', lock, lease_ms)
   if type(refused) == 'table' then
@@ -51,13 +63,21 @@ end
 
 local held = redis.call('HGET', lock, owner)
 if held then
-  if not whole(held, 1) then
+  local count = whole(held, 1)
+  if not count then
     return redis.error_reply('ERR the hold count in this hash is not a number')
   end
-  redis.call('HINCRBY', lock, owner, holds - whole(held, 1))
+  local left = redis.call('PTTL', lock)
+  local added = math.max(count, holds) - count
+  if version > 0 and version_ms > 0 then
+    redis.call('SET', version_key, version, 'PX', version_ms)
+  end
+  redis.call('HINCRBY', lock, owner, added)
   -- Never shorten what an outer hold of the same owner relies on.
-  if redis.call('PTTL', lock) < lease_ms then
-    redis.call('PEXPIRE', lock, lease_ms)
+  local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
+    return refused
   end
   return nil
 end
@@ -78,8 +98,26 @@ local known = redis.call('ZSCORE', waiters, owner)
 local left = redis.call('PTTL', lock)
 local free = left == -2
 if free then
-  local head, dies, dead = living_head(queue, timeouts, waiters, present, owner)
-  if not head or head == owner then
+  local head, dies, dead, saved, unknown = living_head(queue, timeouts, waiters, present, owner)
+  local granted = not head or head == owner
+  local tells = #dead > 0 and head
+  if granted then
+    local next_one = head and redis.call('LINDEX', queue, #dead + 1)
+    local next_dies = next_one and redis.call('ZSCORE', waiters, next_one)
+    -- The new head would ask too late, if nobody releases: have it ask how long this lease is.
+    tells = next_dies and 3 * lease_ms < tonumber(next_dies) - present and next_one
+  end
+  if tells then
+    -- Else the message that the lock is free went to one of the dead.
+    local head_channel = channel .. ':' .. tells
+    redis.call('PUBLISH', head_channel, '0')
+  end
+  if unknown and not granted then
+    redis.call('ZADD', timeouts, string.format('%.0f', dies), head)
+  end
+  drop_dead(queue, timeouts, waiters, present, dead, saved)
+  if granted then
+    local exact = head and needs_scores(timeouts, waiters, present)
     local refused = take()
     if refused then
       return refused
@@ -89,10 +127,13 @@ if free then
     end
     redis.call('ZREM', timeouts, owner)
     redis.call('ZREM', waiters, owner)
-    local next_one = redis.call('LINDEX', queue, 0)
-    if not next_one then
+    if not redis.call('LINDEX', queue, 0) then
       -- Whom Redisson took for dead and who then died may have left something here.
       redis.call('DEL', waiters)
+      return nil
+    end
+    if not exact then
+      ends_nearer(queue, timeouts, wait_ms, present + lease_ms + 300000)
       return nil
     end
     local ours = {}
@@ -115,19 +156,10 @@ if free then
         nearer = {}
       end
     end
-    local dies = redis.call('ZSCORE', waiters, next_one)
-    if dies and 3 * lease_ms < tonumber(dies) - present then
-      -- The new head would ask too late, if nobody releases: have it ask how long this lease is.
-      local line = channel .. ':' .. next_one
-      redis.call('PUBLISH', line, '0')
-    end
     return nil
   end
-  if dead > 0 then
-    -- The message that the lock is free went to one of the dead.
-    local line = channel .. ':' .. head
-    redis.call('PUBLISH', line, '0')
-  end
+  local head_dies = redis.call('ZSCORE', waiters, head) or redis.call('ZSCORE', timeouts, head)
+  dies = math.min(tonumber(head_dies or dies), 9007199254740991)
   left = math.max(1, dies - present)
 end
 

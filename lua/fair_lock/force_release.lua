@@ -1,14 +1,18 @@
 #!lua flags=allow-oom
 --! script   fair_lock.force_release
---! version  2
+--! version  3
 --! keys     lock:hash receipt:string queue:list timeouts:zset waiters:zset
 --! args     channel:str receipt_ms:int
 --! returns  1 = it was held and is free now | 0 = it was free
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
 --! include lib.whole
+--! include lib.remember
 --! include lib.now
 --! include lib.living_head
+--! include lib.needs_scores
+--! include lib.ends_nearer
+--! include lib.drop_dead
 
 -- As lock.force_release; whoever waits keeps its place, and the head is told.
 local lock, receipt, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -22,17 +26,23 @@ if seen then
   return tonumber(seen)
 end
 -- Reading them as what they are refuses, with WRONGTYPE, to delete what is not a lock.
-redis.call('HLEN', lock)
+local freed = redis.call('HLEN', lock) > 0 and 1 or 0
 redis.call('LLEN', queue)
 redis.call('ZCARD', timeouts)
 redis.call('ZCARD', waiters)
 
-local freed = redis.call('DEL', lock)
 local present = now()
-local head = living_head(queue, timeouts, waiters, present)
+local head, dies, dead, saved, unknown = living_head(queue, timeouts, waiters, present)
 if head then
-  local line = channel .. ':' .. head
-  redis.call('PUBLISH', line, '0')
+  local head_channel = channel .. ':' .. head
+  redis.call('PUBLISH', head_channel, '0')
 end
-redis.call('SET', receipt, freed, 'PX', receipt_ms)
+remember(receipt, freed, receipt_ms)
+if freed == 1 then
+  redis.call('DEL', lock)
+end
+if unknown then
+  redis.call('ZADD', timeouts, string.format('%.0f', dies), head)
+end
+drop_dead(queue, timeouts, waiters, present, dead, saved)
 return freed

@@ -1,67 +1,111 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  2
---! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset
---! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int
---! returns  nil = not the owner | 0 = still held | int > 0 = free, one more than the clients told
+--! version  3
+--! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
+--! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
+--! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
 
 --! include lib.whole
+--! include lib.superseded
+--! include lib.remember
 --! include lib.now
 --! include lib.living_head
+--! include lib.needs_scores
+--! include lib.ends_nearer
+--! include lib.drop_dead
 
 -- As lock.release; also how a waiter leaves, which is the undo of its acquire. Its wait_ms is
 -- taken off those behind it, as Redisson does; see fair_lock.acquire for the least they keep,
--- and for the loop. Whenever the lock is free afterwards, the head of the queue is told, and
--- nobody else: after a release that found nothing too, because the message that the lock is
--- free may have gone to one who has just left, or never been sent.
+-- and
+-- for the loop, which is spared where a long queue has no waiter of Redisson's. Whenever the lock
+-- is free afterwards, the head of the queue is told, and nobody else: after a release that found
+-- nothing too, because the message that the lock is free may have gone to a waiter that has just
+-- left, or never been sent.
 local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local version_key = KEYS[6]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 0), whole(ARGV[3], 1)
 local wait_ms, channel, tombstone_ms = whole(ARGV[4], 1), ARGV[5], whole(ARGV[6], 0)
+local version, version_ms = whole(ARGV[7], 0), whole(ARGV[8], 0)
 
-if not (holds and lease_ms and wait_ms and tombstone_ms) then
+if not (holds and lease_ms and wait_ms and tombstone_ms and version and version_ms) then
   return redis.error_reply('ERR holds and times must be whole numbers')
+end
+if superseded(version_key, version) then
+  return 0
 end
 
 local held = redis.call('HGET', lock, owner)
-if held and holds > 0 and not whole(held, 1) then
+local count = whole(held or '', 1)
+if held and holds > 0 and not count then
   return redis.error_reply('ERR the hold count in this hash is not a number')
 end
-local queued, waited, place = false, false, false
+local present, moment, queued, waited, exact, first, last = 0, false, false, false, false, false, false
 if holds == 0 and redis.call('EXISTS', queue, timeouts, waiters) > 0 then
-  -- Read before the first write, so that a key of another type is an error that changes nothing.
+  present = now()
   waited = redis.call('LLEN', queue) > 0
-  queued = redis.call('ZSCORE', timeouts, owner)
-  queued = redis.call('ZSCORE', waiters, owner) or queued
-  place = (queued or tombstone_ms > 0) and redis.call('LPOS', queue, owner)
-  queued = queued or place
-end
-
-local reply = nil
-if held and holds == 0 then
-  redis.call('DEL', lock)
-  reply = 1
-elseif held then
-  if whole(held, 1) > holds then
-    redis.call('HINCRBY', lock, owner, holds - whole(held, 1))
+  moment = redis.call('ZSCORE', timeouts, owner)
+  queued = redis.call('ZSCORE', waiters, owner) or moment
+    or tombstone_ms > 0 and redis.call('LPOS', queue, owner)
+  if queued then
+    exact = needs_scores(timeouts, waiters, present)
+    first = redis.call('LINDEX', queue, 0) == owner
+    last = redis.call('LINDEX', queue, -1) == owner
   end
-  redis.call('PEXPIRE', lock, lease_ms)
-  reply = 0
 end
 
-local present = (queued or waited) and now()
+local final = held and holds == 0
+local left = waited and (final and -2 or redis.call('PTTL', lock))
+local head, dies, dead, saved, unknown = nil, nil, {}, 0, false
+local reply = held and 0 or nil
+local tells = nil
+if left == -2 then
+  head, dies, dead, saved, unknown = living_head(queue, timeouts, waiters, present, nil, owner)
+  tells = head
+elseif left and left >= 0 and first then
+  -- The new head may know nothing of this lease, and ask again only after its end.
+  tells = redis.call('LINDEX', queue, 1)
+  local alive = tells and redis.call('ZSCORE', waiters, tells)
+  tells = alive and 3 * left < tonumber(alive) - present and tells
+end
+local told = 0
+if tells then
+  local head_channel = channel .. ':' .. tells
+  told = redis.call('PUBLISH', head_channel, '0')
+end
+remember(tombstone, '1', tombstone_ms)
+remember(version_key, version, version > 0 and version_ms or 0)
+
+if final then
+  redis.call('DEL', lock)
+  reply = 1 + told
+elseif held then
+  local removed = count - math.min(count, holds)
+  if removed > 0 then
+    redis.call('HINCRBY', lock, owner, -removed)
+  end
+  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    redis.call('HINCRBY', lock, owner, removed)
+    return refused
+  end
+end
 if queued then
   -- Below Redis 7 a full server takes the others only after one that needs no memory.
   redis.call('ZREM', timeouts, owner)
+  local place = exact and redis.call('LPOS', queue, owner)
   local behind = place and redis.call('LRANGE', queue, place + 1, -1) or {}
   redis.call('ZREM', waiters, owner)
-  redis.call('LREM', queue, 0, owner)
+  redis.call('LREM', queue, 1, owner)
+  if not exact then
+    ends_nearer(queue, timeouts, wait_ms, present + lease_ms + 300000, last and moment or nil)
+  end
   local ours, moments, nearer = {}, {}, {}
-  local living = redis.call('ZRANGE', waiters, 0, -1)
+  local living = exact and redis.call('ZRANGE', waiters, 0, -1) or {}
   for _, member in ipairs(living) do
     ours[member] = 300000
   end
-  local scores = redis.call('ZRANGE', timeouts, 0, -1, 'WITHSCORES')
+  local scores = exact and redis.call('ZRANGE', timeouts, 0, -1, 'WITHSCORES') or {}
   for i, member in ipairs(scores) do
     moments[member] = tonumber(scores[i + 1])
   end
@@ -78,22 +122,8 @@ if queued then
     end
   end
 end
-local left = waited and redis.call('PTTL', lock)
-local head, dies = nil, nil
-if left == -2 then
-  head = living_head(queue, timeouts, waiters, present)
-elseif left and left >= 0 and place == 0 then
-  -- The new head may know nothing of this lease, and ask again only after its end.
-  head = redis.call('LINDEX', queue, 0)
-  dies = head and redis.call('ZSCORE', waiters, head)
-  head = dies and 3 * left < tonumber(dies) - present and head
+if unknown then
+  redis.call('ZADD', timeouts, string.format('%.0f', dies), head)
 end
-if head then
-  local line = channel .. ':' .. head
-  local told = redis.call('PUBLISH', line, '0')
-  reply = reply and reply + told
-end
-if tombstone_ms > 0 then
-  redis.call('SET', tombstone, '1', 'PX', tombstone_ms)
-end
+drop_dead(queue, timeouts, waiters, present, dead, saved)
 return reply

@@ -1,11 +1,12 @@
 --! script   fenced_lock.acquire
---! version  2
---! keys     lock:hash tombstone:string token:string
---! args     owner:str holds:int lease_ms:int tokens:int
+--! version  3
+--! keys     lock:hash tombstone:string token:string version_key:string
+--! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
 --! retry    safe: states the hold count it wants; a repetition reads the range it took
 
 --! include lib.whole
+--! include lib.superseded
 
 -- As lock.acquire, with a range of fencing tokens for each outermost grant. The
 -- counter is left at the end of the range, so Redisson's INCR goes on above it.
@@ -13,12 +14,16 @@
 -- counter is lost, by restart, eviction or failover, as long as the clock is
 -- not behind by more than that took. Below 2^53, where numbers in Lua stop
 -- being exact, until the year 2255.
-local lock, tombstone, token = KEYS[1], KEYS[2], KEYS[3]
+local lock, tombstone, token, version_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds = ARGV[1], whole(ARGV[2], 1)
 local lease_ms, tokens = whole(ARGV[3], 1), whole(ARGV[4], 1)
+local version, version_ms = whole(ARGV[5], 0), whole(ARGV[6], 0)
 
-if not (holds and lease_ms and tokens) then
+if not (holds and lease_ms and tokens and version and version_ms) then
   return redis.error_reply('ERR holds, lease_ms and tokens must be positive integers')
+end
+if superseded(version_key, version) then
+  return {-3, 0}
 end
 
 local held = redis.call('HGET', lock, owner)
@@ -50,10 +55,17 @@ elseif holds == 1 then
 end
 -- Who may not read or set an expiry must not leave a lock without one.
 local left = redis.call('PTTL', lock)
-redis.call('HINCRBY', lock, owner, holds - whole(held or '0', 0))
+local count = whole(held or '0', 0)
+local added = math.max(count, holds) - count
+if version > 0 and version_ms > 0 then
+  redis.call('SET', version_key, version, 'PX', version_ms)
+end
+redis.call('HINCRBY', lock, owner, added)
 local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
 if type(refused) == 'table' then
-  if not held then
+  if held then
+    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
+  else
     redis.call('DEL', lock)
   end
   return refused

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.count
---! version  1
+--! version  2
 --! keys     latch:string start:string
 --! args     counts:int channel:str receipt_ms:int
 --! returns  int = what is left; 0 or less = open
@@ -27,10 +27,13 @@ if counts == 0 or redis.call('EXISTS', start) == 1 then
   return left
 end
 
+if not text then
+  -- The message comes first because it may be refused, and then nothing has changed.
+  redis.call('PUBLISH', channel, '1')
+end
 redis.call('SET', start, '1', 'PX', receipt_ms)
 if text then
   return left
 end
 redis.call('SET', latch, string.format('%.0f', counts))
-redis.call('PUBLISH', channel, '1')
 return counts

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.count_down
---! version  1
+--! version  2
 --! keys     latch:string receipt:string start:string
 --! args     steps:int counts:int channel:str calls:int receipt_ms:int
 --! returns  int = what is left; 0 = open
@@ -10,9 +10,10 @@
 --! include lib.integer
 --! include lib.receipt
 
--- Never below 0, where the key goes: no key is count 0. Who brings it there says so, and nobody
--- else. With `counts` an unset latch is set first, once for all calls with one `start`. The
--- order of writes lets a full server below Redis 7 take the call that opens the latch.
+-- Never below 0, where the key goes: no key is count 0. Only the call that brings it there says so.
+-- With `counts` an unset latch is set first, once for all calls with one `start`. The message comes
+-- before the writes because it may be refused, and then nothing has changed. The order of the
+-- writes lets a full server below Redis 7 take the call that opens the latch.
 local latch, receipt, start = KEYS[1], KEYS[2], KEYS[3]
 local steps, counts, channel = whole(ARGV[1], 1), whole(ARGV[2], 0), ARGV[3]
 local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
@@ -35,6 +36,11 @@ if begins and not text then
 end
 
 local left = math.max(0, before - steps)
+if left > 0 and not text then
+  redis.call('PUBLISH', channel, '1')
+elseif left == 0 and before > 0 then
+  redis.call('PUBLISH', channel, '0')
+end
 if left == 0 then
   redis.call('DEL', latch)
 end
@@ -46,8 +52,5 @@ if left > 0 and text then
   redis.call('DECRBY', latch, steps)
 elseif left > 0 then
   redis.call('SET', latch, string.format('%.0f', left))
-  redis.call('PUBLISH', channel, '1')
-elseif before > 0 then
-  redis.call('PUBLISH', channel, '0')
 end
 return left

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.delete
---! version  1
+--! version  2
 --! keys     latch:string receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = deleted | 0 = it was not set
@@ -9,7 +9,8 @@
 --! include lib.whole
 --! include lib.receipt
 
--- The message is Redisson's, whose waiters take it for "closed" and sleep on; ours look again.
+-- The message is Redisson's, whose waiters take it for "closed" and sleep on; ours look again. It
+-- comes first because it may be refused, and then nothing has changed.
 local latch, receipt = KEYS[1], KEYS[2]
 local channel, calls, receipt_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 
@@ -17,15 +18,16 @@ if not (calls and receipt_ms) then
   return redis.error_reply('ERR calls and receipt_ms must be positive integers')
 end
 -- Reading as a string refuses, with WRONGTYPE, to delete what is not a latch.
-redis.call('GET', latch)
+local left = redis.call('GET', latch)
 local seen = served(receipt, calls)
 if seen then
   return tonumber(seen) or 0
 end
 
-local deleted = redis.call('DEL', latch)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, deleted), 'PX', receipt_ms)
-if deleted == 1 then
+local reply = left and 1 or 0
+if reply == 1 then
   redis.call('PUBLISH', channel, '1')
 end
-return deleted
+redis.call('DEL', latch)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+return reply

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.try_set_count
---! version  1
+--! version  2
 --! keys     latch:string receipt:string
 --! args     counts:int channel:str calls:int receipt_ms:int
 --! returns  1 = set | 0 = it was set already
@@ -9,7 +9,8 @@
 --! include lib.whole
 --! include lib.receipt
 
--- No key is count 0: the latch is open. The message closes the gate of Redisson's waiters.
+-- No key is count 0: the latch is open. The message closes the gate of Redisson's waiters. It comes
+-- first because it may be refused, and then nothing has changed.
 local latch, receipt = KEYS[1], KEYS[2]
 local counts, channel = whole(ARGV[1], 1), ARGV[2]
 local calls, receipt_ms = whole(ARGV[3], 1), whole(ARGV[4], 1)
@@ -24,9 +25,11 @@ if seen then
 end
 
 local reply = left and 0 or 1
+if reply == 1 then
+  redis.call('PUBLISH', channel, '1')
+end
 redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
 if reply == 1 then
   redis.call('SET', latch, string.format('%.0f', counts))
-  redis.call('PUBLISH', channel, '1')
 end
 return reply

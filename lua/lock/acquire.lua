@@ -1,24 +1,33 @@
 --! script   lock.acquire
---! version  2
---! keys     lock:hash tombstone:string
---! args     owner:str holds:int lease_ms:int
+--! version  3
+--! keys     lock:hash tombstone:string version_key:string
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
 --! include lib.whole
+--! include lib.superseded
 
 -- One field per owner, its value the hold count; the key's expiry is the lease.
 -- An owner that counts on an earlier hold (holds > 1) and finds it gone has lost
 -- it. A tombstone means this owner has left: an acquire that arrives after that
 -- is a late duplicate, and granting it would make a hold that nobody knows of.
-local lock, tombstone = KEYS[1], KEYS[2]
+-- The version does the same for changes within one hold.
+local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
 
-if not (holds and lease_ms) then
+if not (holds and lease_ms and version and version_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
+end
+if superseded(version_key, version) then
+  return -3
 end
 
 if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
+  if version > 0 and version_ms > 0 then
+    redis.call('SET', version_key, version, 'PX', version_ms)
+  end
   redis.call('HINCRBY', lock, owner, 1)
   local refused = redis.pcall('PEXPIRE', lock, lease_ms)
   if type(refused) == 'table' then
@@ -31,13 +40,21 @@ end
 
 local held = redis.call('HGET', lock, owner)
 if held then
-  if not whole(held, 1) then
+  local count = whole(held, 1)
+  if not count then
     return redis.error_reply('ERR the hold count in this hash is not a number')
   end
-  redis.call('HINCRBY', lock, owner, holds - whole(held, 1))
+  local left = redis.call('PTTL', lock)
+  local added = math.max(count, holds) - count
+  if version > 0 and version_ms > 0 then
+    redis.call('SET', version_key, version, 'PX', version_ms)
+  end
+  redis.call('HINCRBY', lock, owner, added)
   -- Never shorten what an outer hold of the same owner relies on.
-  if redis.call('PTTL', lock) < lease_ms then
-    redis.call('PEXPIRE', lock, lease_ms)
+  local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
+    return refused
   end
   return nil
 end

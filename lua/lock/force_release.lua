@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
 --! script   lock.force_release
---! version  1
+--! version  2
 --! keys     lock:hash receipt:string
 --! args     channel:str receipt_ms:int
 --! returns  1 = it was held and is free now | 0 = it was free
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
 --! include lib.whole
+--! include lib.remember
 
 -- Without the receipt a repetition would free the lock of whoever came next.
 local lock, receipt = KEYS[1], KEYS[2]
@@ -20,11 +21,13 @@ if seen then
   return tonumber(seen)
 end
 -- Reading as a hash refuses, with WRONGTYPE, to delete what is not a lock.
-redis.call('HLEN', lock)
+local freed = redis.call('HLEN', lock) > 0 and 1 or 0
 
-local freed = redis.call('DEL', lock)
 if freed == 1 then
   redis.call('PUBLISH', channel, '0')
 end
-redis.call('SET', receipt, freed, 'PX', receipt_ms)
+remember(receipt, freed, receipt_ms)
+if freed == 1 then
+  redis.call('DEL', lock)
+end
 return freed

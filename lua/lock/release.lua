@@ -1,41 +1,53 @@
 #!lua flags=allow-oom
 --! script   lock.release
---! version  1
---! keys     lock:hash tombstone:string
---! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int
---! returns  nil = not the owner | 0 = still held | int > 0 = free, one more than the clients told
+--! version  2
+--! keys     lock:hash tombstone:string version_key:string
+--! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
+--! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
 
 --! include lib.whole
+--! include lib.superseded
+--! include lib.remember
 
 -- Also the undo of an acquire: fall to the count that was held before it. With
 -- tombstone_ms the owner is declared gone, so that an acquire still on its way
--- is refused. The tombstone is written last: below Redis 7 a full server takes
--- it only in a script that has written already.
-local lock, tombstone = KEYS[1], KEYS[2]
+-- is refused. Clients are told before the first write: a channel that this user
+-- may not publish to is an error that changes nothing.
+local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 0), whole(ARGV[3], 1)
 local channel, tombstone_ms = ARGV[4], whole(ARGV[5], 0)
+local version, version_ms = whole(ARGV[6], 0), whole(ARGV[7], 0)
 
-if not (holds and lease_ms and tombstone_ms) then
+if not (holds and lease_ms and tombstone_ms and version and version_ms) then
   return redis.error_reply('ERR holds, lease_ms and tombstone_ms must be whole numbers')
+end
+if superseded(version_key, version) then
+  return 0
 end
 
 local held = redis.call('HGET', lock, owner)
-local reply = nil
+local count = whole(held or '', 1)
+if held and holds > 0 and not count then
+  return redis.error_reply('ERR the hold count in this hash is not a number')
+end
+local reply = held and 0 or nil
+if held and holds == 0 then
+  reply = 1 + redis.call('PUBLISH', channel, '0')
+end
+remember(tombstone, '1', tombstone_ms)
+remember(version_key, version, version > 0 and version_ms or 0)
 if held and holds == 0 then
   redis.call('DEL', lock)
-  reply = 1 + redis.call('PUBLISH', channel, '0')
 elseif held then
-  if not whole(held, 1) then
-    return redis.error_reply('ERR the hold count in this hash is not a number')
+  local removed = count - math.min(count, holds)
+  if removed > 0 then
+    redis.call('HINCRBY', lock, owner, -removed)
   end
-  if whole(held, 1) > holds then
-    redis.call('HINCRBY', lock, owner, holds - whole(held, 1))
+  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    redis.call('HINCRBY', lock, owner, removed)
+    return refused
   end
-  redis.call('PEXPIRE', lock, lease_ms)
-  reply = 0
-end
-if tombstone_ms > 0 then
-  redis.call('SET', tombstone, '1', 'PX', tombstone_ms)
 end
 return reply

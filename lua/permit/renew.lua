@@ -1,17 +1,22 @@
 #!lua flags=allow-oom
 --! script   permit.renew
---! version  1
+--! version  2
 --! keys     permits...:zset
---! args     lease_ms:int marks...:str
+--! args     lease_ms:int fields...:str
 --! returns  array: for each permit 1 = renewed | 0 = not there, or its lease is over
 --! retry    safe: only ever moves an end outward
 
 --! include lib.whole
 --! include lib.now
+--! include lib.follow
 
 -- What is over is never brought back to life: anybody may be giving it back already. pcall as in
 -- lock.renew. The ZREM removes nothing: below Redis 7 a full server takes ZADD only in a script
 -- that has written already.
+--
+-- Behind the sorted sets, one a field, may come as many counters, and then as many hashes of
+-- units (the sorted sets again where there are none): see lib/follow. Without them only leases
+-- are renewed.
 local lease_ms = whole(ARGV[1], 1)
 
 if not lease_ms then
@@ -19,8 +24,15 @@ if not lease_ms then
 end
 
 local present = now()
-local renewed = {}
+local renewed, followed, fields = {}, {}, #ARGV - 1
+if #KEYS ~= fields and #KEYS ~= 3 * fields then
+  return redis.error_reply('ERR each field has one key, or three')
+end
 for i, permits in ipairs(KEYS) do
+  if i > fields then
+    break
+  end
+  local counter, counts = KEYS[fields + i], KEYS[2 * fields + i]
   local ends_at = redis.pcall('ZSCORE', permits, ARGV[i + 1])
   if type(ends_at) == 'table' and not string.find(ends_at.err, 'WRONGTYPE', 1, true) then
     return ends_at
@@ -31,6 +43,10 @@ for i, permits in ipairs(KEYS) do
     if tonumber(ends_at) < present + lease_ms then
       redis.call('ZREM', permits, '')
       redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), ARGV[i + 1])
+    end
+    if counter and not followed[permits] then
+      followed[permits] = true
+      follow(counter, permits, counts)
     end
   end
 end

@@ -1,26 +1,33 @@
 #!lua flags=allow-oom
 --! script   permit.set_lease
---! version  1
---! keys     permits:zset
---! args     mark:str lease_ms:int
---! returns  1 = set | 0 = not there, or its lease is over
+--! version  2
+--! keys     permits:zset version_key:string
+--! args     field:str lease_ms:int version:int version_ms:int
+--! returns  1 = set | 0 = not there, or its lease is over | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
 --! include lib.whole
+--! include lib.superseded
+--! include lib.remember
 --! include lib.now
 
 -- For the ZREM see permit.renew.
-local permits = KEYS[1]
-local mark, lease_ms = ARGV[1], whole(ARGV[2], 1)
+local permits, version_key = KEYS[1], KEYS[2]
+local field, lease_ms = ARGV[1], whole(ARGV[2], 1)
+local version, version_ms = whole(ARGV[3], 0), whole(ARGV[4], 0)
 
-if not lease_ms then
+if not (lease_ms and version and version_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
 end
+if superseded(version_key, version) then
+  return 2
+end
 local present = now()
-local ends_at = redis.call('ZSCORE', permits, mark)
+local ends_at = redis.call('ZSCORE', permits, field)
 if not ends_at or tonumber(ends_at) <= present then
   return 0
 end
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZREM', permits, '')
-redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), mark)
+redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), field)
 return 1

@@ -1,14 +1,18 @@
 --! script   read_lock.acquire
---! version  1
---! keys     lock:hash tombstone:string
---! args     owner:str holds:int lease_ms:int
+--! version  2
+--! keys     lock:hash tombstone:string version_key:string
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
 --! include lib.whole
+--! include lib.superseded
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
+--! include lib.index_reader
 
 -- Redisson's hash: a field "mode" and one field for each reader, its value the hold count.
 -- Each hold has a key of its own beside the hash, whose expiry is that hold's lease; the hash
@@ -16,19 +20,29 @@
 -- for reading when it stops writing; all others are let in only by the mode "read". A reader
 -- whose keys are all gone counts as dead, whatever its field says: it begins anew, or, if it
 -- counts on an earlier hold (holds > 1), has lost that.
--- For tombstones see lock.acquire.
-local lock, tombstone = KEYS[1], KEYS[2]
+-- For tombstones and versions see lock.acquire. A read under a write hold has the owner of that
+-- hold, which goes on, so only its version tells a late acquire from a new one.
+local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
 
-if not (holds and lease_ms) then
+if not (holds and lease_ms and version and version_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
+end
+if superseded(version_key, version) then
+  return -3
 end
 local mine = reader_key(lock, owner, holds)
 
 if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
+  if version > 0 and version_ms > 0 then
+    redis.call('SET', version_key, version, 'PX', version_ms)
+  end
   redis.call('SET', mine, '1', 'PX', lease_ms)
-  redis.call('HSET', lock, 'mode', 'read', owner, 1)
-  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  local refused = redis.pcall('HSET', lock, 'mode', 'read', owner, 1)
+  if type(refused) ~= 'table' then
+    refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  end
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
     redis.call('DEL', lock, mine)
@@ -59,6 +73,9 @@ end
 -- may be there from before a forced release. The key first: what a full server refuses must
 -- come before whatever it lets pass.
 local left = redis.call('PTTL', lock)
+if version > 0 and version_ms > 0 then
+  redis.call('SET', version_key, version, 'PX', version_ms)
+end
 if count < holds or redis.call('PTTL', mine) < lease_ms then
   redis.call('SET', mine, '1', 'PX', lease_ms)
 end
@@ -68,4 +85,5 @@ end
 if count < holds then
   redis.call('HSET', lock, owner, holds)
 end
+index_reader(lock, owner, lease_ms, 'GT', count == 0)
 return nil

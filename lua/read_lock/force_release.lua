@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
 --! script   read_lock.force_release
---! version  1
+--! version  2
 --! keys     lock:hash receipt:string
 --! args     channel:str receipt_ms:int
 --! returns  1 = somebody read and nobody does now | 0 = it was free, or held for writing
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
 --! include lib.whole
+--! include lib.remember
 
 -- As lock.force_release. The keys of the readers' holds end by themselves.
 local lock, receipt = KEYS[1], KEYS[2]
@@ -20,10 +21,12 @@ if seen then
   return tonumber(seen)
 end
 
-local freed = 0
-if redis.call('HGET', lock, 'mode') == 'read' then
-  freed = redis.call('DEL', lock)
+local freed = redis.call('HGET', lock, 'mode') == 'read' and 1 or 0
+if freed == 1 then
   redis.call('PUBLISH', channel, '0')
 end
-redis.call('SET', receipt, freed, 'PX', receipt_ms)
+remember(receipt, freed, receipt_ms)
+if freed == 1 then
+  redis.call('DEL', lock)
+end
 return freed

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.renew
---! version  2
+--! version  3
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed, or still a reader | 0 = not a reader
@@ -9,6 +9,9 @@
 --! include lib.whole
 --! include lib.reader_key
 --! include lib.reader_keys
+--! include lib.now
+--! include lib.readers_index
+--! include lib.index_reader
 
 -- The keys of this reader's holds, and the hash with them; never another reader's keys, who
 -- may be dead. A reader whose keys are all gone counts as dead to others, so it has lost the
@@ -42,6 +45,9 @@ for i, lock in ipairs(KEYS) do
         redis.call('PEXPIRE', key, lease_ms)
       end
     end
+  end
+  if renewed[i] == 1 and lease_ms > 0 then
+    index_reader(lock, owner, longest, 'CH', false)
   end
   if renewed[i] == 1 and longest > 0 and redis.call('PTTL', lock) < longest then
     redis.call('PEXPIRE', lock, longest)

@@ -1,35 +1,46 @@
 #!lua flags=allow-oom
 --! script   read_lock.set_lease
---! version  1
---! keys     lock:hash
---! args     owner:str lease_ms:int
---! returns  1 = set | 0 = not a reader
+--! version  2
+--! keys     lock:hash version_key:string
+--! args     owner:str lease_ms:int version:int version_ms:int
+--! returns  1 = set | 0 = not a reader | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
 --! include lib.whole
+--! include lib.superseded
+--! include lib.remember
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
+--! include lib.index_reader
 --! include lib.needed_by_readers
 
 -- This reader's leases become `lease_ms`, shorter or longer. The hash lives as long as the
 -- longest lease of all readers; a writer that also reads may need it longer still.
-local lock = KEYS[1]
+local lock, version_key = KEYS[1], KEYS[2]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
+local version, version_ms = whole(ARGV[3], 0), whole(ARGV[4], 0)
 
-if not lease_ms then
+if not (lease_ms and version and version_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
+end
+if superseded(version_key, version) then
+  return 2
 end
 local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
 local count = whole(held or '0', 1) or 0
 if reader_left(lock, owner, count) == -2 then
   return 0
 end
+remember(version_key, version, version > 0 and version_ms or 0)
+index_reader(lock, owner, lease_ms, 'CH', false)
 local reader_holds = reader_keys(lock, owner, 1, count)
 for _, key in ipairs(reader_holds) do
   redis.call('PEXPIRE', key, lease_ms)
 end
-local needed = needed_by_readers(lock, math.huge)
+local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
 if mode == 'read' or redis.call('PTTL', lock) < needed then
   redis.call('PEXPIRE', lock, needed)
 end

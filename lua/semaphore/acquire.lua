@@ -1,5 +1,5 @@
 --! script   semaphore.acquire
---! version  2
+--! version  3
 --! keys     counter:string permits:zset counts:hash tombstone:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void
@@ -9,13 +9,16 @@
 --! include lib.integer
 --! include lib.now
 --! include lib.announce
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
+--! include lib.follow
 
 -- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
 -- (`permits`), so that what a dead holder had comes back. Whoever asks looks for such first.
 -- Only an entry there is ever given back, and only once, so neither a repetition nor a release
 -- after the counter was deleted makes units out of nothing. With start_units >= 0 a semaphore
--- that is not there is made. A tombstone means this owner has left: see lock.acquire.
+-- that is not there is made. Clients are told first, then the counter changes: whatever is
+-- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
@@ -36,42 +39,52 @@ local has = not nobody and redis.call('HEXISTS', counts, owner) == 1
 local known = not nobody and redis.call('ZCARD', permits) > 0
 if found and has then
   redis.call('ZADD', permits, 'GT', ends_at, owner)
+  follow(counter, permits, counts)
   return nil
 end
 if not nobody and redis.call('EXISTS', tombstone) == 1 then
   return -3
 end
-if not found and (known or has) then
-  redis.call('DEL', permits, counts)
-end
 if not found and start_units < 0 then
+  if known or has then
+    redis.call('DEL', permits, counts)
+  end
   return -1
 end
 
-local value = before
-if not found then
-  redis.call('SET', counter, string.format('%.0f', start_units))
-  value = start_units
-elseif known then
-  value = value + reclaim(counter, permits, counts, present, reclaims)
+local over, back = {}, 0
+if found and known then
+  over, back = expired(permits, counts, present, reclaims)
 end
+local value = found and before + back or start_units
 local granted = value >= units
 if granted then
   value = value - units
-  redis.call('ZADD', permits, ends_at, owner)
-  redis.call('HSET', counts, owner, units)
-  redis.call('INCRBY', counter, -units)
-  local left = redis.call('PTTL', counter)
-  if left >= 0 then
-    redis.call('PEXPIRE', permits, math.max(left, 1))
-    redis.call('PEXPIRE', counts, math.max(left, 1))
-  elseif not nobody and redis.call('PTTL', permits) >= 0 then
-    redis.call('PERSIST', permits)
-    redis.call('PERSIST', counts)
-  end
 end
 if value > before then
   announce(channel, value)
+end
+if not found and (known or has) then
+  redis.call('DEL', permits, counts)
+end
+give_back(counter, permits, counts, over, back)
+if granted then
+  local change = (found and 0 or start_units) - units
+  redis.call('INCRBY', counter, string.format('%.0f', change))
+  local refused = redis.pcall('ZADD', permits, ends_at, owner)
+  if type(refused) ~= 'table' then
+    refused = redis.pcall('HSET', counts, owner, units)
+  end
+  if type(refused) == 'table' then
+    redis.pcall('ZREM', permits, owner)
+    redis.call('INCRBY', counter, units)
+    return refused
+  end
+elseif not found then
+  redis.call('SET', counter, string.format('%.0f', start_units))
+end
+if found then
+  follow(counter, permits, counts, nobody and -1)
 end
 if granted then
   return nil

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.add
---! version  2
+--! version  3
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int creates:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now | nil = there is no such semaphore, and creates is 0
@@ -35,12 +35,18 @@ local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
 
 local changes = found or creates > 0
 local reply = changes and string.format('%.0f', sum) or 'none'
+if changes then
+  announce(channel, sum)
+end
+if found then
+  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  redis.call('INCRBY', counter, 0)
+end
 redis.call('SET', receipt, string.format('%.0f %s', calls, reply), 'PX', receipt_ms)
 if not found and taken then
   redis.call('DEL', permits, counts)
 end
 if changes then
   redis.call('INCRBY', counter, units)
-  announce(channel, sum)
 end
 return tonumber(reply)

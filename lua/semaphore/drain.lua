@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.drain
---! version  1
+--! version  2
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     calls:int receipt_ms:int reclaims:int
 --! returns  int = how many were available, perhaps fewer than none; none are now
@@ -9,7 +9,8 @@
 --! include lib.whole
 --! include lib.integer
 --! include lib.now
---! include lib.reclaim
+--! include lib.expired
+--! include lib.give_back
 --! include lib.receipt
 
 local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -30,9 +31,14 @@ if not value then
 end
 redis.call('HLEN', counts)
 
+local over, back = {}, 0
 if found then
-  value = value + reclaim(counter, permits, counts, now(), reclaims)
+  over, back = expired(permits, counts, now(), reclaims)
+  value = value + back
+  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  redis.call('INCRBY', counter, 0)
 end
+give_back(counter, permits, counts, over, back)
 redis.call('SET', receipt, string.format('%.0f %.0f', calls, value), 'PX', receipt_ms)
 if value ~= 0 then
   redis.call('INCRBY', counter, -value)

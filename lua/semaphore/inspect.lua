@@ -1,8 +1,8 @@
 --! script   semaphore.inspect
---! version  1
+--! version  2
 --! keys     counter:string permits:zset counts:hash
 --! args     holders:int
---! returns  array: how many are available ('' = no such semaphore), then owner, units and ms left in turn
+--! returns  array: how many are available ('' = no such semaphore), how many holders there are, then owner, units and ms left in turn
 --! retry    safe: reads only
 
 --! include lib.whole
@@ -15,7 +15,7 @@ if not holders then
   return redis.error_reply('ERR holders must be a positive integer')
 end
 
-local found = {redis.call('GET', counter) or ''}
+local found = {redis.call('GET', counter) or '', redis.call('ZCARD', permits)}
 local present = now()
 local rows = redis.call(
   'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', holders
@@ -25,8 +25,8 @@ for i = 1, holders do
   if not owner then
     break
   end
-  found[3 * i - 1] = owner
-  found[3 * i] = redis.call('HGET', counts, owner) or '0'
-  found[3 * i + 1] = math.max(0, ends_at - present)
+  found[3 * i] = owner
+  found[3 * i + 1] = redis.call('HGET', counts, owner) or '0'
+  found[3 * i + 2] = math.max(0, ends_at - present)
 end
 return found

@@ -1,25 +1,32 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  2
---! keys     counter:string permits:zset counts:hash tombstone:string
---! args     owner:str units:int channel:str tombstone_ms:int
---! returns  nil = nothing there | 0 = some given back | int > 0 = all given back, one more than the clients told
+--! version  3
+--! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
+--! args     owner:str units:int channel:str tombstone_ms:int version:int version_ms:int
+--! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told
 --! retry    safe: states the units to fall to; a repeated final release finds nothing
 
 --! include lib.whole
 --! include lib.integer
 --! include lib.announce
+--! include lib.superseded
+--! include lib.remember
 
 -- Also the undo of an acquire; the tombstone then refuses one still on its way. What is not
 -- there was given back already, by whoever found its lease over. Where the counter is gone, so
 -- is what was taken from it. The order of writes lets a full server below Redis 7 take a final
--- release, see lock.release.
+-- release. For versions see lock.release.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local version_key = KEYS[5]
 local owner, units = ARGV[1], whole(ARGV[2], 0)
 local channel, tombstone_ms = ARGV[3], whole(ARGV[4], 0)
+local version, version_ms = whole(ARGV[5], 0), whole(ARGV[6], 0)
 
-if not (units and tombstone_ms) then
+if not (units and tombstone_ms and version and version_ms) then
   return redis.error_reply('ERR units and tombstone_ms must be whole numbers')
+end
+if superseded(version_key, version) then
+  return 0
 end
 
 local found = redis.call('GET', counter)
@@ -31,17 +38,33 @@ end
 redis.call('ZCARD', permits)
 
 local reply = nil
-if held and (units == 0 or not found) then
+if held and found then
+  local told = back > 0 and announce(channel, integer(found) + back) or 0
+  reply = units == 0 and 1 + told or 0
+end
+local drops = held and (units == 0 or not found)
+if drops then
+  -- These change nothing, but a user that may not do one of them is refused here.
+  redis.call('ZREM', permits, '')
+  redis.call('HDEL', counts, '')
+  if found and tombstone_ms > 0 then
+    redis.call('INCRBY', counter, 0)
+  end
+end
+remember(tombstone, '1', tombstone_ms)
+remember(version_key, version, version > 0 and version_ms or 0)
+if drops then
+  if found then
+    redis.call('INCRBY', counter, back)
+  end
   redis.call('ZREM', permits, owner)
   redis.call('HDEL', counts, owner)
 elseif held and back > 0 then
-  redis.call('HSET', counts, owner, units)
-end
-if held and found then
-  local told = back > 0 and announce(channel, redis.call('INCRBY', counter, back)) or 0
-  reply = units == 0 and 1 + told or 0
-end
-if tombstone_ms > 0 then
-  redis.call('SET', tombstone, '1', 'PX', tombstone_ms)
+  redis.call('INCRBY', counter, back)
+  local refused = redis.pcall('HSET', counts, owner, units)
+  if type(refused) == 'table' then
+    redis.call('INCRBY', counter, -back)
+    return refused
+  end
 end
 return reply

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  2
+--! version  3
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int life_ms:int channel:str calls:int receipt_ms:int
 --! returns  1 = made | 0 = there is such a semaphore
@@ -27,6 +27,9 @@ end
 local made = redis.call('GET', counter) and 0 or 1
 local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
 
+if made == 1 then
+  announce(channel, units)
+end
 redis.call('SET', receipt, string.format('%.0f %.0f', calls, made), 'PX', receipt_ms)
 if made == 0 then
   return 0
@@ -39,5 +42,4 @@ if life_ms > 0 then
 else
   redis.call('SET', counter, string.format('%.0f', units))
 end
-announce(channel, units)
 return 1

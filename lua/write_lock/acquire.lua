@@ -1,24 +1,32 @@
 --! script   write_lock.acquire
---! version  1
---! keys     lock:hash tombstone:string
---! args     owner:str holds:int lease_ms:int
+--! version  2
+--! keys     lock:hash tombstone:string version_key:string
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
 --! include lib.whole
+--! include lib.superseded
 
--- As lock.acquire, in the hash of a read-write lock. `owner` is the writer's mark: its owner
+-- As lock.acquire, in the hash of a read-write lock. `owner` is the writer's field: its owner
 -- with ":write" behind it. Redisson adds the lease of a re-entry to what is left; the
 -- longer of the two is enough, and cannot grow without end. A reader is refused like
 -- everybody else: it would wait for itself, so it must not ask.
-local lock, tombstone = KEYS[1], KEYS[2]
+local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
 local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
 
-if not (holds and lease_ms) then
+if not (holds and lease_ms and version and version_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
+end
+if superseded(version_key, version) then
+  return -3
 end
 
 if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
+  if version > 0 and version_ms > 0 then
+    redis.call('SET', version_key, version, 'PX', version_ms)
+  end
   redis.call('HSET', lock, 'mode', 'write', owner, 1)
   local refused = redis.pcall('PEXPIRE', lock, lease_ms)
   if type(refused) == 'table' then
@@ -35,10 +43,16 @@ if held then
   if not count then
     return redis.error_reply('ERR the hold count in this hash is not a number')
   end
+  local left = redis.call('PTTL', lock)
+  if version > 0 and version_ms > 0 then
+    redis.call('SET', version_key, version, 'PX', version_ms)
+  end
   redis.call('HSET', lock, owner, math.max(count, holds))
   -- Never shorten what an outer hold or a read of the same owner relies on.
-  if redis.call('PTTL', lock) < lease_ms then
-    redis.call('PEXPIRE', lock, lease_ms)
+  local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
+  if type(refused) == 'table' then
+    redis.call('HSET', lock, owner, count)
+    return refused
   end
   return nil
 end

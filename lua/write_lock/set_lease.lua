@@ -1,26 +1,36 @@
 #!lua flags=allow-oom
 --! script   write_lock.set_lease
---! version  1
---! keys     lock:hash
---! args     owner:str lease_ms:int
---! returns  1 = set | 0 = not the writer
+--! version  2
+--! keys     lock:hash version_key:string
+--! args     owner:str lease_ms:int version:int version_ms:int
+--! returns  1 = set | 0 = not the writer | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
 --! include lib.whole
+--! include lib.superseded
+--! include lib.remember
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
 --! include lib.needed_by_readers
 
 -- As lock.set_lease, but a writer that also reads may have a longer lease for that.
-local lock = KEYS[1]
+local lock, version_key = KEYS[1], KEYS[2]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
+local version, version_ms = whole(ARGV[3], 0), whole(ARGV[4], 0)
 
-if not lease_ms then
+if not (lease_ms and version and version_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
+end
+if superseded(version_key, version) then
+  return 2
 end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-redis.call('PEXPIRE', lock, math.max(lease_ms, needed_by_readers(lock, math.huge)))
+local needed = math.max(lease_ms, needed_by_readers(lock, math.huge))
+remember(version_key, version, version > 0 and version_ms or 0)
+redis.call('PEXPIRE', lock, needed)
 return 1

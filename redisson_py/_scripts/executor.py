@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from redisson_py._loop import running_loop
 from redisson_py._options import PATIENCE
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call, ReplyError
@@ -18,6 +18,8 @@ class Executor:
     def __init__(self, router: Router, begin: Callable[[], None]) -> None:
         self.router = router
         self._begin = begin
+        #: The clock of the event loop that the client belongs to.
+        self.time: Callable[[], float] = time.monotonic
         self._closing = False
 
     def close(self) -> None:
@@ -45,8 +47,8 @@ class Executor:
         if self._closing or not stream.ready:
             self._begin()
         if deadline is None:
-            deadline = running_loop().time() + PATIENCE
-        return stream.send(Call(args, deadline, script, must))
+            deadline = self.time() + PATIENCE
+        return stream.send(Call(args, deadline, script, must, key=key))
 
     def start_batch(
         self,
@@ -57,14 +59,14 @@ class Executor:
         **values: Arg,
     ) -> Call:
         """Put one call over many keys of one group in their stream."""
-        deadline = running_loop().time() + seconds
+        deadline = self.time() + seconds
         args = script.bind_batch(keys, values, rest)
-        return self.router.stream_for(keys[0]).send(Call(args, deadline, script))
+        return self.router.stream_for(keys[0]).send(Call(args, deadline, script, key=keys[0]))
 
     def command(self, key: bytes, *args: Arg, must: bool = False) -> Call:
         """Put a plain command in the stream of `key`."""
         self._begin()
-        return self.router.stream_for(key).command(args, PATIENCE, must=must)
+        return self.router.stream_for(key).command(args, PATIENCE, key, must=must)
 
     async def run(self, script: Script, key: bytes, /, **values: Arg) -> Any:
         """Run `script` and return its raw reply.

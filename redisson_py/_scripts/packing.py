@@ -13,20 +13,35 @@ from functools import lru_cache
 Pack = Callable[..., bytes]
 
 
-def packer(script: str, keys: tuple[str, ...], args: tuple[str, ...], ints: frozenset[str]) -> Pack:
+def packer(
+    script: str,
+    keys: tuple[str, ...],
+    args: tuple[str, ...],
+    ints: frozenset[str],
+    *,
+    packed: bool = False,
+) -> Pack:
     """Return what packs `numkeys key... arg...`: bytes, or numbers where `ints` says so.
 
-    It takes all of them by keyword. Made from the header's text, as `dataclass` makes its
-    `__init__`; only identifiers get here, the header's parser refuses everything else.
+    It takes all of them by keyword; `packed`: the bytes as `bulk` returns them. Made from the
+    header's text, as `dataclass` makes its `__init__`; only identifiers get here, the header's
+    parser refuses everything else.
     """
     names = keys + args
-    form = _number(len(keys)) + b"".join(b"%b" if n in ints else b"$%d\r\n%b\r\n" for n in names)
+    bulk_form = b"%b" if packed else b"$%d\r\n%b\r\n"
+    form = _number(len(keys)) + b"".join(b"%b" if n in ints else bulk_form for n in names)
     # The header's names do not begin with an underscore, so they hide none of these.
-    values = "".join(f"_number({n}), " if n in ints else f"_len({n}), {n}, " for n in names)
+    bulk_value = "{0}, " if packed else "_len({0}), {0}, "
+    values = "".join(f"_number({n}), " if n in ints else bulk_value.format(n) for n in names)
     text = f"lambda {'*, ' if names else ''}{', '.join(names)}: _form % ({values})"
     pack: Pack = eval(text, {"_form": form, "_number": _number, "_len": len})
     pack.__qualname__ = script
     return pack
+
+
+def bulk(value: bytes) -> bytes:
+    """Return bytes as RESP has them: what is sent again and again is packed once."""
+    return b"$%d\r\n%b\r\n" % (len(value), value)
 
 
 def head(sha: str, count: int) -> bytes:

@@ -36,7 +36,8 @@ class Script:
         ints: Those of the arguments that are numbers; the others are bytes.
         head: What comes before the arguments of a call, and `plain_head` for Redis 6.2.
         bind: Takes the keys and arguments by the names in the header, all of them, and
-            returns them packed for one call. A script for batches has none.
+            returns them packed for one call. `bind_packed` takes all but the numbers packed
+            already. A script for batches has neither.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Script:
     head: bytes = field(init=False)
     plain_head: bytes = field(init=False)
     bind: Pack = field(init=False, compare=False)
+    bind_packed: Pack = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         first, _, rest = self.text.partition("\n")
@@ -66,6 +68,8 @@ class Script:
         if not self.is_batch:
             bind = packer(self.name, self.keys, self.args, self.ints)
             object.__setattr__(self, "bind", bind)
+            bind = packer(self.name, self.keys, self.args, self.ints, packed=True)
+            object.__setattr__(self, "bind_packed", bind)
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
@@ -85,8 +89,8 @@ class Script:
         """
         if not self.is_batch:
             raise TypeError(f"{self.name} takes no batch")
-        if len(keys) != len(rest):
-            raise TypeError(f"{self.name} takes an argument for each of its {len(keys)} keys")
+        if not rest or len(keys) % len(rest):
+            raise TypeError(f"{self.name} takes {len(keys)} keys for as many arguments, or a part")
         if tuple(values) != self.args[:-1]:
             raise TypeError(f"{self.name} takes {self.args[:-1]}, not {tuple(values)}")
         return (len(keys), *keys, *values.values(), *rest)
@@ -201,6 +205,7 @@ OUTSIDE = {
     "get",
     "hexists",
     "hget",
+    "info",
     "ping",
     "pttl",
     "script|load",

@@ -46,10 +46,11 @@ class Call:
 
     Attributes:
         args: The command's words; of a script what follows its name, packed already or not.
+        key: The key it is about.
         future: Gets the reply. Cancelled or failed, it no longer waits; the command stays in
             its place in the stream all the same.
         must: The command has to arrive even if nobody waits any more (a release, an undo).
-        doubtful: It was written to a connection that broke before the answer came, so it
+        uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
     """
 
@@ -57,12 +58,13 @@ class Call:
         "args",
         "channel",
         "deadline",
-        "doubtful",
         "errors",
         "future",
+        "key",
         "must",
         "script",
         "sends",
+        "uncertain",
         "written_at",
     )
 
@@ -73,9 +75,11 @@ class Call:
         script: ScriptText | None = None,
         must: bool = False,
         *,
+        key: bytes = b"",
         channel: bytes | None = None,
     ) -> None:
         self.args = args
+        self.key = key
         self.deadline = deadline
         self.script = script
         self.must = must
@@ -83,7 +87,7 @@ class Call:
         self.future: Future[Any] = Future()
         self.sends = 0
         self.errors = 0
-        self.doubtful = False
+        self.uncertain = False
         self.written_at = 0
 
     @property
@@ -93,7 +97,7 @@ class Call:
 
     def refusal(self, error: ReplyError) -> ScriptError:
         """Return what the caller is told of an error reply."""
-        return ScriptError(self.name, str(error))
+        return ScriptError(self.name, str(error), self.key.decode(errors="replace"))
 
     @property
     def wanted(self) -> bool:
@@ -103,9 +107,10 @@ class Call:
     def pack(self, modern: bool) -> bytes:
         """Return the bytes of this command for a server that does, or does not, know `#!lua`."""
         script, args = self.script, self.args
-        if isinstance(args, bytes):
+        if type(args) is bytes:
             assert script is not None
             return (script.head if modern else script.plain_head) + args
+        assert isinstance(args, tuple)
         if script is None:
             return _pack(args)
         return _pack(("EVALSHA", script.sha if modern else script.plain_sha, *args))

@@ -17,7 +17,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from redisson_py._loop import (
     Future,
@@ -26,12 +26,12 @@ from redisson_py._loop import (
     current_task,
     new_future,
     running_loop,
+    wait_for_all,
     wait_until,
     wake,
 )
 from redisson_py._options import MAX_IN_FLIGHT
-from redisson_py._redis import AbstractConnection, Connector, take_over
-from redisson_py._stream.again import is_try_again, pause_before
+from redisson_py._redis import AbstractConnection, Connector, let_go, take_over
 from redisson_py._stream.call import (
     Arg,
     Call,
@@ -41,12 +41,18 @@ from redisson_py._stream.call import (
     cut_off,
     load_command,
 )
-from redisson_py._stream.greeting import knows_flags
+from redisson_py._stream.handshake import knows_flags
 from redisson_py._stream.health import Health
+from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 log = logging.getLogger("redisson_py")
+
+
+async def _at_once() -> bool:
+    """End without waiting for anything."""
+    return False
 
 
 class Stream:
@@ -58,7 +64,9 @@ class Stream:
         on_message: Called with channel and payload of every message.
         on_connected: Called when a connection is ready, before anything else is written to it.
         on_down: Called when the connection broke, or could not be opened for good.
-        on_end: Called when the background task is cancelled, while it can still write.
+        on_end: Awaited when the background task is cancelled while it has a connection, which
+            it then keeps for that long; and if it returns True until nothing is `needed`.
+        on_outlived: Called when that connection is closed.
         needed: Whether somebody relies on the connection even while no command is under way.
 
     Attributes:
@@ -73,7 +81,8 @@ class Stream:
         on_message: Callable[[bytes, bytes], None],
         on_connected: Callable[[], None],
         on_down: Callable[[], None],
-        on_end: Callable[[], None] = lambda: None,
+        on_end: Callable[[], Awaitable[bool]] = _at_once,
+        on_outlived: Callable[[], None] = lambda: None,
         needed: Callable[[], bool],
     ) -> None:
         self._connector = connector
@@ -81,6 +90,9 @@ class Stream:
         self._on_connected = on_connected
         self._on_down = on_down
         self._on_end = on_end
+        self._on_outlived = on_outlived
+        self._needed = needed
+        self._outlives: AbstractConnection | None = None
         self._health = Health(self, reply_timeout, needed)
         self._wire: Wire | None = None
         self._modern = True
@@ -142,9 +154,11 @@ class Stream:
             self._arm_sweep(call.deadline)
         return call
 
-    def command(self, args: tuple[Arg, ...], seconds: float, *, must: bool = False) -> Call:
+    def command(
+        self, args: tuple[Arg, ...], seconds: float, key: bytes = b"", *, must: bool = False
+    ) -> Call:
         """Send a plain command that gives up after `seconds`."""
-        return self.send(Call(args, running_loop().time() + seconds, must=must))
+        return self.send(Call(args, running_loop().time() + seconds, must=must, key=key))
 
     def subscribe(self, channel: bytes) -> None:
         """Listen to a channel; takes effect before whatever is sent next."""
@@ -209,17 +223,21 @@ class Stream:
             wire.attach(take_over(connection, wire))
             await self._greet()
             self._become_ready()
-            await wire.down
-        except asyncio.CancelledError:
-            self._on_end()
-            wire.close()
-            raise
+            try:
+                await wait_for_all([wire.down])
+            except asyncio.CancelledError:
+                if await self._on_end():
+                    self._outlives = connection
+                else:
+                    wire.close()
+                raise
         finally:
-            self._went_down()
-            self._wire = None
-            wire.abort()
-            self._collect_unanswered(wire)
-            await connection.disconnect(nowait=True)
+            if self._outlives is None:
+                self._went_down()
+                self._wire = None
+                wire.abort()
+                self._collect_unanswered(wire)
+                await connection.disconnect(nowait=True)
         if not self._closed:
             self._on_down()
 
@@ -263,7 +281,7 @@ class Stream:
         """Put what was not answered before what was not sent."""
         unanswered = [c for c in wire.in_flight if c.wanted and c.deadline]
         for call in unanswered:
-            call.doubtful = True
+            call.uncertain = True
         self._backlog.extendleft(reversed(unanswered))
         self._give_room()
 
@@ -306,6 +324,17 @@ class Stream:
     def _give_room(self) -> None:
         while self._needs_room and (self._closed or not self.full):
             wake(self._needs_room.popleft())
+        if self._outlives is not None and not (self.waiting or self._needed()):
+            self._end_outlived(self._outlives)
+
+    def _end_outlived(self, connection: AbstractConnection) -> None:
+        """Close the connection that has outlived the background task."""
+        self._outlives = None
+        self._went_down()
+        if self._wire is not None:
+            self._wire.close()
+        let_go(connection)
+        self._on_outlived()
 
     # Answers that are errors.
 
@@ -384,7 +413,7 @@ class Stream:
             self._arm_sweep(min(later))
 
     def _give_up(self, call: Call) -> None:
-        maybe = call.doubtful or (call.sends > 0 and call not in self._delayed)
+        maybe = call.uncertain or (call.sends > 0 and call not in self._delayed)
         where = self._connector.where
         if self.ready:
             call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))

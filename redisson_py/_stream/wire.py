@@ -72,6 +72,7 @@ class Wire(asyncio.Protocol):
         self._reader = hiredis.Reader(replyError=ReplyError, notEnoughData=_NOTHING)
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
+        self._unwritten = 0
         self._flushing = False
         self._loop = running_loop()
         self.paused = False
@@ -87,11 +88,12 @@ class Wire(asyncio.Protocol):
         """Write a command; those of one turn of the event loop leave together."""
         self.in_flight.append(call)
         self._out.append(packed)
+        self._unwritten += 1
         self._traffic.commands += 1
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush_rest)
-        elif len(self._out) >= _ENOUGH >= len(self.in_flight) - len(self._out):
+        elif self._unwritten >= _ENOUGH >= len(self.in_flight) - self._unwritten:
             self.flush()
 
     def _flush_rest(self) -> None:
@@ -101,8 +103,9 @@ class Wire(asyncio.Protocol):
     def flush(self) -> None:
         """Write what was put."""
         if self._out and self._transport is not None:
-            data = self._out[0] if len(self._out) == 1 else b"".join(self._out)
+            data = self._out[0] if self._unwritten == 1 else b"".join(self._out)
             self._out.clear()
+            self._unwritten = 0
             self._traffic.writes += 1
             self._transport.write(data)
 

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._primitives.lock_like import LockLike
+from redisson_py.locks.lock_like import LockLike
 
 MakeLock = Callable[..., LockLike]
 

@@ -37,8 +37,8 @@ class Scene:
 
     def asleep(self) -> bool:
         """Whether whoever wants a lock waits for its release, and not for an answer."""
-        asking = self.client._context.asking
-        return not any(getattr(question, "_call", None) for question in asking)
+        pending = self.client._context.pending
+        return not any(getattr(request, "_call", None) for request in pending)
 
     async def taken_by_other_client(self) -> Release:
         """Have the other client hold the lock; return what releases it."""
@@ -78,9 +78,9 @@ class Scene:
         await client.ping()
         assert not await self.redis.exists("k")
         assert_idle(client)
-        # A line may still know that it is another client's turn, and nothing else.
-        lines = client._context.lines._lines.values()
-        assert not any(line.needed(float("inf")) for line in lines)
+        # A queue may still know that it is another client's turn, and nothing else.
+        queues = client._context.registry._queues.values()
+        assert not any(queue.needed(float("inf")) for queue in queues)
         for lock in (self.make_lock(client), self.others_lock):
             async with lock.hold(timeout=SOON):
                 pass

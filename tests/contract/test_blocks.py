@@ -139,7 +139,7 @@ async def test_cancellation_from_outside_wins_over_a_loss(
         async with make_lock(client) as lease:
 
             def both_in_one_turn() -> None:
-                client._watchdog.lose(lease._hold, "the test says so")
+                client._watchdog.lose(lease._hold, "taken")
                 me.cancel()
 
             asyncio.get_running_loop().call_soon(both_in_one_turn)

@@ -13,8 +13,8 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson, _waiting
-from redisson_py._primitives import exclusive
+from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson
+from redisson_py._engine import local_queue
 from redisson_py._stream.stream import Stream
 from tests.contract.conftest import KINDS, MakeLock
 from tests.contract.sweep_scene import (
@@ -31,7 +31,7 @@ from tests.contract.sweep_scene import (
 )
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import until, until_listening, until_waiting
+from tests.support import set_safety_poll, until, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 # Acquiring.
@@ -127,7 +127,7 @@ async def acquire_after_the_turn_of_another_client(scene: Scene, cut: Probe) -> 
     await until_listening(scene.other)
     with pytest.MonkeyPatch.context() as patch:
         # This client lets one message come before it asks again, however long that takes.
-        patch.setattr(exclusive, "COURTESY", SOON)
+        patch.setattr(local_queue, "YIELD_WAIT", SOON)
         await lease.release()
     leave = once((await others).release)
     await scene.get_after(leave, cut, scene.lock.acquire())
@@ -361,7 +361,7 @@ async def closed(client: Redisson, waiting: list[asyncio.Task[Lease]], cut: Prob
 @pytest.fixture(autouse=True)
 def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be woken by anything but what this is about."""
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 6 * SOON)
+    set_safety_poll(monkeypatch, 6 * SOON)
 
 
 _swept: dict[object, Swept] = {}

@@ -65,7 +65,7 @@ async def test_flushall_is_told_at_the_next_renewal_and_the_waiters_go_on(
     assert await near
     assert await far
     # By the server's word, then, long before the end of the lease.
-    assert "Redis says somebody else holds it, or nobody" in caplog.text
+    assert "Redis says that somebody else holds it, or nobody" in caplog.text
     assert client.statistics().losses == kind.leases
     assert not client._watchdog.holds
 

@@ -21,12 +21,11 @@ from redisson_py import (
     PermitExpirableSemaphore,
     Redisson,
     Semaphore,
-    _waiting,
 )
 from tests.contract.sweep_scene import SOON, Release, finish, once
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
-from tests.support import until, until_listening, until_waiting
+from tests.support import set_safety_poll, until, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 NAME = "semaphore"
@@ -75,8 +74,8 @@ class Scene:
 
     def asleep(self) -> bool:
         """Whether whoever wants a permit waits for a release, and not for an answer."""
-        asking = self.client._context.asking
-        return not any(getattr(question, "_call", None) for question in asking)
+        pending = self.client._context.pending
+        return not any(getattr(request, "_call", None) for request in pending)
 
     async def taken_by(self, client: Redisson) -> Release:
         """Have a task take all units; return what gives them back."""
@@ -240,7 +239,7 @@ async def aclose(scene: Scene, cut: Probe) -> None:
 @pytest.fixture(autouse=True)
 def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be woken by anything but what this is about."""
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 6 * SOON)
+    set_safety_poll(monkeypatch, 6 * SOON)
 
 
 _swept: dict[str, Swept] = {}

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
-from redisson_py._primitives.hold_lock import HoldLock
+from redisson_py.locks.lock import ServerLock
 from tests.support import until
 
-MakeLock = Callable[[Redisson], HoldLock]
+MakeLock = Callable[[Redisson], ServerLock]
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Kind:
     make: MakeLock
     make_newer: MakeLock | None = None
 
-    def newer(self, client: Redisson) -> HoldLock:
+    def newer(self, client: Redisson) -> ServerLock:
         """Make the lock of whoever comes after it."""
         return (self.make_newer or self.make)(client)
 
 
-def read_lock(client: Redisson) -> HoldLock:
+def read_lock(client: Redisson) -> ServerLock:
     """Return the side of the lock `k` that reads."""
     return client.get_read_write_lock("k").read_lock()
 
 
-def write_lock(client: Redisson) -> HoldLock:
+def write_lock(client: Redisson) -> ServerLock:
     """Return the side of the lock `k` that writes."""
     return client.get_read_write_lock("k").write_lock()
 
@@ -68,37 +68,37 @@ class Call:
         watched: Whether the holds are those of the watchdog, with its short lease.
     """
 
-    make: Callable[[Redisson, HoldLock, list[Lease]], Awaitable[None]]
+    make: Callable[[Redisson, ServerLock, list[Lease]], Awaitable[None]]
     before: int
     after: int
     lease: float = LEASE
     watched: bool = False
 
-    async def prepare(self, lock: HoldLock) -> list[Lease]:
+    async def prepare(self, lock: ServerLock) -> list[Lease]:
         """Get the holds it needs."""
         lease_time = None if self.watched else LEASE
         return [await lock.acquire(lease_time=lease_time) for _ in range(self.before)]
 
 
-async def _acquire(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
+async def _acquire(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
     leases.append(await lock.acquire(timeout=WAIT, lease_time=LEASE))
 
 
-async def _release(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
+async def _release(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
     await leases.pop().release()
 
 
-async def _renew(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
+async def _renew(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
     renewals = client.statistics().renewals
     await until(lambda: client.statistics().renewals > renewals)
     leases[0].check()
 
 
-async def _extend(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
+async def _extend(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
     await leases[0].extend(EXTENDED)
 
 
-async def _force_release(client: Redisson, lock: HoldLock, leases: list[Lease]) -> None:
+async def _force_release(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
     assert await lock.force_release()
 
 

@@ -11,7 +11,9 @@ import socket
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -24,12 +26,11 @@ from redisson_py import (
     ConnectionLostError,
     LeaseLostError,
     ScriptError,
-    _waiting,
 )
 from redisson_py._options import PATIENCE
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
-from redisson_py._stream.again import pause_before
+from redisson_py._stream.retry import pause_before
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import (
@@ -38,7 +39,7 @@ from tests.fixtures.redis_server import (
 )
 from tests.soak.weather import Stragglers
 from tests.stream.tls import Certificates, make_certificates
-from tests.support import assert_ends_in_time, until, until_async, until_listening
+from tests.support import assert_ends_in_time, set_safety_poll, until, until_async, until_listening
 
 OUT_OF_TIME = (AcquireTimeoutError, ConnectionLostError)
 
@@ -117,11 +118,19 @@ def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:  #
     assert len(set(pauses)) > 900
     assert max(pause_before(0) for _ in range(1000)) <= 0.02
     assert max(pauses[10:]) > 2 * min(pauses[10:])
+    # Twice as long each time, on average, until the longest.
+    means = [fmean(pause_before(attempt) for _ in range(1000)) for attempt in range(10)]
+    assert all(1.7 < later / sooner < 2.3 for sooner, later in pairwise(means[:6]))
+    assert min(means[7:]) > 10 * means[0]
 
 
 FUNCTION = re.compile(r"^local function (\w+)\(([\w, ]+)\)\n(.*?)^end$", re.MULTILINE | re.DOTALL)
-#: The only keys that are built, and what from: those of a reader's leases.
-BUILT = re.compile(r"(\w+) = reader_key\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\(")
+#: The only keys that are built, and what from: those of a reader's leases, and their index.
+BUILT = re.compile(
+    r"(\w+) = (?:reader_key|readers_index)\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\("
+)
+
+NAMED = re.compile(r"^ +local ([\w, ]+) = (?:KEYS\[[^\]]+\](?:, )?)+$", re.MULTILINE)
 
 
 def scopes(script: Script) -> list[tuple[str, set[str]]]:
@@ -129,8 +138,9 @@ def scopes(script: Script) -> list[tuple[str, set[str]]]:
     functions = FUNCTION.findall(script.plain_text)
     bodies = {"": FUNCTION.sub("", script.plain_text)} | {name: body for name, _, body in functions}
     keys = {"": {name.removesuffix("...") for name in script.keys}}
-    # In a batch each key is called by its name in the loop.
+    # In a batch each key is called by its name in the loop, and so are those that go with it.
     keys[""] |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", bodies[""]))
+    keys[""] |= {name for names in NAMED.findall(bodies[""]) for name in names.split(", ")}
     # Functions call each other, so one look at each is not enough.
     for name, parameters, _ in functions * len(functions):
         calls = [
@@ -150,7 +160,7 @@ def test_scripts_touch_no_key_but_those_declared() -> None:  # D5
     for script in source.load_all():
         for body, keys in scopes(script):
             if script.name.startswith(("read_", "write_")):
-                assert keys.issuperset(re.findall(r"\breader_keys?\((\w+)", body))
+                assert keys.issuperset(re.findall(r"\b(?:reader_keys?|readers_index)\((\w+)", body))
                 keys |= {name for names in BUILT.findall(body) for name in names}
             calls = re.findall(r"redis\.p?call\(\s*'([A-Z]+)'(?:, ([\w, ]+))?", body)
             for command, rest in calls:
@@ -302,7 +312,7 @@ async def test_server_without_its_replicas_is_waited_for(  # B17
 async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
     clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 60)  # which would find it too, later
+    set_safety_poll(monkeypatch, 60)  # which would find it too, later
     holder, waiter = clients(), clients(link.url, lease_time=1.2)
     async with holder.get_lock("k"):
         waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))

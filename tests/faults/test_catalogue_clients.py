@@ -13,14 +13,14 @@ import pytest
 from redis.asyncio import Redis
 from redis.credentials import CredentialProvider
 
-from redisson_py import BackendError, ConnectionLostError, LeaseLostError, Redisson, _waiting
+from redisson_py import BackendError, ConnectionLostError, LeaseLostError, Redisson
 from redisson_py._keys import lock_channel
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.stream.conftest import Talk
 from tests.stream.fake_peer import SILENCE, FakePeer
-from tests.support import assert_ends_in_time, until, until_async, until_listening
+from tests.support import assert_ends_in_time, set_safety_poll, until, until_async, until_listening
 
 
 async def renewed(client: Redisson, times: int) -> None:
@@ -138,7 +138,7 @@ async def test_lease_time_is_of_one_acquisition_only(client: Redisson) -> None: 
             assert 0 < (await lock.remaining() or 0) <= seconds
         async with lock as lease:
             assert 29 < (await lock.remaining() or 0) <= 30
-            assert lease._hold.watched
+            assert lease._hold.renewed
 
 
 # Messages.
@@ -166,7 +166,7 @@ async def test_forged_messages_wake_and_grant_nothing(  # F4
 async def test_listener_that_the_server_cuts_off_for_being_slow_listens_again(  # F5
     clients: ClientFactory, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 60)
+    set_safety_poll(monkeypatch, 60)
     holder, waiter = clients(own_server.url), clients(own_server.url)
     channel = lock_channel(b"k").decode()
     async with Redis.from_url(own_server.url) as admin, holder.get_lock("k"):

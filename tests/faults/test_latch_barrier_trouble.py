@@ -10,7 +10,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._primitives.barrier import CyclicBarrier
+from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory

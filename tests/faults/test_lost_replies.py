@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
-from redisson_py._primitives.hold_lock import HoldLock
+from redisson_py.locks.lock import ServerLock
 from redisson_py.testing import FaultProxy
 from tests.faults.calls import CALLS, KINDS, LEASE, SHORT_LEASE, Call, Kind, holders
 from tests.faults.losses import LOSSES, Loss, cut
@@ -41,7 +41,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def lock(far: Redisson, kind: Kind) -> HoldLock:
+def lock(far: Redisson, kind: Kind) -> ServerLock:
     """The lock of the client behind the proxy."""
     return kind.make(far)
 
@@ -54,7 +54,7 @@ def call(request: pytest.FixtureRequest) -> Call:
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 async def test_the_effect_is_exactly_once(
-    call: Call, lock: HoldLock, loss: Loss, far: Redisson, link: FaultProxy, redis: Redis
+    call: Call, lock: ServerLock, loss: Loss, far: Redisson, link: FaultProxy, redis: Redis
 ) -> None:
     await far.ping()
     leases = await call.prepare(lock)
@@ -84,7 +84,7 @@ async def test_a_grant_takes_one_range_of_tokens(
     async with loss(link):
         lease = await lock.acquire(lease_time=LEASE)
     assert lease.token == LAST_TOKEN + 1
-    assert await redis.get(TOKENS) == str(LAST_TOKEN + lock._tokens).encode()
+    assert await redis.get(TOKENS) == str(LAST_TOKEN + lock._ownership.commands.tokens).encode()
     async with loss(link):
         inner = await lock.acquire(lease_time=LEASE)
     assert inner.token == lease.token
@@ -95,7 +95,7 @@ async def test_a_grant_takes_one_range_of_tokens(
 async def test_a_repetition_harms_no_newer_hold(
     call: Call,
     kind: Kind,
-    lock: HoldLock,
+    lock: ServerLock,
     far: Redisson,
     link: FaultProxy,
     client: Redisson,

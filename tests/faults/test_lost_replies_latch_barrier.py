@@ -6,8 +6,10 @@ Nobody owns what these scripts change, so nothing but their receipts can tell a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import pytest_asyncio
@@ -15,8 +17,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py import AcquireTimeoutError, BrokenBarrierError, Redisson
-from redisson_py._primitives.barrier import CyclicBarrier
-from redisson_py._primitives.latch import CountDownLatch
+from redisson_py.barriers.barrier import CyclicBarrier
+from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
@@ -138,6 +140,17 @@ async def test_a_repetition_does_not_start_another_round(
     assert await latch.count() == 0
 
 
+async def test_a_first_count_is_remembered_as_long_as_it_may_be_repeated(
+    client: Redisson, redis: Redis, latch: CountDownLatch
+) -> None:
+    waiting = asyncio.create_task(get_latch(client, count=1).wait(600))
+    await until_async(lambda: _is_left(latch, 1))
+    (start,) = await redis.keys("*:receipt:*")
+    assert await redis.pttl(start) > 600_000
+    await latch.count_down()
+    await waiting
+
+
 @pytest.mark.parametrize("name", ["count_down", "try_set_count", "delete"])
 async def test_a_call_that_was_asked_twice_comes_once_more(
     name: str, quick: Redisson, link: FaultProxy, latch: CountDownLatch, server_url: str
@@ -161,17 +174,50 @@ async def test_calls_that_are_sent_back_for_a_moment_are_all_carried_out_in_any_
     client = clients(own_server.url)
     latch = get_latch(client)
     await latch.try_set_count(100)
-    async with Redis.from_url(own_server.url) as admin, Redis.from_url(own_server.url) as other:
+    async with busy(own_server):
+        counting = [asyncio.create_task(latch.count_down()) for _ in range(50)]
+        await until(lambda: len(client._stream._delayed) == 50)
+    assert sorted(await asyncio.gather(*counting)) == [*range(50, 100)]
+    assert await latch.count() == 50
+
+
+async def test_calls_that_are_cancelled_while_they_are_sent_back_all_count(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    """Each keeps its receipt to itself: with that of another, the later would hide the earlier."""
+    client = clients(own_server.url)
+    latch = get_latch(client)
+    await latch.try_set_count(100)
+    async with busy(own_server):
+        for number in range(1, 21):
+            counting = asyncio.create_task(latch.count_down())
+            await until(partial(_are_sent_back, client, number))
+            counting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await counting
+    await until_async(lambda: _is_left(latch, 80))
+    assert await latch.count_down() == 79
+
+
+@asynccontextmanager
+async def busy(server: EmbeddedServer) -> AsyncGenerator[None, None]:
+    """Have a server run a script without an end, so that it refuses all else with BUSY."""
+    async with Redis.from_url(server.url) as admin, Redis.from_url(server.url) as other:
         await admin.config_set("lua-time-limit", 10)
         script = asyncio.ensure_future(other.eval("while true do end", 0))
         await until_async(lambda: _is_busy(admin))
-        counting = [asyncio.create_task(latch.count_down()) for _ in range(50)]
-        await until(lambda: len(client._stream._delayed) == 50)
+        yield
         await admin.script_kill()
         with pytest.raises(ResponseError):
             await script
-        assert sorted(await asyncio.gather(*counting)) == [*range(50, 100)]
-    assert await latch.count() == 50
+
+
+def _are_sent_back(client: Redisson, count: int) -> bool:
+    return len(client._stream._delayed) == count
+
+
+async def _is_left(latch: CountDownLatch, count: int) -> bool:
+    return await latch.count() == count
 
 
 async def _is_busy(redis: Redis) -> bool:

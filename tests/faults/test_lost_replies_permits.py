@@ -121,7 +121,6 @@ PLAIN = BOTH | {
     "acquire several": Use(_acquire(3), before=(1,), held=4),
     "first use": Use(_first_use, held=2, exists=False),
     "partial release": Use(_give(1), before=(3,), held=2),
-    "release of none taken": Use(_give(2), total=TOTAL + 2),
     "drain": Use(_drain, before=(2,), held=2, total=2),
 }
 

@@ -9,8 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ConnectionLostError
-from redisson_py._primitives.hold_lock import SET_LEASE
-from redisson_py._primitives.multi_lock import MultiLock
+from redisson_py._commands.lock import SET_LEASE
+from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
@@ -72,7 +72,7 @@ async def test_timeout_is_also_that_of_the_leases_set_at_the_end(
     near, far = clients(), clients(link.url)
     lock = MultiLock(near.get_lock("a"), far.get_lock("b"))
     # As after a refusal: one by one, and all leases in the end.
-    lock._one_by_one_until = math.inf
+    lock._ownership.one_by_one_until = math.inf
     await far.ping()
     shas = SET_LEASE.sha.encode(), SET_LEASE.plain_sha.encode()
     link.swallow_reply(lambda command: any(sha in command for sha in shas))

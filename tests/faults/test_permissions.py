@@ -29,8 +29,8 @@ LOCKS: dict[str, Callable[[Redisson], RLock | FencedLock]] = {
 }
 GREETING = ("client|setname", "select")
 LISTENING = ("subscribe", "unsubscribe")
-#: Only fenced locks ask for the time.
-UNUSED = [("lock", "time")]
+#: Only fenced locks ask for the time, and only composites on several servers who these are.
+UNUSED = [("lock", "time"), ("lock", "info"), ("fenced_lock", "info")]
 #: The scripts of the locks that are used here; other primitives need other commands too.
 OURS = ("lock.", "fenced_lock.")
 

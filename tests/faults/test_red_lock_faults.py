@@ -9,12 +9,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
-from redisson_py._lease.lease import Lease
-from redisson_py._primitives import rounds
-from redisson_py._primitives.red_lock import RedLock
-from redisson_py._primitives.rounds import stream_of
-from redisson_py._primitives.silence import is_silent
+from redisson_py._engine.lease import Lease
 from redisson_py._stream.stream import Stream
+from redisson_py.composite import _quorum_rounds
+from redisson_py.composite._member import stream_of
+from redisson_py.composite._unresponsive import is_unresponsive
+from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
@@ -26,12 +26,14 @@ SHORT = 0.6
 
 def is_missing(lock: RedLock, number: int) -> bool:
     """Whether a server is known to be silent."""
-    return is_silent(stream_of(lock._locks[number]))
+    return is_unresponsive(stream_of(lock._ownership.owners[number]))
 
 
 def under_way(lock: RedLock, number: int) -> int:
     """Return how many calls to a server are not answered."""
-    return len([call for call in stream_of(lock._locks[number])._under_way() if call.wanted])
+    return len(
+        [call for call in stream_of(lock._ownership.owners[number])._under_way() if call.wanted]
+    )
 
 
 async def warm(lock: RedLock) -> RedLock:
@@ -96,8 +98,8 @@ async def test_slow_server_does_not_slow_others_and_joins(fleet: Fleet) -> None:
         proxy.delay(0.05)
         async with lock as lease:
             assert await fleet.held() == 2
-            assert len(lease._parts) == 2  # type: ignore[attr-defined]
-            await until(lambda: len(lease._parts) == 3)  # type: ignore[attr-defined]
+            assert len(lease._members) == 2  # type: ignore[attr-defined]
+            await until(lambda: len(lease._members) == 3)  # type: ignore[attr-defined]
         async with lock:
             pass
         await until_executed(lock)
@@ -127,7 +129,8 @@ async def test_two_of_three_down_is_told_at_the_timeout(fleet: Fleet) -> None:
     lock = await warm(fleet.red_lock(3))
     for server in fleet.servers[:2]:
         await server.kill()
-    assert await lock.try_acquire() is None
+    with pytest.raises(QuorumError):
+        await lock.try_acquire()
     with pytest.raises(QuorumError) as caught:
         await lock.acquire(timeout=0.4)
     *down, up = caught.value.answers.values()
@@ -144,7 +147,7 @@ async def is_free(fleet: Fleet, number: int) -> bool:
 async def test_without_a_timeout_patience_ends_when_too_few_answer(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, down: int
 ) -> None:
-    monkeypatch.setattr(rounds, "PATIENCE", 0.3)
+    monkeypatch.setattr(_quorum_rounds, "PATIENCE", 0.3)
     lock = await warm(fleet.red_lock(3))
     for server in fleet.servers[:down]:
         await server.kill()
@@ -228,7 +231,7 @@ async def test_server_with_too_much_unanswered_is_not_asked(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = await warm(fleet.red_lock(3))
-    full = [stream_of(each) for each in lock._locks[:2]]
+    full = [stream_of(each) for each in lock._ownership.owners[:2]]
     monkeypatch.setattr(Stream, "full", property(lambda stream: stream in full))
     with pytest.raises(QuorumError, match="too much is unanswered"):
         await lock.acquire(timeout=0)
@@ -259,7 +262,7 @@ async def acquire_free(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) 
 async def acquire_after_another(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) -> None:
     held = await rival.acquire()
     await finish(await cut(lock.acquire(timeout=10), when_asleep(lock, held)))
-    await finish(None if held._ended else held)
+    await finish(None if held._told else held)
 
 
 @trial
@@ -276,12 +279,12 @@ async def acquire_after_another_task(
     held = await asyncio.create_task(lock.acquire())
     await until_executed(lock)
     await finish(await cut(lock.acquire(timeout=10), when_asleep(lock, held)))
-    await finish(None if held._ended else held)
+    await finish(None if held._told else held)
 
 
 @trial
 async def acquire_without_a_quorum(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) -> None:
-    in_the_way = [await member.acquire() for member in rival._locks[:2]]
+    in_the_way = [await member.acquire() for member in rival._members[:2]]
     assert await cut(lock.try_acquire(timeout=0.02)) is None
     for lease in in_the_way:
         await lease.release()
@@ -301,7 +304,7 @@ async def reenter(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) -> No
 async def release(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) -> None:
     lease = await lock.acquire()
     await cut(lease.release())
-    assert lease._ended
+    assert lease._told
 
 
 @trial
@@ -325,7 +328,7 @@ def when_asleep(lock: RedLock, held: Lease) -> Callable[[], object]:
     tasks: list[asyncio.Task[None]] = []
 
     def act() -> None:
-        if not tasks and not any(member._context.asking for member in lock._locks):
+        if not tasks and not any(member.context.pending for member in lock._ownership.owners):
             tasks.append(asyncio.ensure_future(held.release()))
 
     return act
@@ -353,10 +356,10 @@ async def test_cancelled_anywhere_nothing_is_left_on_any_server(
         await trial(fleet, lock, rival, cut)
         for each in pair:
             await until_executed(each)
-            for member in each._locks:
-                assert not member._context.watchdog.holds
-                assert not member._context.asking
-                assert not member._context.bus.table.seats
+            for member in each._ownership.owners:
+                assert not member.context.watchdog.holds
+                assert not member.context.pending
+                assert not member.context.bus.table.seats
         assert await fleet.everything_free()
         for each in pair:
             async with each.hold(timeout=10):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from importlib.util import find_spec
+from typing import cast
 
 import pytest
 
@@ -35,5 +36,16 @@ def test_every_module_has_a_layer() -> None:
     package = files.ROOT / "redisson_py"
     modules = {f"redisson_py.{path.stem}" for path in package.glob("[!_]*.py")}
     modules |= {f"redisson_py.{path.stem}" for path in package.glob("_[!_]*.py")}
-    modules |= {f"redisson_py.{path.parent.name}" for path in package.glob("_*/__init__.py")}
-    assert modules - named == set()
+    modules |= {f"redisson_py.{path.parent.name}" for path in package.glob("*/__init__.py")}
+    # Helpers for users' tests stand beside the layers.
+    assert modules - named == {"redisson_py.testing"}
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract["name"])
+def test_contracts_that_list_rooms_list_all_that_exist(contract: dict[str, object]) -> None:
+    """A new family must not be outside of a rule that its neighbours keep."""
+    listed = {*cast("list[str]", contract.get("source_modules", []))}
+    package = files.ROOT / "redisson_py"
+    families = {f"redisson_py.{path.parent.name}" for path in package.glob("[!_]*/__init__.py")}
+    if listed & families:
+        assert families - listed == {"redisson_py.testing"}

@@ -14,7 +14,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from redisson_py import Redisson, _waiting
+from redisson_py import Redisson
+from redisson_py._engine import waiting
+from redisson_py.semaphores import _queue
 
 Section = Callable[[int], AbstractAsyncContextManager[str]]
 
@@ -133,7 +135,8 @@ async def carry_out(order: dict[str, Any]) -> None:
 def main() -> None:
     """Carry out orders until the input ends."""
     # Nobody gets along by asking again: who misses a message must be missed.
-    _waiting.SAFETY_POLL = 100_000.0
+    for module in (waiting, _queue):
+        setattr(module, "SAFETY_POLL", 100_000.0)  # noqa: B010  # mypy knows it in one of them only
     for line in sys.stdin:
         asyncio.run(carry_out(json.loads(line)))
         sys.stdout.write("done\n")

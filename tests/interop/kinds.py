@@ -13,8 +13,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import CountDownLatch, PermitExpirableSemaphore, Redisson, Semaphore
-from redisson_py._primitives.joint import JointLock
-from redisson_py._primitives.lock_like import LockLike
+from redisson_py.composite._ownership import CompositeLock
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.java import RedissonFactory
@@ -315,7 +315,7 @@ class Scene:
 
 def clients_of(lock: Waitable) -> list[Any]:
     """Return the insides of the clients that something was made by."""
-    members = lock._members if isinstance(lock, JointLock) else [lock]
+    members: Sequence[Any] = lock._members if isinstance(lock, CompositeLock) else [lock]
     return list({id(each._context): each._context for each in members}.values())
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from redisson_py import LeaseLostError, NotHeldError
-from redisson_py._primitives.hold_lock import HoldLock
+from redisson_py.locks.lock import ServerLock
 from tests.interop.java import MS, JavaError, JavaObject
 from tests.interop.keyspace import Keyspace, Seen
 from tests.interop.tasks import Tasks
@@ -73,11 +73,11 @@ class JavaLocks:
 class OurLocks:
     """Ours."""
 
-    def __init__(self, tasks: Tasks, **locks: HoldLock) -> None:
+    def __init__(self, tasks: Tasks, **locks: ServerLock) -> None:
         self._tasks = tasks
         self._locks = locks
 
-    def lock(self, side: str = "lock") -> HoldLock:
+    def lock(self, side: str = "lock") -> ServerLock:
         """Return the lock, for what the others do not have."""
         return self._locks[side]
 

@@ -9,18 +9,15 @@ from typing import TypeVar
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import _waiting
-from redisson_py._primitives import permit_line
 from tests.interop.java import JavaObject
-from tests.support import until_async
+from tests.support import set_safety_poll, until_async
 
 T = TypeVar("T")
 
 
 def only_messages_wake(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have waiters of this library look again only when they are told, or a lease is over."""
-    for module in (_waiting, permit_line):
-        monkeypatch.setattr(module, "SAFETY_POLL", 1000.0)
+    set_safety_poll(monkeypatch, 1000.0)
 
 
 async def soon(waiting: Awaitable[T]) -> T:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from redisson_py import LeaseLostError
-from redisson_py._lease.hold import lease_end
+from redisson_py._engine.hold import lease_end
 from redisson_py._time import now
 from tests.interop.java import JavaError
 from tests.interop.kinds import SOON, Scene, Theirs, at_once, that_look_again, until_ours_waits

@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 import pytest
 
-from redisson_py._primitives.lock_like import LockLike
+from redisson_py.locks.lock_like import LockLike
 from tests.interop.java import MS, JavaError
 from tests.interop.kinds import SOON, Scene, Theirs, at_once, clients_of, only, until_ours_waits
 

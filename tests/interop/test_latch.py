@@ -10,7 +10,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson
-from redisson_py._primitives.latch import CountDownLatch
+from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, JavaError, JavaObject

@@ -12,7 +12,7 @@ from redisson_py import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.java import JavaFactory, new_java
 from tests.interop.java import Java, JavaObject
-from tests.interop.kinds import SOON
+from tests.interop.kinds import SOON, clients_of
 from tests.interop.tasks import Tasks
 
 #: Of Redisson's clients: what a server that is gone costs.
@@ -37,7 +37,7 @@ async def theirs(java: Java, fleet: Fleet, count: int = 3, **settings: Any) -> J
 
 async def held_by(fleet: Fleet, lock: RedLock, count: int = 3) -> str:
     """Return for each server who holds the lock there: p for us, j for Java, - for nobody."""
-    ids = tuple(member._context.owners.client_id for member in lock._locks)
+    ids = tuple(context.owners.client_id for context in clients_of(lock))
     found = ""
     for server, redis in zip(fleet.servers[:count], fleet.redis, strict=False):
         owners: list[Any] = await redis.hkeys("k") if server.running else []

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, _waiting
+from redisson_py import LeaseLostError
 from redisson_py._time import now
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.java import JavaFactory
 from tests.interop.java import JavaObject
 from tests.interop.kinds import LONG, SOON, Scene, at_once, that_look_again, until_ours_waits
-from tests.support import until_async
+from tests.support import set_safety_poll, until_async
 
 #: The lease of the watchdogs, in seconds.
 LEASE = 1.8
@@ -140,7 +140,7 @@ async def test_we_get_in_when_java_was_killed_but_not_before_its_lease_is_over(
         await in_when_the_lease_is_over(scene, waiting)
         await (await waiting).release()
 
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 1000.0)
+    set_safety_poll(monkeypatch, 1000.0)
     asleep, killed = asyncio.Semaphore(0), asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(at_once(scenes, we_get_in))

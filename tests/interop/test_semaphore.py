@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, Redisson, Semaphore
+from redisson_py import AcquireTimeoutError, NotHeldError, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -63,8 +63,10 @@ class TestCounting:
         assert await counted(ours, java) == 8
         assert await java.call("drainPermits") == 8
         assert await counted(ours, java) == 0
-        # Of either kind: a release of what nobody took adds.
-        await ours.release(2)
+        # Java's release of what nobody took adds; ours is refused.
+        with pytest.raises(NotHeldError):
+            await ours.release(2)
+        await ours.add_permits(2)
         await java.call("release", 3)
         assert await counted(ours, java) == 5
         assert await ours.drain() == 5
@@ -93,7 +95,9 @@ class TestCounting:
         assert await ours.release_if_exists() is False
         assert await far.call("releaseIfExists", 1) is False
         assert await redis.exists(NAME) == 0
-        await far.call("trySetPermits", 1)
+        await far.call("trySetPermits", 3)
+        assert await ours.release_if_exists(2) is False
+        await ours.acquire(2)
         assert await ours.release_if_exists(2) is True
         assert await far.call("releaseIfExists", 3) is True
         assert await counted(ours, far) == 6

@@ -30,25 +30,27 @@ class Look:
     broken: bool
     generation: int
     parties: int
+    n_waiting: int
     waiting: dict[str, int]
 
 
 class BarrierScripts:
     """The scripts of one barrier, with the values that most tests do not vary."""
 
-    def __init__(self, scripts: Scripts, key: bytes = b"b", parties: int = 3) -> None:
+    def __init__(self, scripts: Scripts, name: bytes = b"b", parties: int = 3) -> None:
         self.scripts = scripts
         self.redis = scripts.redis
-        self.key = key
+        self.name = name
         self.parties = parties
-        self.channel = _keys.prefixed(b"redisson_py_barrier", key)
+        self.channel = _keys.prefixed(b"redisson_py_barrier", name)
+        self.key = self.named("barrier")
         self.arrivals = self.named("arrivals")
         self.released = self.named("released")
         self._calls = 0
 
     def named(self, what: str) -> bytes:
         """Return a key of this barrier."""
-        return _keys.suffixed(self.key, b"redisson_py:" + what.encode())
+        return _keys.suffixed(self.name, b"redisson_py:" + what.encode())
 
     def arrival(self, owner: str) -> bytes:
         """Return the key of what an owner was given."""
@@ -79,7 +81,7 @@ class BarrierScripts:
         )
         return Reply(*reply)
 
-    async def leave(self, owner: str, *, receipt_ms: Arg = TOMBSTONE) -> int:
+    async def leave(self, owner: str, *, lease_ms: Arg = LEASE, receipt_ms: Arg = TOMBSTONE) -> int:
         """Undo an arrival."""
         return int(
             await self.scripts.run(
@@ -90,6 +92,7 @@ class BarrierScripts:
                 arrival=self.arrival(owner),
                 owner=owner,
                 channel=self.channel,
+                lease_ms=lease_ms,
                 receipt_ms=receipt_ms,
             )
         )
@@ -115,16 +118,16 @@ class BarrierScripts:
         )
         return int(reply)
 
-    async def look(self) -> Look:
+    async def look(self, entries: Arg = 100) -> Look:
         """Read it."""
-        broken, generation, parties, present, *waiting = await self.scripts.run(
-            "barrier.inspect", barrier=self.key, arrivals=self.arrivals
+        broken, generation, parties, present, n_waiting, *waiting = await self.scripts.run(
+            "barrier.inspect", barrier=self.key, arrivals=self.arrivals, entries=entries
         )
         left = {
             owner.decode(): int(ends_at) - present
             for owner, ends_at in zip(waiting[::2], waiting[1::2], strict=True)
         }
-        return Look(bool(broken), generation, parties, left)
+        return Look(bool(broken), generation, parties, n_waiting, left)
 
     async def fill(self, *owners: str) -> list[Reply]:
         """Have parties arrive one after the other."""
@@ -135,6 +138,10 @@ class BarrierScripts:
         reply = await self.wait(owner, lease_ms=1)
         assert reply.state == WAITING
         await self.wait_for_server(2)
+
+    async def lasts_ms(self) -> int:
+        """Return for how long the barrier lasts if nobody does anything; -1: until it is reset."""
+        return int(await ask(self.redis, "PTTL", self.key))
 
     async def wait_for_server(self, ms: int) -> None:
         """Return when the server's clock has gone on for so long."""

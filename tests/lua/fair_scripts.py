@@ -93,6 +93,8 @@ class FairScripts(LockScripts):
         wait_ms: Arg = WAIT,
         alive_ms: Arg = LEASE,
         places: Arg = 1,
+        version: Arg = 0,
+        version_ms: Arg = 0,
     ) -> int | None:
         """Ask for a hold and, if it is busy, for a place in the queue; None is granted."""
         reply: int | None = await self.scripts.run(
@@ -107,6 +109,7 @@ class FairScripts(LockScripts):
             alive_ms=alive_ms,
             places=places,
             channel=self.channel,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 
@@ -122,6 +125,8 @@ class FairScripts(LockScripts):
         tombstone_ms: Arg = 0,
         *,
         wait_ms: Arg = WAIT,
+        version: Arg = 0,
+        version_ms: Arg = 0,
     ) -> int | None:
         """Fall to a hold count; to none means to leave the queue too."""
         reply: int | None = await self.scripts.run(
@@ -135,6 +140,7 @@ class FairScripts(LockScripts):
             wait_ms=wait_ms,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 

@@ -1,4 +1,4 @@
-"""The scripts of one semaphore of either kind, with the values that most tests do not vary."""
+"""The scripts of a plain semaphore, and what both kinds share, with the usual values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import LEASE, TOMBSTONE, A, Scripts, ask
+from tests.lua.scripts import LEASE, TOMBSTONE, A, Scripts, ask, versioned
 
 RECLAIMS = 100
 
@@ -16,7 +16,7 @@ RECLAIMS = 100
 NEVER = 922337203685477
 
 
-class _PermitScripts:
+class PermitScripts:
     """What both kinds have in common: a counter, a sorted set beside it, a channel, receipts."""
 
     folder = ""
@@ -65,25 +65,38 @@ class _PermitScripts:
         for mark in marks:
             assert await ask(self.redis, "ZADD", self.permits, "XX", "CH", 1000, mark) == 1
 
-    async def renew(self, mark: bytes | str, lease_ms: Arg = LEASE) -> int:
+    async def renew(self, field: bytes | str, lease_ms: Arg = LEASE) -> int:
         """Renew one lease."""
-        marks: list[Any] = [mark]
+        fields: list[Any] = [field]
         (renewed,) = await self.scripts.run_batch(
-            "permit.renew", [self.permits], marks, lease_ms=lease_ms
+            "permit.renew", [self.permits], fields, lease_ms=lease_ms
         )
         return int(renewed)
 
-    async def set_lease(self, mark: bytes | str, lease_ms: Arg = LEASE) -> int:
+    async def set_lease(
+        self,
+        field: bytes | str,
+        lease_ms: Arg = LEASE,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
+    ) -> int:
         """Set what is left of one lease."""
-        values = {"permits": self.permits, "mark": mark, "lease_ms": lease_ms}
+        values = self.versioned(field, version, version_ms)
+        values |= {"permits": self.permits, "field": field, "lease_ms": lease_ms}
         return int(await self.scripts.run("permit.set_lease", **values))
+
+    def versioned(self, field: bytes | str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
+        """Return what says which change of the hold of `field` this is."""
+        text = field if isinstance(field, str) else field.hex()
+        return versioned(self.key, text, version, version_ms)
 
     async def delete(self) -> None:
         """Remove the counter, as an operator does, and nothing beside it."""
         await self.redis.delete(self.key)
 
 
-class SemaphoreScripts(_PermitScripts):
+class SemaphoreScripts(PermitScripts):
     """A plain semaphore."""
 
     folder = "semaphore"
@@ -121,7 +134,15 @@ class SemaphoreScripts(_PermitScripts):
         )
         return reply
 
-    async def release(self, owner: str = A, units: Arg = 0, *, tombstone_ms: Arg = 0) -> int | None:
+    async def release(
+        self,
+        owner: str = A,
+        units: Arg = 0,
+        *,
+        tombstone_ms: Arg = 0,
+        version: Arg = 0,
+        version_ms: Arg = 0,
+    ) -> int | None:
         """Fall to a number of units."""
         reply: int | None = await self.run(
             "release",
@@ -132,6 +153,7 @@ class SemaphoreScripts(_PermitScripts):
             units=units,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 
@@ -226,175 +248,3 @@ class SemaphoreScripts(_PermitScripts):
         owners: list[bytes] = await ask(self.redis, "ZRANGE", self.permits, 0, -1)
         assert {*units} == {*owners}
         return {owner.decode(): int(count) for owner, count in units.items()}
-
-
-class ExpirableScripts(_PermitScripts):
-    """A semaphore of permits with ids."""
-
-    folder = "expirable_semaphore"
-    permits_suffix = b"timeout"
-
-    def __init__(self, scripts: Scripts, key: bytes = b"semaphore") -> None:
-        super().__init__(scripts, key)
-
-    def tombstone(self, ids: bytes) -> bytes:
-        """Return the key that refuses a late acquire of a list of ids."""
-        return _keys.suffixed(self.key, b"redisson_py:tombstone:" + ids[:16].hex().encode())
-
-    async def acquire(
-        self,
-        ids: bytes,
-        *,
-        units: Arg | None = None,
-        lease_ms: Arg = LEASE,
-        start_units: Arg = -1,
-        reclaims: Arg = RECLAIMS,
-    ) -> int | None:
-        """Ask for permits with these ids, one after the other in `ids`."""
-        reply: int | None = await self.run(
-            "acquire",
-            permits=self.permits,
-            tombstone=self.tombstone(ids),
-            ids=ids,
-            units=len(ids) // 16 if units is None else units,
-            lease_ms=lease_ms,
-            start_units=start_units,
-            reclaims=reclaims,
-            channel=self.channel,
-        )
-        return reply
-
-    async def release(
-        self,
-        ids: bytes,
-        client: str = "client-a",
-        *,
-        units: Arg | None = None,
-        tombstone_ms: Arg = 0,
-        calls: Arg | None = 0,
-        receipt_ms: Arg = TOMBSTONE,
-        batch: bytes | None = None,
-    ) -> int | None:
-        """Give back those that are there."""
-        reply: int | None = await self.run(
-            "release",
-            permits=self.permits,
-            tombstone=self.tombstone(batch or ids),
-            ids=ids,
-            units=len(ids) // 16 if units is None else units,
-            channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            **self.receipted(client, calls, receipt_ms),
-        )
-        return reply
-
-    async def undo(self, ids: bytes, batch: bytes | None = None) -> int | None:
-        """Give everything back and refuse what comes late, as an abandoned acquire does."""
-        return await self.release(ids, tombstone_ms=TOMBSTONE, batch=batch)
-
-    async def release_all(
-        self,
-        ids: bytes,
-        client: str = "client-a",
-        *,
-        units: Arg | None = None,
-        calls: Arg | None = None,
-        receipt_ms: Arg = TOMBSTONE,
-        reclaims: Arg = RECLAIMS,
-    ) -> int:
-        """Give back all of them or none."""
-        return int(
-            await self.run(
-                "release_all",
-                permits=self.permits,
-                ids=ids,
-                units=len(ids) // 16 if units is None else units,
-                reclaims=reclaims,
-                channel=self.channel,
-                **self.receipted(client, calls, receipt_ms),
-            )
-        )
-
-    async def add(
-        self,
-        units: Arg,
-        client: str = "client-a",
-        *,
-        calls: Arg | None = None,
-        receipt_ms: Arg = TOMBSTONE,
-    ) -> int:
-        """Add units."""
-        return int(
-            await self.run(
-                "add",
-                permits=self.permits,
-                units=units,
-                channel=self.channel,
-                **self.receipted(client, calls, receipt_ms),
-            )
-        )
-
-    async def set(
-        self,
-        units: Arg,
-        client: str = "client-a",
-        *,
-        replaces: Arg = 0,
-        calls: Arg | None = None,
-        receipt_ms: Arg = TOMBSTONE,
-        reclaims: Arg = RECLAIMS,
-    ) -> int:
-        """Make the semaphore, or give an existing one so many units."""
-        return int(
-            await self.run(
-                "set",
-                permits=self.permits,
-                units=units,
-                replaces=replaces,
-                reclaims=reclaims,
-                channel=self.channel,
-                **self.receipted(client, calls, receipt_ms),
-            )
-        )
-
-    async def available(self, reclaims: Arg = RECLAIMS) -> list[int]:
-        """Read how many are available and how many taken."""
-        found: list[int] = await self.run(
-            "available", permits=self.permits, reclaims=reclaims, channel=self.channel
-        )
-        return found
-
-    async def update_lease(
-        self, permit: bytes, lease_ms: Arg = LEASE, reclaims: Arg = RECLAIMS
-    ) -> int:
-        """Set what is left of the lease of anybody's permit."""
-        return int(
-            await self.run(
-                "update_lease",
-                permits=self.permits,
-                id=permit,
-                lease_ms=lease_ms,
-                reclaims=reclaims,
-                channel=self.channel,
-            )
-        )
-
-    async def lease_left(self, permit: bytes, reclaims: Arg = RECLAIMS) -> int:
-        """Read what is left of the lease of anybody's permit."""
-        return int(
-            await self.run(
-                "lease_left",
-                permits=self.permits,
-                id=permit,
-                reclaims=reclaims,
-                channel=self.channel,
-            )
-        )
-
-    async def inspect(self, holders: Arg = 100) -> list[Any]:
-        """Read which permits there are."""
-        return list(await self.run("inspect", permits=self.permits, holders=holders))
-
-    async def ids(self) -> frozenset[bytes]:
-        """Return the ids of the permits that are taken."""
-        return frozenset(await ask(self.redis, "ZRANGE", self.permits, 0, -1))

@@ -170,21 +170,24 @@ class Server:
 
     def take(self, step: Step) -> str:
         mark, lease_ms = step.mark, step.lease * UNIT
+        version_key = _keys.version_key(KEY, mark)
         match step.verb:
             case "acquire":
-                args = [_keys.tombstone(KEY, mark), mark, step.holds, lease_ms]
-                reply = self._run(f"{step.side}_lock.acquire", 2, *args)
+                args = [_keys.tombstone(KEY, mark), version_key, mark, step.holds, lease_ms]
+                reply = self._run(f"{step.side}_lock.acquire", 3, *args, 0, 0)
                 return {None: "granted", -2: "lost", -3: "void"}.get(reply, "busy")
             case "release":
                 tombstone_ms = FOR_EVER * UNIT if step.tombstone else 0
-                args = [_keys.tombstone(KEY, mark), mark, step.holds, lease_ms]
-                reply = self._run(f"{step.side}_lock.release", 2, *args, CHANNEL, tombstone_ms)
+                args = [_keys.tombstone(KEY, mark), version_key, mark, step.holds, lease_ms]
+                args += [CHANNEL, tombstone_ms, 0, 0]
+                reply = self._run(f"{step.side}_lock.release", 3, *args)
                 return "nothing" if reply is None else "released"
             case "renew":
                 name = "read_lock.renew" if step.side == "read" else "lock.renew"
                 (reply,) = self._run(name, 1, lease_ms, mark)
             case "set_lease":
-                reply = self._run(f"{step.side}_lock.set_lease", 1, mark, lease_ms)
+                args = [version_key, mark, lease_ms, 0, 0]
+                reply = self._run(f"{step.side}_lock.set_lease", 2, *args)
             case _:
                 self.redis.delete(b"receipt")
                 reply = self._run(f"{step.side}_lock.force_release", 2, b"receipt", CHANNEL, 60000)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, Scripts, ask
+from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, Scripts, ask, versioned
 
 Side = Literal["read", "write"]
 
@@ -32,43 +32,64 @@ class SideScripts:
         self.key = key
         self.channel = _keys.prefixed(b"redisson_rwlock", key)
 
-    def mark(self, owner: str = A) -> str:
+    def field(self, owner: str = A) -> str:
         """Return what the hash calls an owner on this side."""
         return owner if self.side == "read" else owner + ":write"
 
     def tombstone(self, owner: str = A) -> bytes:
         """Return the key that refuses a late acquire of `owner` on this side."""
-        return _keys.tombstone(self.key, self.mark(owner))
+        return _keys.tombstone(self.key, self.field(owner))
 
     def receipt(self, request: str = "r1") -> bytes:
         """Return the key of the receipt of one forced release."""
         return _keys.suffixed(self.key, b"receipt:" + request.encode())
 
-    async def acquire(self, owner: str = A, holds: Arg = 1, lease_ms: Arg = LEASE) -> int | None:
+    def versioned(self, owner: str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
+        """Return what says which change of the hold of `owner` this is."""
+        return versioned(self.key, self.field(owner), version, version_ms)
+
+    async def acquire(
+        self,
+        owner: str = A,
+        holds: Arg = 1,
+        lease_ms: Arg = LEASE,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
+    ) -> int | None:
         """Ask for a hold count."""
         reply: int | None = await self.scripts.run(
             f"{self.side}_lock.acquire",
             lock=self.key,
             tombstone=self.tombstone(owner),
-            owner=self.mark(owner),
+            owner=self.field(owner),
             holds=holds,
             lease_ms=lease_ms,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 
     async def release(
-        self, owner: str = A, holds: Arg = 0, lease_ms: Arg = LEASE, tombstone_ms: Arg = 0
+        self,
+        owner: str = A,
+        holds: Arg = 0,
+        lease_ms: Arg = LEASE,
+        tombstone_ms: Arg = 0,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
     ) -> int | None:
         """Fall to a hold count."""
         reply: int | None = await self.scripts.run(
             f"{self.side}_lock.release",
             lock=self.key,
             tombstone=self.tombstone(owner),
-            owner=self.mark(owner),
+            owner=self.field(owner),
             holds=holds,
             lease_ms=lease_ms,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 
@@ -81,19 +102,22 @@ class SideScripts:
         (renewed,) = await self.scripts.run_batch(
             "read_lock.renew" if self.side == "read" else "lock.renew",
             [self.key],
-            [self.mark(owner)],
+            [self.field(owner)],
             lease_ms=lease_ms,
         )
         return int(renewed)
 
-    async def set_lease(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
+    async def set_lease(
+        self, owner: str = A, lease_ms: Arg = LEASE, *, version: Arg = 0, version_ms: Arg = 0
+    ) -> int:
         """Set what is left of the lease."""
         return int(
             await self.scripts.run(
                 f"{self.side}_lock.set_lease",
                 lock=self.key,
-                owner=self.mark(owner),
+                owner=self.field(owner),
                 lease_ms=lease_ms,
+                **self.versioned(owner, version, version_ms),
             )
         )
 

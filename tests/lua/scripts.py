@@ -81,8 +81,19 @@ class LockScripts:
         """Return the key that refuses a late acquire of `owner`."""
         return _keys.tombstone(self.key, owner)
 
+    def versioned(self, field: str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
+        """Return what says which change of the hold of `field` this is."""
+        return versioned(self.key, field, version, version_ms)
+
     async def acquire(
-        self, owner: str = A, holds: Arg = 1, lease_ms: Arg = LEASE, tokens: Arg = 4
+        self,
+        owner: str = A,
+        holds: Arg = 1,
+        lease_ms: Arg = LEASE,
+        tokens: Arg = 4,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
     ) -> int | None:
         """Ask for a hold; None is granted, everything else as in the header of lock.acquire."""
         if not self.fenced:
@@ -93,13 +104,23 @@ class LockScripts:
                 owner=owner,
                 holds=holds,
                 lease_ms=lease_ms,
+                **self.versioned(owner, version, version_ms),
             )
             return reply
-        code, value = await self.acquire_fenced(owner, holds, lease_ms, tokens)
+        code, value = await self.acquire_fenced(
+            owner, holds, lease_ms, tokens, version=version, version_ms=version_ms
+        )
         return {1: None, 0: value}.get(code, code)
 
     async def acquire_fenced(
-        self, owner: str = A, holds: Arg = 1, lease_ms: Arg = LEASE, tokens: Arg = 4
+        self,
+        owner: str = A,
+        holds: Arg = 1,
+        lease_ms: Arg = LEASE,
+        tokens: Arg = 4,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
     ) -> list[int]:
         """Ask for a hold with tokens; the reply as in the header of fenced_lock.acquire."""
         reply: list[int] = await self.scripts.run(
@@ -111,11 +132,19 @@ class LockScripts:
             holds=holds,
             lease_ms=lease_ms,
             tokens=tokens,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 
     async def release(
-        self, owner: str = A, holds: Arg = 0, lease_ms: Arg = LEASE, tombstone_ms: Arg = 0
+        self,
+        owner: str = A,
+        holds: Arg = 0,
+        lease_ms: Arg = LEASE,
+        tombstone_ms: Arg = 0,
+        *,
+        version: Arg = 0,
+        version_ms: Arg = 0,
     ) -> int | None:
         """Fall to a hold count."""
         reply: int | None = await self.scripts.run(
@@ -127,6 +156,7 @@ class LockScripts:
             lease_ms=lease_ms,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
+            **self.versioned(owner, version, version_ms),
         )
         return reply
 
@@ -141,10 +171,18 @@ class LockScripts:
         )
         return int(renewed)
 
-    async def set_lease(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
+    async def set_lease(
+        self, owner: str = A, lease_ms: Arg = LEASE, *, version: Arg = 0, version_ms: Arg = 0
+    ) -> int:
         """Set what is left of the lease."""
         return int(
-            await self.scripts.run("lock.set_lease", lock=self.key, owner=owner, lease_ms=lease_ms)
+            await self.scripts.run(
+                "lock.set_lease",
+                lock=self.key,
+                owner=owner,
+                lease_ms=lease_ms,
+                **self.versioned(owner, version, version_ms),
+            )
         )
 
     async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
@@ -181,6 +219,15 @@ class LockScripts:
         """Wait until the key has expired."""
         while await self.redis.exists(self.key):
             await asyncio.sleep(0.001)
+
+
+def versioned(key: bytes, field: str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
+    """Return the arguments that say which change of the hold of `field` a call is."""
+    return {
+        "version_key": _keys.version_key(key, field),
+        "version": version,
+        "version_ms": version_ms,
+    }
 
 
 async def everything(redis: Redis) -> dict[bytes, tuple[bytes, bool]]:

@@ -16,7 +16,7 @@ NOT_COUNTS = ("x", "", "1.5", "0x", "inf", "nan")
 async def test_a_free_lock_is_granted_with_its_lease(either: LockScripts) -> None:
     assert await either.acquire(A) is None
     assert await either.holds() == {A: 1}
-    assert 0 < await either.left() <= LEASE
+    assert LEASE - 5000 < await either.left() <= LEASE
 
 
 async def test_a_busy_lock_tells_what_is_left_and_stays_as_it_is(
@@ -154,7 +154,7 @@ async def test_re_entry_gives_a_lock_without_lease_one(either: LockScripts, redi
     await either.acquire(A)
     await redis.persist(either.key)
     await either.acquire(A, 2)
-    assert 0 < await either.left() <= LEASE
+    assert LEASE - 5000 < await either.left() <= LEASE
 
 
 @pytest.mark.parametrize("holds", [1, 2])
@@ -185,7 +185,7 @@ async def test_a_corrupted_hold_count_is_an_error_and_never_a_grant(
 async def test_a_bad_lease_is_refused_before_anything_is_written(
     either: LockScripts, redis: Redis, lease_ms: str
 ) -> None:
-    with pytest.raises(ResponseError):
+    with pytest.raises(ResponseError, match=r"must be|not a number"):
         await either.acquire(A, lease_ms=lease_ms)
     try:
         assert await everything(redis) == {}
@@ -199,7 +199,7 @@ async def test_a_bad_lease_is_refused_in_a_re_entry_too(
 ) -> None:
     await either.acquire(A)
     before = await everything(redis)
-    with pytest.raises(ResponseError):
+    with pytest.raises(ResponseError, match=r"must be|not a number"):
         await either.acquire(A, 2, lease_ms=lease_ms)
     assert await everything(redis) == before
 
@@ -212,7 +212,7 @@ async def test_a_bad_hold_count_is_refused_before_anything_is_written(
     if held:
         await either.acquire(A)
     before = await everything(redis)
-    with pytest.raises(ResponseError):
+    with pytest.raises(ResponseError, match=r"must be|not a number"):
         await either.acquire(A, holds)
     assert await everything(redis) == before
 

@@ -44,6 +44,7 @@ class Model:
     Attributes:
         waiting: Who waits in the present generation, in the order of arrival.
         dead: Those of them whose arrival has ended, unnoticed.
+        aborted: It stays broken until it is reset.
         given: Generation and position of all who ever arrived.
         released: The generations that all parties came to.
         gone: Who has left and not been released.
@@ -51,6 +52,7 @@ class Model:
 
     present: int = 1
     broken: bool = False
+    aborted: bool = False
     waiting: list[str] = field(default_factory=list)
     dead: set[str] = field(default_factory=set)
     given: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -91,15 +93,21 @@ class Model:
             self._break()
         return -1
 
+    def die(self, owner: str) -> None:
+        self.dead.add(owner)
+        if self.dead == {*self.waiting}:
+            self._start_anew()
+
     def abort(self) -> int:
         was_broken = self.broken
         if not was_broken:
             self._break()
+        self.aborted = True
         return 1 - was_broken
 
     def reset(self) -> int:
         found = self.broken or bool(self.waiting)
-        self.broken = False
+        self.broken = self.aborted = False
         self._start_anew()
         return int(found)
 
@@ -197,7 +205,7 @@ class Machine(RuleBasedStateMachine):
     def die(self, data: st.DataObject) -> None:
         owner = data.draw(st.sampled_from(self.model.waiting))
         self.do(self.barrier.die(owner))
-        self.model.dead.add(owner)
+        self.model.die(owner)
 
     @rule(verb=st.sampled_from(["abort", "reset"]))
     def change(self, verb: str) -> None:
@@ -220,15 +228,18 @@ class Machine(RuleBasedStateMachine):
         broken = self.model.broken or bool(self.model.dead)
         assert seen.broken == broken
         assert {*seen.waiting} == (set() if broken else {*self.model.waiting})
+        assert seen.n_waiting == len(seen.waiting)
         if self.model.waiting and not broken:
             assert seen.generation == self.generations[self.model.present]
             assert seen.parties == PARTIES
 
     @invariant()
-    def nothing_lasts_when_nobody_waits(self) -> None:
+    def nothing_lasts_but_an_abort(self) -> None:
         keys = [self.barrier.key, self.barrier.arrivals]
-        lasting = self.do(ask(self.redis, "EXISTS", *keys))
-        assert lasting == (2 if self.model.waiting else 1 if self.model.broken else 0)
+        found = self.do(ask(self.redis, "EXISTS", *keys))
+        assert found == (2 if self.model.waiting else 1 if self.model.broken else 0)
+        lasting = [key for key in keys if self.do(ask(self.redis, "PTTL", key)) == -1]
+        assert lasting == ([self.barrier.key] if self.model.aborted else [])
 
     @invariant()
     def generations_have_names_of_their_own(self) -> None:

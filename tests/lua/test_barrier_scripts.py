@@ -43,12 +43,12 @@ class TestWait:
             seen = await barrier.wait(owner, generation)
             assert (seen.state, seen.position) == (RELEASED, position)
 
-    async def test_when_nobody_waits_nothing_lasts(
-        self, barrier: BarrierScripts, redis: Redis
-    ) -> None:
+    async def test_nothing_lasts(self, barrier: BarrierScripts, redis: Redis) -> None:
         await barrier.fill("a", "b")
-        assert await lasting(redis) == {barrier.key, barrier.arrivals}
+        assert await redis.exists(barrier.key, barrier.arrivals) == 2
+        assert await lasting(redis) == set()
         await barrier.wait("c")
+        assert await redis.exists(barrier.key, barrier.arrivals) == 0
         assert await lasting(redis) == set()
 
     async def test_generations_follow_each_other_and_all_remember_theirs(
@@ -169,7 +169,7 @@ class TestWait:
     ) -> None:
         await barrier.fill("a", "b")
         await redis.delete(barrier.key)
-        assert await barrier.look() == Look(False, 0, 0, {})
+        assert await barrier.look() == Look(False, 0, 0, 0, {})
         assert (await barrier.wait("c")).position == 0
         assert {*(await barrier.look()).waiting} == {"c"}
         await barrier.reset()
@@ -177,13 +177,17 @@ class TestWait:
     async def test_a_generation_is_remembered_for_a_while_only(
         self, barrier: BarrierScripts, redis: Redis
     ) -> None:
-        for owner in "abc":
-            await barrier.wait(owner, receipt_ms=50)
-        assert 0 < await redis.pttl(barrier.released) <= 50
+        short = [await barrier.wait(owner, lease_ms=50, receipt_ms=50) for owner in "abc"]
+        await barrier.fill("d", "e", "f")
+        names = {int(name) for name in await ask(redis, "ZRANGE", barrier.released, 0, -1)}
+        assert short[0].generation in names
         await barrier.wait_for_server(51)
-        for owner in "def":
-            await barrier.wait(owner, receipt_ms=50)
-        assert await redis.zcard(barrier.released) == 1
+        await barrier.fill("g", "h", "i")
+        # The key itself lasts longer, for the second.
+        names = {int(name) for name in await ask(redis, "ZRANGE", barrier.released, 0, -1)}
+        assert len(names) == 2
+        assert short[0].generation not in names
+        assert TOMBSTONE - 5000 < await redis.pttl(barrier.released) <= TOMBSTONE
 
     async def test_a_bad_generation_is_refused(self, barrier: BarrierScripts, redis: Redis) -> None:
         for generation in ("", "x", "-1", "1.5"):
@@ -287,9 +291,9 @@ class TestAbortAndReset:
 
     async def test_an_idle_barrier_can_be_aborted(self, barrier: BarrierScripts) -> None:
         await barrier.abort()
-        assert await barrier.look() == Look(True, 0, 0, {})
+        assert await barrier.look() == Look(True, 0, 0, 0, {})
         await barrier.reset()
-        assert await barrier.look() == Look(False, 0, 0, {})
+        assert await barrier.look() == Look(False, 0, 0, 0, {})
 
     async def test_reset_breaks_it_for_who_waits_and_nobody_else(
         self, barrier: BarrierScripts

@@ -10,7 +10,8 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.permit_scripts import NEVER, ExpirableScripts
+from tests.lua.expirable_scripts import ExpirableScripts
+from tests.lua.permit_scripts import NEVER
 from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
 
@@ -254,7 +255,7 @@ class TestRelease:
             assert await semaphore.release(permit, calls=None) == first
             calls = semaphore._calls["client-a"]
             assert await semaphore.release(permit, calls=calls) == first
-        assert 0 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
         assert await semaphore.value() == 3
 
     async def test_a_repetition_of_an_older_call_leaves_a_newer_permit_alone(
@@ -273,7 +274,7 @@ class TestRelease:
         if held:
             await semaphore.acquire(W)
         assert await semaphore.undo(W) == (1 if held else None)
-        assert 0 < await redis.pttl(semaphore.tombstone(W)) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(semaphore.tombstone(W)) <= TOMBSTONE
 
 
 class TestReleaseAll:
@@ -367,7 +368,7 @@ class TestRefusals:
             semaphore.release(X, calls=None, receipt_ms=bad_ms),
             semaphore.release_all(X, receipt_ms=bad_ms),
         ):
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await refused
         assert await everything(redis) == before
 
@@ -382,6 +383,6 @@ class TestRefusals:
             semaphore.release(X, calls=bad),
             semaphore.release_all(X, calls=bad),
         ):
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await refused
         assert await everything(redis) == before

@@ -36,7 +36,7 @@ async def test_a_free_lock_is_granted_and_nothing_else_is_written(
 ) -> None:
     assert await fair.acquire(A) is None
     assert await fair.holds() == {A: 1}
-    assert 0 < await fair.left() <= LEASE
+    assert LEASE - 5000 < await fair.left() <= LEASE
     assert list(await everything(redis)) == [fair.key]
 
 
@@ -47,7 +47,7 @@ async def test_who_finds_it_busy_is_told_what_is_left_and_queued(
     for owner in (B, C):
         reply = await fair.acquire(owner)
         assert reply is not None
-        assert 0 < reply <= LEASE
+        assert LEASE - 5000 < reply <= LEASE
     assert await fair.queued() == [B, C]
     assert await fair.moments() == {B: about(LEASE + WAIT), C: about(LEASE + 2 * WAIT)}
     assert await fair.alive() == {B: about(LEASE), C: about(LEASE)}
@@ -60,7 +60,7 @@ async def test_trying_once_takes_no_place(fair: FairScripts, redis: Redis) -> No
     before = await everything(redis)
     reply = await fair.try_once(B)
     assert reply is not None
-    assert 0 < reply <= LEASE
+    assert LEASE - 5000 < reply <= LEASE
     assert await everything(redis) == before
 
 
@@ -70,7 +70,7 @@ async def test_trying_once_does_not_overtake_a_waiter(fair: FairScripts) -> None
     await fair.release(A)
     reply = await fair.try_once(C)
     assert reply is not None
-    assert 0 < reply <= LEASE
+    assert LEASE - 5000 < reply <= LEASE
     assert await fair.holds() == {}
 
 
@@ -263,7 +263,7 @@ async def test_a_bad_number_is_refused_before_anything_is_written(
             await fair.acquire(A)
         before = await everything(redis)
         for owner, bad in itertools.product((A, B), BAD_MS):
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await fair.acquire(owner, **{which: bad})
             assert await everything(redis) == before
 

@@ -142,7 +142,7 @@ class TestRelease:
         before = await everything(redis)
         numbers = ("-1", "x", "", "nan", "1.5", "inf", str(2**63 - 1))
         for owner, bad in itertools.product((A, B, C), numbers):
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await fair.release(owner, **{which: bad})
             assert await everything(redis) == before
 
@@ -170,7 +170,7 @@ class TestForceRelease:
             assert await head.heard() == [b"0"]
         assert await redis.exists(fair.key) == 0
         assert await fair.queued() == [B]
-        assert 0 < await redis.pttl(fair.receipt()) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(fair.receipt()) <= TOMBSTONE
 
     @pytest.mark.parametrize("held", [False, True])
     async def test_a_repetition_answers_the_same_and_spares_the_next_holder(
@@ -201,7 +201,7 @@ class TestForceRelease:
         await fair.acquire(A)
         before = await everything(redis)
         for receipt_ms in BAD_MS:
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await fair.force_release(receipt_ms=receipt_ms)
             assert await everything(redis) == before
 
@@ -217,7 +217,7 @@ async def test_inspect_tells_the_holder_and_the_queue_in_order(
     await fair.acquire(B)
     before = await everything(redis)
     left, *rest = await fair.inspect()
-    assert 0 < left <= LEASE
+    assert LEASE - 5000 < left <= LEASE
     assert rest == [2, A.encode(), b"2", C.encode(), B.encode()]
     assert await everything(redis) == before
     await fair.release(A)

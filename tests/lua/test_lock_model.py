@@ -40,7 +40,7 @@ class Model:
 
     def acquire(self, owner: str, holds: int) -> str:
         if self.holder == owner:
-            self.count = holds
+            self.count = max(self.count, holds)
         elif holds > 1:
             return "lost"
         elif self.holder is not None:

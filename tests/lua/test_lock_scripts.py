@@ -59,7 +59,7 @@ class TestRelease:
         await lock.acquire(A, lease_ms=LEASE)
         await lock.acquire(A, 2, lease_ms=1_000_000)
         await lock.release(A, 1, lease_ms=LEASE)
-        assert 0 < await lock.left() <= LEASE
+        assert LEASE - 5000 < await lock.left() <= LEASE
 
     @pytest.mark.parametrize("holds", [0, 1])
     async def test_a_stranger_releases_nothing(
@@ -85,7 +85,7 @@ class TestRelease:
             await lock.acquire(A)
         assert await lock.undo(A) == (1 if held else None)
         assert await redis.get(lock.tombstone(A)) == b"1"
-        assert 0 < await redis.pttl(lock.tombstone(A)) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(lock.tombstone(A)) <= TOMBSTONE
 
     async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
         self, lock: LockScripts, redis: Redis
@@ -122,7 +122,7 @@ class TestRelease:
         await lock.acquire(A)
         await lock.acquire(A, 2)
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await lock.release(A, holds, lease_ms=lease_ms)
         assert await everything(redis) == before
 
@@ -134,7 +134,7 @@ class TestRelease:
         await lock.acquire(A)
         await lock.acquire(A, 2)
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await lock.release(A, holds, tombstone_ms=tombstone_ms)
         assert await everything(redis) == before
 
@@ -145,7 +145,7 @@ class TestRelease:
         await lock.acquire(A)
         await lock.acquire(A, 2)
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await lock.release(A, holds, tombstone_ms=TOMBSTONE)
         assert await everything(redis) == before
 
@@ -169,7 +169,7 @@ class TestRenew:
         await lock.acquire(A)
         await redis.persist(lock.key)
         assert await lock.renew(A) == 1
-        assert 0 < await lock.left() <= LEASE
+        assert LEASE - 5000 < await lock.left() <= LEASE
 
     async def test_a_renewal_never_makes_a_key(self, lock: LockScripts, redis: Redis) -> None:
         assert await lock.renew(A) == 0
@@ -209,9 +209,9 @@ class TestRenew:
         self, lock: LockScripts, lease_ms: str
     ) -> None:
         await lock.acquire(A)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await lock.renew(A, lease_ms)
-        assert 0 < await lock.left() <= LEASE
+        assert LEASE - 5000 < await lock.left() <= LEASE
 
 
 class TestSetLease:
@@ -220,12 +220,12 @@ class TestSetLease:
         assert await lock.set_lease(A, 1_000_000) == 1
         assert await lock.left() > LEASE
         assert await lock.set_lease(A, LEASE) == 1
-        assert 0 < await lock.left() <= LEASE
+        assert LEASE - 5000 < await lock.left() <= LEASE
 
     async def test_run_twice_is_run_once(self, lock: LockScripts) -> None:
         await lock.acquire(A)
         assert [await lock.set_lease(A), await lock.set_lease(A)] == [1, 1]
-        assert 0 < await lock.left() <= LEASE
+        assert LEASE - 5000 < await lock.left() <= LEASE
 
     async def test_a_stranger_sets_nothing(self, lock: LockScripts) -> None:
         await lock.acquire(A)
@@ -249,9 +249,9 @@ class TestSetLease:
     @pytest.mark.parametrize("lease_ms", BAD_MS)
     async def test_a_bad_lease_is_refused(self, lock: LockScripts, lease_ms: str) -> None:
         await lock.acquire(A)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await lock.set_lease(A, lease_ms)
-        assert 0 < await lock.left() <= LEASE
+        assert LEASE - 5000 < await lock.left() <= LEASE
 
 
 class TestForceRelease:
@@ -260,7 +260,7 @@ class TestForceRelease:
         await lock.acquire(A, 2)
         assert await lock.force_release() == 1
         assert await redis.exists(lock.key) == 0
-        assert 0 < await redis.pttl(lock.receipt()) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(lock.receipt()) <= TOMBSTONE
 
     async def test_a_free_lock_is_told_free(self, lock: LockScripts, redis: Redis) -> None:
         assert await lock.force_release() == 0
@@ -297,7 +297,7 @@ class TestForceRelease:
     ) -> None:
         await lock.acquire(A)
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await lock.force_release(receipt_ms=receipt_ms)
         assert await everything(redis) == before
 
@@ -313,7 +313,7 @@ class TestInspect:
         await lock.acquire(A, 2)
         before = await everything(redis)
         left, owner, count = await lock.inspect()
-        assert 0 < left <= LEASE
+        assert LEASE - 5000 < left <= LEASE
         assert (owner, count) == (A.encode(), b"2")
         assert await everything(redis) == before
 

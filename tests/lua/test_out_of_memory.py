@@ -51,7 +51,7 @@ async def test_busy_is_still_told(either: LockScripts, redis: Redis) -> None:
     await fill(redis)
     reply = await either.acquire(B)
     assert reply is not None
-    assert 0 < reply <= LEASE
+    assert LEASE - 5000 < reply <= LEASE
 
 
 async def test_the_last_release_frees_the_lock(lock: LockScripts, redis: Redis) -> None:
@@ -68,7 +68,7 @@ async def test_an_undo_frees_the_lock_and_leaves_its_tombstone(
     await fill(redis)
     assert await lock.undo(A) == 1
     assert list(await everything(redis)) == [lock.tombstone(A)]
-    assert 0 < await redis.pttl(lock.tombstone(A)) <= TOMBSTONE
+    assert TOMBSTONE - 5000 < await redis.pttl(lock.tombstone(A)) <= TOMBSTONE
 
 
 async def test_a_renewal_and_a_new_lease_are_carried_out(lock: LockScripts, redis: Redis) -> None:
@@ -77,7 +77,7 @@ async def test_a_renewal_and_a_new_lease_are_carried_out(lock: LockScripts, redi
     assert await lock.renew(A, 1_000_000) == 1
     assert await lock.left() > LEASE
     assert await lock.set_lease(A, LEASE) == 1
-    assert 0 < await lock.left() <= LEASE
+    assert LEASE - 5000 < await lock.left() <= LEASE
 
 
 async def test_a_forced_release_of_a_held_lock_frees_it(lock: LockScripts, redis: Redis) -> None:
@@ -87,32 +87,37 @@ async def test_a_forced_release_of_a_held_lock_frees_it(lock: LockScripts, redis
     assert list(await everything(redis)) == [lock.receipt()]
 
 
-async def test_what_writes_before_it_deletes_works_from_redis_7_on(
+async def test_what_finds_nothing_leaves_its_tombstone_and_its_receipt(
     lock: LockScripts, redis: Redis
 ) -> None:
-    if not lock.scripts.modern:
-        pytest.skip("Redis 6.2 lets a full server run no script that begins with such a write")
-    await lock.acquire(A)
-    await lock.acquire(A, 2)
     await fill(redis)
-    assert await lock.release(A, 1) == 0
-    assert await lock.holds() == {A: 1}
     assert await lock.undo(B) is None
-    assert await redis.exists(lock.tombstone(B)) == 1
-    await lock.release(A)
     assert await lock.force_release() == 0
+    assert {*await everything(redis)} == {lock.tombstone(B), lock.receipt()}
 
 
-async def test_below_redis_7_what_is_refused_changes_nothing(
+async def test_a_partial_release_is_carried_out_from_redis_7_on(
     lock: LockScripts, redis: Redis
 ) -> None:
-    if lock.scripts.modern:
-        pytest.skip("Redis 7 and newer carry it out")
     await lock.acquire(A)
     await lock.acquire(A, 2)
     before = await everything(redis)
     await fill(redis)
-    for refused in (lock.release(A, 1), lock.undo(B)):
+    if lock.scripts.modern:
+        assert await lock.release(A, 1) == 0
+        assert await lock.holds() == {A: 1}
+    else:
         with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
-            await refused
-    assert await everything(redis) == before
+            await lock.release(A, 1)
+        assert await everything(redis) == before
+
+
+async def test_a_change_with_a_version_is_carried_out(lock: LockScripts, redis: Redis) -> None:
+    await lock.acquire(A)
+    await lock.acquire(A, 2)
+    await fill(redis)
+    assert await lock.release(A, 1, version=1, version_ms=TOMBSTONE) == 0
+    assert await lock.holds() == {A: 1}
+    assert await lock.set_lease(A, 1_000_000, version=2, version_ms=TOMBSTONE) == 1
+    assert await lock.release(A, 0, version=1) == 0
+    assert await lock.left() > LEASE

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.permit_scripts import NEVER, ExpirableScripts, SemaphoreScripts
+from tests.lua.expirable_scripts import ExpirableScripts
+from tests.lua.permit_scripts import NEVER, SemaphoreScripts
 from tests.lua.scripts import A, B, Scripts, ask
 from tests.lua.test_golden_vectors import listening
 from tests.support import until_async

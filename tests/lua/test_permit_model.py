@@ -21,8 +21,9 @@ from hypothesis.stateful import (
 from redis.asyncio import Redis
 
 from redisson_py import _keys
+from tests.lua.expirable_scripts import ExpirableScripts
 from tests.lua.permit_models import Model, Permits, Plain
-from tests.lua.permit_scripts import NEVER, ExpirableScripts, SemaphoreScripts
+from tests.lua.permit_scripts import NEVER, SemaphoreScripts
 from tests.lua.scripts import TOMBSTONE, Scripts, ask
 
 M = TypeVar("M", bound=Model)

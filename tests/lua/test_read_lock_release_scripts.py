@@ -113,7 +113,7 @@ class TestRelease:
         await rw.read.acquire(B)
         await redis.persist(rw.key)
         assert await rw.read.release(B) == 0
-        assert 0 < await rw.left() <= LEASE
+        assert LEASE - 5000 < await rw.left() <= LEASE
 
     async def test_dead_readers_do_not_keep_the_lock(
         self, rw: ReadWriteScripts, redis: Redis
@@ -182,7 +182,7 @@ class TestRelease:
             await rw.read.acquire(A)
         assert await rw.read.undo(A) == (1 if held else None)
         assert await redis.get(rw.read.tombstone(A)) == b"1"
-        assert 0 < await redis.pttl(rw.read.tombstone(A)) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(rw.read.tombstone(A)) <= TOMBSTONE
 
     async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
         self, rw: ReadWriteScripts, redis: Redis
@@ -215,7 +215,7 @@ class TestRelease:
         before = await everything(redis)
         for bad in BAD_NUMBERS:
             numbers: dict[str, Arg] = {"tombstone_ms": TOMBSTONE, which: bad}
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await rw.read.release(A, **numbers)
         assert await everything(redis) == before
 
@@ -254,7 +254,7 @@ class TestInspect:
         assert LEASE < left <= LONG
         assert mode == b"write"
         assert rest[:5] == [f"{A}:write".encode(), 1, -2, A.encode(), 1]
-        assert 0 < rest[5] <= LEASE
+        assert LEASE - 5000 < rest[5] <= LEASE
 
     async def test_a_key_of_another_type_is_an_error(
         self, rw: ReadWriteScripts, redis: Redis

@@ -23,8 +23,8 @@ class TestAcquire:
         assert await rw.read.acquire(A) is None
         assert await rw.fields() == {"mode": "read", A: "1"}
         assert await rw.hold_keys() == [rw.hold_key(A, 1)]
-        assert 0 < await rw.hold_left(A) <= LEASE
-        assert 0 < await rw.left() <= LEASE
+        assert LEASE - 5000 < await rw.hold_left(A) <= LEASE
+        assert LEASE - 5000 < await rw.left() <= LEASE
 
     async def test_any_number_of_readers_share_it(self, rw: ReadWriteScripts) -> None:
         for owner in (A, B, C):
@@ -46,7 +46,7 @@ class TestAcquire:
         before = await everything(redis)
         reply = await rw.read.acquire(B)
         assert reply is not None
-        assert 0 < reply <= LEASE
+        assert LEASE - 5000 < reply <= LEASE
         assert await everything(redis) == before
 
     async def test_who_writes_may_read(self, rw: ReadWriteScripts) -> None:
@@ -200,7 +200,7 @@ class TestAcquire:
             await rw.read.acquire(A, count)
         before = await everything(redis)
         for lease_ms in BAD_MS:
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await rw.read.acquire(A, holds, lease_ms=lease_ms)
         assert await everything(redis) == before
 
@@ -243,8 +243,8 @@ class TestRenew:
         await redis.persist(rw.key)
         await redis.persist(rw.hold_key(A))
         assert await rw.read.renew(A) == 1
-        assert 0 < await rw.left() <= LEASE
-        assert 0 < await rw.hold_left(A) <= LEASE
+        assert LEASE - 5000 < await rw.left() <= LEASE
+        assert LEASE - 5000 < await rw.hold_left(A) <= LEASE
 
     @pytest.mark.parametrize("gone", ["the field", "its leases", "everything"])
     async def test_a_reader_that_is_gone_is_not_renewed_and_nothing_is_made(
@@ -294,9 +294,9 @@ class TestRenew:
     async def test_a_bad_lease_is_refused(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
         for lease_ms in BAD_NUMBERS:
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await rw.read.renew(A, lease_ms)
-        assert 0 < await rw.hold_left(A) <= LEASE
+        assert LEASE - 5000 < await rw.hold_left(A) <= LEASE
 
 
 class TestSetLease:
@@ -307,7 +307,7 @@ class TestSetLease:
         assert LEASE < await rw.left() <= LONG
         assert [await rw.read.set_lease(A), await rw.read.set_lease(A)] == [1, 1]
         for left in (await rw.left(), await rw.hold_left(A, 1), await rw.hold_left(A, 2)):
-            assert 0 < left <= LEASE
+            assert LEASE - 5000 < left <= LEASE
 
     async def test_others_keep_what_they_have(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A, lease_ms=LONG)
@@ -343,9 +343,9 @@ class TestSetLease:
     async def test_a_bad_lease_is_refused(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
         for lease_ms in BAD_MS:
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await rw.read.set_lease(A, lease_ms)
-        assert 0 < await rw.left() <= LEASE
+        assert LEASE - 5000 < await rw.left() <= LEASE
 
 
 class TestForceRelease:
@@ -354,7 +354,7 @@ class TestForceRelease:
         await rw.read.acquire(B)
         assert await rw.read.force_release() == 1
         assert await redis.exists(rw.key) == 0
-        assert 0 < await redis.pttl(rw.read.receipt()) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(rw.read.receipt()) <= TOMBSTONE
 
     @pytest.mark.parametrize("written", [False, True])
     async def test_a_writer_and_a_free_lock_are_left_alone(
@@ -391,6 +391,6 @@ class TestForceRelease:
         await rw.read.acquire(A)
         before = await everything(redis)
         for receipt_ms in BAD_MS:
-            with pytest.raises(ResponseError):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
                 await rw.read.force_release(receipt_ms=receipt_ms)
         assert await everything(redis) == before

@@ -107,7 +107,7 @@ class TestRelease:
             await semaphore.acquire(A)
         assert await semaphore.undo(A) == (1 if held else None)
         assert await redis.get(semaphore.tombstone(A)) == b"1"
-        assert 0 < await redis.pttl(semaphore.tombstone(A)) <= TOMBSTONE
+        assert TOMBSTONE - 5000 < await redis.pttl(semaphore.tombstone(A)) <= TOMBSTONE
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ class TestRefusals:
     ) -> None:
         await semaphore.acquire(A, 2)
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.release(A, units, tombstone_ms=TOMBSTONE)
         assert await everything(redis) == before
 
@@ -142,7 +142,7 @@ class TestRefusals:
     ) -> None:
         await semaphore.acquire(A, 2)
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.release(A, tombstone_ms=tombstone_ms)
         assert await everything(redis) == before
 

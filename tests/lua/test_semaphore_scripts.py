@@ -297,7 +297,7 @@ class TestRefusals:
         self, semaphore: SemaphoreScripts, redis: Redis, units: str
     ) -> None:
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.acquire(A, units)
         assert await everything(redis) == before
 
@@ -306,7 +306,7 @@ class TestRefusals:
         self, semaphore: SemaphoreScripts, redis: Redis, lease_ms: str
     ) -> None:
         before = await everything(redis)
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.acquire(A, lease_ms=lease_ms)
         assert await everything(redis) == before
 
@@ -315,6 +315,6 @@ class TestRefusals:
         self, semaphore: SemaphoreScripts, redis: Redis, bad: str
     ) -> None:
         await semaphore.delete()
-        with pytest.raises(ResponseError):
+        with pytest.raises(ResponseError, match=r"must be|not a number"):
             await semaphore.acquire(A, start_units=bad)
         assert await everything(redis) == {}

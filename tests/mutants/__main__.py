@@ -19,11 +19,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
-from tests.mutants.listed import MUTANTS, Mutant
+from tests.mutants.listed import MUTANTS
+from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 WORKERS = 2
@@ -156,7 +158,8 @@ def main() -> int:
     begun = time.monotonic()
     with TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(WORKERS) as pool:
         trees = Trees(Path(folder))
-        shares = [share for n in range(WORKERS) if (share := tests[n::WORKERS])]
+        files = groupby(tests, lambda test: test.partition("::")[0])
+        shares = [[file] if file in (each := [*of_file]) else each for file, of_file in files]
         for result in pool.map(trees.unchanged, shares):
             if result.verdict != "passed":
                 say(result.output)

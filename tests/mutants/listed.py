@@ -7,7 +7,9 @@ the manifest, the rules for Lua files) are never among them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.mutants.listed_ends import ENDS
+from tests.mutants.listed_holds import HOLDS
+from tests.mutants.mutant import Mutant
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
 _LUA_FENCED = "tests/lua/test_fenced_lock_scripts.py"
@@ -15,37 +17,6 @@ _LUA_LOCK = "tests/lua/test_lock_scripts.py"
 _BREAKS = "tests/stream/test_stream_fake_peer_breaks.py"
 _CANCELLATION = "tests/contract/test_cancellation.py"
 _ACQUIRE_RELEASE = "tests/contract/test_acquire_release.py"
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One sabotage.
-
-    Attributes:
-        name: What is done.
-        promise: What does not hold any more.
-        file: Where it is done.
-        old: The text that is replaced; it occurs once in the file.
-        new: What it is replaced by.
-        tests: What is run: files, or single tests of long files.
-    """
-
-    name: str
-    promise: str
-    file: str
-    old: str
-    new: str
-    tests: tuple[str, ...]
-
-    def applied(self, text: str) -> str:
-        """Return the text of the file with the mutant in it.
-
-        Raises:
-            ValueError: It is not plain where the mutant belongs.
-        """
-        if (times := text.count(self.old)) != 1:
-            raise ValueError(f"{self.name}: {self.old!r} occurs {times} times in {self.file}")
-        return text.replace(self.old, self.new)
 
 
 MUTANTS = (
@@ -70,16 +41,16 @@ MUTANTS = (
         "re-entry adds one",
         "a repeated re-entry counts once",
         "lua/lock/acquire.lua",
-        "holds - whole(held, 1))",
-        "1)",
+        "local added = math.max(count, holds) - count",
+        "local added = 1",
         (_LUA_ACQUIRE,),
     ),
     Mutant(
-        "a bad lease is found after the first write",
+        "a bad lease is not found before the first write",
         "what is refused has changed nothing",
         "lua/lock/acquire.lua",
-        "if not (holds and lease_ms) then",
-        "if not holds then",
+        "whole(ARGV[2], 1), whole(ARGV[3], 1)",
+        "whole(ARGV[2], 1), tonumber(ARGV[3])",
         (_LUA_ACQUIRE,),
     ),
     Mutant(
@@ -95,8 +66,8 @@ MUTANTS = (
         "no owner check in release",
         "nobody frees the lock of another owner",
         "lua/lock/release.lua",
-        "if held and holds == 0 then",
-        "if holds == 0 then",
+        "if held and holds == 0 then\n  redis.call('DEL', lock)",
+        "if holds == 0 then\n  redis.call('DEL', lock)",
         (_LUA_LOCK,),
     ),
     Mutant(
@@ -135,31 +106,31 @@ MUTANTS = (
     Mutant(
         "undo left out",
         "a cancelled acquire holds nothing",
-        "redisson_py/_primitives/attempt.py",
-        "self._lock._undo(self.owner, self._lease_time)",
+        "redisson_py/_engine/request.py",
+        "self.ownership.undo(self)",
         "pass",
         (_CANCELLATION,),
     ),
     Mutant(
         "armed after asking",
         "a release between question and sleep is heard",
-        "redisson_py/_waiting.py",
-        "waiter.arm()\n        outcome = await attempt.run(deadline)\n",
-        "outcome = await attempt.run(deadline)\n        waiter.arm()\n",
+        "redisson_py/_engine/waiting.py",
+        "sleeper.arm()\n        outcome = await request.run(deadline)\n",
+        "outcome = await request.run(deadline)\n        sleeper.arm()\n",
         ("tests/unit/test_waiting_schedules.py",),
     ),
     Mutant(
         "end of the holder's lease not waited for",
         "a waiter gets in when a crashed holder's lease ends",
-        "redisson_py/_waiting.py",
-        "poll = min(poll, max(retry_in, _FLOOR))",
+        "redisson_py/_engine/waiting.py",
+        "poll = min(poll, max(retry_in, _SHORTEST_SLEEP))",
         "poll = max(poll, retry_in)",
         (_ACQUIRE_RELEASE,),
     ),
     Mutant(
         "wake-up not passed on",
         "a woken waiter that is cancelled wakes the next",
-        "redisson_py/_wakeups/table.py",
+        "redisson_py/_engine/wakeups.py",
         "        if seat.woken:",
         "        if False:",
         ("tests/unit/test_wakeup_schedules.py",),
@@ -167,25 +138,25 @@ MUTANTS = (
     Mutant(
         "not subscribed again",
         "waiters hear of releases after a reconnection",
-        "redisson_py/_wakeups/bus.py",
-        "for channel in self.table.channels:",
-        "for channel in self.table.channels[:0]:",
+        "redisson_py/_engine/bus.py",
+        "for channel in list(self.table.channels):",
+        "for channel in list(self.table.channels)[:0]:",
         ("tests/stream/test_stream_servers.py",),
     ),
-    # Python: the line of one client.
+    # Python: the queue of one client.
     Mutant(
         "turn never ends",
         "a contended lock goes to other processes too",
-        "redisson_py/_handoff.py",
-        "or present - hold.granted_at >= turn",
-        "or False",
+        "redisson_py/_engine/hold.py",
+        "and present - self.granted_at < turn",
+        "and turn >= 0",
         ("tests/system/test_processes.py",),
     ),
     # Python: leases.
     Mutant(
         "a grant that is over is used",
         "whoever gets a lease can rely on it",
-        "redisson_py/_primitives/hold_lock.py",
+        "redisson_py/locks/_ownership.py",
         'if present < hold.ends_at and hold.state == "held":',
         "if True:",
         (_ACQUIRE_RELEASE,),
@@ -193,34 +164,34 @@ MUTANTS = (
     Mutant(
         "`ends_at` counted from the reply",
         "a holder's view ends before the server's",
-        "redisson_py/_primitives/hold_lock.py",
-        "ends_at = lease_end(attempt.asked_at, lease)\n        owner",
-        "ends_at = lease_end(now(), lease)\n        owner",
+        "redisson_py/_engine/hold.py",
+        "self.ends_at = sent_at + lease_time * (1 - DRIFT)",
+        "self.ends_at = now() + lease_time * (1 - DRIFT)",
         (_ACQUIRE_RELEASE,),
     ),
     Mutant(
         '"not the owner" ignored',
         "a loss is told at the next renewal",
-        "redisson_py/_lease/watchdog.py",
+        "redisson_py/_engine/watchdog.py",
         "            if not renewed:",
         "            if False:",
-        ("tests/unit/test_watchdog.py",),
+        ("tests/unit/test_watchdog.py::test_not_the_owner_is_lost_at_once_and_only_that_hold",),
     ),
     Mutant(
         "body not cancelled",
         "a loss ends the block",
-        "redisson_py/_lease/lease.py",
-        'if self._strike is not None and self._on_lost == "cancel":',
-        'if self._strike is not None and self._on_lost == "":',
+        "redisson_py/_engine/lease.py",
+        'self._hold.ownership.on_lost == "cancel":',
+        'self._hold.ownership.on_lost == "":',
         ("tests/contract/test_blocks.py",),
     ),
     Mutant(
         "cancellation from outside swallowed",
         "a cancelled task that loses its lease at once is still cancelled",
-        "redisson_py/_loop.py",
-        "ours = self._task.uncancel() <= self._cancelling",
-        "ours = self._task.uncancel() >= 0",
-        ("tests/unit/test_strike.py",),
+        "redisson_py/_engine/block.py",
+        "ours = task.uncancel() <= self._cancelling",
+        "ours = task.uncancel() >= 0",
+        ("tests/unit/test_block_cancellation.py",),
     ),
     # Python: the stream.
     Mutant(
@@ -243,8 +214,8 @@ MUTANTS = (
         "repeated calls not known as such",
         "a hold whose acquire may come again leaves a tombstone",
         "redisson_py/_stream/stream.py",
-        "call.doubtful = True",
-        "call.doubtful = False",
+        "call.uncertain = True",
+        "call.uncertain = False",
         (_BREAKS,),
     ),
     Mutant(
@@ -260,8 +231,27 @@ MUTANTS = (
         "one owner for all acquisitions of a client",
         "what arrives late touches no newer hold",
         "redisson_py/_owner.py",
-        "next(self._numbers)",
-        "1",
+        "str(self.new_number())",
+        '"1"',
         ("tests/primitives/test_lock.py",),
     ),
+    # Barriers and latches.
+    Mutant(
+        "rounds of a barrier never forgotten",
+        "what is remembered of released rounds does not grow for ever",
+        "lua/barrier/wait.lua",
+        "redis.call('ZREMRANGEBYSCORE', released, '-inf', string.format('%.0f', ms))",
+        "",
+        ("tests/lua/test_barrier_scripts.py",),
+    ),
+    Mutant(
+        "arrivals without an expiry",
+        "a barrier whose parties have all gone mends itself",
+        "lua/barrier/wait.lua",
+        "redis.call('PEXPIREAT', barrier, string.format('%.0f', tonumber(last[2])))",
+        "",
+        ("tests/lua/test_barrier_expiry_scripts.py",),
+    ),
+    *HOLDS,
+    *ENDS,
 )

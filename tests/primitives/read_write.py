@@ -8,11 +8,10 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from redisson_py import Lease, Redisson
+from redisson_py import Lease, ReadLock, Redisson, WriteLock
 from redisson_py._keys import Name
-from redisson_py._primitives.lock_like import LockLike
-from redisson_py._primitives.read_write_lock import ReadWriteLock
-from redisson_py._primitives.read_write_sides import ReadWriteSide
+from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.read_write_lock import ReadWriteLock
 from tests.support import until
 
 
@@ -21,7 +20,7 @@ def read_write_lock(client: Redisson, name: Name = "k") -> ReadWriteLock:
     return ReadWriteLock(client._context, name)
 
 
-def whole(side: ReadWriteSide) -> ReadWriteLock:
+def whole(side: ReadLock | WriteLock) -> ReadWriteLock:
     """Return the lock that this is a side of."""
     return ReadWriteLock(side._context, side.name)
 
@@ -29,7 +28,7 @@ def whole(side: ReadWriteSide) -> ReadWriteLock:
 async def all_asleep(lock: ReadWriteLock, count: int) -> None:
     """Return when so many tasks of this lock's client wait, and none for an answer."""
     context = lock.read_lock()._context
-    await until(lambda: context.bus.table.seats == count and not context.asking)
+    await until(lambda: context.bus.table.seats == count and not context.pending)
 
 
 async def renewed(client: Redisson, times: int) -> None:

@@ -15,10 +15,11 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, Redisson, ScriptError
-from redisson_py._primitives.barrier import BarrierSnapshot, CyclicBarrier
-from redisson_py._wakeups import bus
+from redisson_py._engine import bus
+from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.latch_and_barrier import get_barrier
+from tests.lua.scripts import ask
 from tests.support import Counted, until_async, until_listening, until_waiting
 
 
@@ -110,7 +111,7 @@ class TestRounds:
         barrier = get_barrier(client, parties=2)
         await asyncio.gather(barrier.wait(), barrier.wait())
         assert_idle(client)
-        assert not await redis.exists(barrier.key, barrier._arrivals)
+        assert not await redis.exists(barrier.key, barrier._commands.arrivals)
         assert all([await redis.pttl(key) > 0 for key in await redis.keys("*")])
 
     async def test_waiting_longer_than_a_lease_keeps_the_arrival_alive(
@@ -141,7 +142,7 @@ class TestLooking:
         assert await barrier.n_waiting() == 0
 
     async def test_a_snapshot_of_nobody(self, barrier: CyclicBarrier) -> None:
-        keys = ("b", "{b}:redisson_py:arrivals", "{b}:redisson_py:released")
+        keys = tuple(f"{{b}}:redisson_py:{each}" for each in ("barrier", "arrivals", "released"))
         assert await barrier.inspect() == BarrierSnapshot(None, None, False, (), keys)
         await barrier.abort()
         assert await barrier.inspect() == BarrierSnapshot(None, None, True, (), keys)
@@ -223,12 +224,19 @@ class TestArguments:
                 await call
 
     async def test_what_is_no_barrier(self, client: Redisson, redis: Redis) -> None:
-        await redis.set("b", "mine", px=60_000)
+        key = get_barrier(client).key
+        await redis.set(key, "mine", px=60_000)
         for call in _calls(get_barrier(client)):
             with pytest.raises(ScriptError, match="WRONGTYPE"):
                 await call
+        assert await redis.getdel(key) == b"mine"
+        await ask(redis, "HSET", key, "mine", "1")
+        await redis.pexpire(key, 60_000)
+        for call in _calls(get_barrier(client)):
+            with pytest.raises(ScriptError, match="is not a barrier"):
+                await call
         assert_idle(client)
-        assert await redis.get("b") == b"mine"
+        assert await ask(redis, "HGETALL", key) == {b"mine": b"1"}
 
 
 def _calls(barrier: CyclicBarrier) -> tuple[Awaitable[object], ...]:

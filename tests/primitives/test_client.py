@@ -222,10 +222,13 @@ async def test_close_after_the_answer_but_before_its_task_leaves_nothing(
     await client.ping()
     send, error = client._stream.send, ClientClosedError("the client was closed")
 
+    def close() -> None:
+        client._let_everything_go(error, list(client._watchdog.holds))
+
     def send_and_close_when_answered(call: Call) -> Call:
         monkeypatch.undo()
         # Registered before the asking task waits, so called before that task wakes.
-        call.future.add_done_callback(lambda _: client._let_everything_go(error))
+        call.future.add_done_callback(lambda _: close())
         return send(call)
 
     monkeypatch.setattr(client._stream, "send", send_and_close_when_answered)

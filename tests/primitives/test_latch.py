@@ -12,7 +12,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ClientClosedError, Redisson, ScriptError
-from redisson_py._primitives.latch import CountDownLatch, LatchSnapshot
+from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
 from tests.fixtures.client import ClientFactory
 from tests.latch_and_barrier import get_latch
 from tests.support import Counted, until_listening, until_waiting

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from redisson_py import AcquireTimeoutError, BrokenBarrierError, ClientClosedError, _waiting
+from redisson_py import AcquireTimeoutError, BrokenBarrierError, ClientClosedError
 from redisson_py._stream.stream import Stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
 from tests.latch_and_barrier import get_barrier, get_latch
-from tests.support import until_listening, until_waiting
+from tests.support import set_safety_poll, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 #: Within which everything must come that has been made possible: sooner than a safety poll.
@@ -371,7 +371,7 @@ async def assert_sent_away(*waiting: asyncio.Task[Any]) -> None:
 @pytest.fixture(autouse=True)
 def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is to be woken by anything but what this is about."""
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 6 * SOON)
+    set_safety_poll(monkeypatch, 6 * SOON)
 
 
 _swept = Swept()

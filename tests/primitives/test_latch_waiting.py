@@ -19,14 +19,20 @@ from redisson_py import (
     ConnectionLostError,
     Redisson,
     ScriptError,
-    _waiting,
 )
-from redisson_py._primitives.latch import CountDownLatch
 from redisson_py._scripts import executor
+from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import get_latch
-from tests.support import Counted, until, until_async, until_listening, until_waiting
+from tests.support import (
+    Counted,
+    set_safety_poll,
+    until,
+    until_async,
+    until_listening,
+    until_waiting,
+)
 
 
 @pytest_asyncio.fixture
@@ -157,7 +163,7 @@ class TestLettingGo:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Weakness 28: Redisson's await waits for one message, and for no other reason."""
-        monkeypatch.setattr(_waiting, "SAFETY_POLL", 0.1)
+        set_safety_poll(monkeypatch, 0.1)
         waiting = start(3, far, None)
         await until_listening(waiter)
         await redis.delete("l")  # and no message at all

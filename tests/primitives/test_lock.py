@@ -102,7 +102,7 @@ async def test_grants_that_always_come_too_late_are_a_loss(
     link.pass_through()
     await client.ping()
     assert not await redis.exists("k")
-    assert client._context.lines.waiting == 0
+    assert client._context.registry.waiting == 0
 
 
 async def test_inner_lease_time_ends_the_inner_block_only(client: Redisson) -> None:
@@ -134,7 +134,7 @@ async def test_watchdog_of_an_inner_hold_ends_with_it(clients: ClientFactory) ->
     async with lock:
         renewals = client.statistics().renewals
         await until(lambda: client.statistics().renewals > renewals)
-    assert not outer._hold.watched
+    assert not outer._hold.renewed
     await outer.wait_lost()
     with pytest.raises(LeaseLostError):
         await lock.release()

@@ -7,12 +7,11 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import PermitExpirableSemaphore, Redisson, _waiting
-from redisson_py._primitives import permit_line
+from redisson_py import PermitExpirableSemaphore, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.fair_locks import die
-from tests.support import until_listening
+from tests.support import set_safety_poll, until_listening
 
 NAME = "semaphore"
 UNKNOWN = "0" * 32
@@ -28,8 +27,7 @@ class TestWakeUps:
         self, client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Weakness 28: Redisson's acquire waits for a message, and for no other reason."""
-        for module in (_waiting, permit_line):
-            monkeypatch.setattr(module, "SAFETY_POLL", 0.1)
+        set_safety_poll(monkeypatch, 0.1)
         semaphore = get(client)
         await semaphore.try_set_permits(0)
         waiting = asyncio.create_task(semaphore.acquire(timeout=30))

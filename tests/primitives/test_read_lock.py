@@ -8,9 +8,8 @@ from operator import gt
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, NotHeldError, Redisson
-from redisson_py._primitives.lock_like import LockLike
-from redisson_py._primitives.read_lock import ReadLock
+from redisson_py import LeaseLostError, NotHeldError, ReadLock, Redisson
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.read_write import (

@@ -14,9 +14,8 @@ from redisson_py import (
     NotHeldError,
     Redisson,
 )
-from redisson_py._primitives.read_write_lock import ReadWriteLock
-from redisson_py._primitives.read_write_sides import read_write_wakes
-from redisson_py._wakeups.table import ALL
+from redisson_py._commands.wakes import ALL, read_write_wakes
+from redisson_py.locks.read_write_lock import ReadWriteLock
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.primitives.read_write import (

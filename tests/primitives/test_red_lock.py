@@ -15,10 +15,10 @@ from redisson_py import (
     QuorumError,
     ScriptError,
 )
-from redisson_py._primitives.red_lock import RedLock
-from redisson_py._primitives.rounds import stream_of
-from redisson_py._primitives.silence import is_silent
 from redisson_py._time import now
+from redisson_py.composite._member import stream_of
+from redisson_py.composite._unresponsive import is_unresponsive
+from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import Counted, until, until_async
 
@@ -30,7 +30,7 @@ async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
 
 async def until_asleep(lock: RedLock) -> None:
     """Return when somebody listens for a release on every server, and no answer is due."""
-    contexts = [member._context for member in lock._locks]
+    contexts = [member.context for member in lock._ownership.owners]
     streams = [each.executor.router.stream_for(b"") for each in contexts]
     await until(
         lambda: (
@@ -137,12 +137,12 @@ async def test_what_was_passed_is_the_other_tasks_on_every_server(fleet: Fleet) 
         async with lock:
             async with lock:
                 inner = await lock.hold_count()
-            return inner, await lock._locks[2].owned()
+            return inner, await lock._members[2].owned()
 
     async with lock:
         waiting = asyncio.create_task(get_it())
         await until(lambda: lock.statistics().waiters)
-    assert not await lock._locks[2].owned()
+    assert not await lock._members[2].owned()
     assert await waiting == (2, True)
 
 
@@ -238,8 +238,9 @@ async def test_caller_in_a_hurry_makes_no_server_silent(fleet: Fleet) -> None:
         await until_executed(lock)
     for server in fleet.servers[:2]:
         await server.pause()
-    assert await lock.try_acquire(timeout=0.01) is None
-    assert not any(is_silent(stream_of(member)) for member in lock._locks)
+    with pytest.raises(QuorumError):
+        await lock.try_acquire(timeout=0.01)
+    assert not any(is_unresponsive(stream_of(owner)) for owner in lock._ownership.owners)
     for server in fleet.servers[:2]:
         await server.resume()
     async with lock.hold(timeout=10):
@@ -316,8 +317,7 @@ async def test_split_votes_are_resolved(fleet: Fleet) -> None:
     locks = []
     for shift in range(3):
         lock = fleet.red_lock(5)
-        order = (lock._locks * 2)[2 * shift : 2 * shift + 5]
-        lock._locks = order
+        lock._ownership.owners = (lock._ownership.owners * 2)[2 * shift : 2 * shift + 5]
         locks.append(lock)
         async with lock:
             pass

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from redisson_py import ClientClosedError, LeaseLostError, NotHeldError
-from redisson_py._lease.lease import Lease
-from redisson_py._primitives.joint import JointSnapshot
-from redisson_py._primitives.red_lock import RedLock
+from redisson_py import ClientClosedError, JointSnapshot, LeaseLostError, NotHeldError
+from redisson_py._engine.lease import Lease
+from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import until, until_async
 
@@ -63,7 +62,7 @@ async def test_leases_can_be_released_in_any_order_and_by_any_task(fleet: Fleet)
 
 async def test_member_that_is_held_already_is_entered_again(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
-    members = lock._locks
+    members = lock._members
     async with members[0], members[1], lock:
         await until_executed(lock)
         assert await members[0].hold_count() == 2
@@ -135,7 +134,7 @@ async def test_loss_of_a_quorum_cancels_the_body_and_frees_the_rest(
     assert cancelled
     assert caught.value.name == "k"
     assert caught.value.owner == lease.owner
-    assert "lost red lock 'k': too few of its parts are left" in caplog.text
+    assert "lost red lock 'k': too few of its members are left" in caplog.text
     with pytest.raises(NotHeldError):
         await lock.release()
     assert await fleet.held() == 0
@@ -177,9 +176,9 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     lease = await lock.acquire()
     await until_executed(lock)
-    assert await lock._locks[0].force_release()
+    assert await lock._members[0].force_release()
     assert not lease.lost
-    assert await lock._locks[1].force_release()
+    assert await lock._members[1].force_release()
     assert lease.lost
     with pytest.raises(LeaseLostError):
         await lease.release()
@@ -188,7 +187,7 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
 async def test_renewal_by_each_client_keeps_it(fleet: Fleet) -> None:
     lock, rival = fleet.red_lock(3, lease_time=SHORT), fleet.red_lock(3)
     async with lock as lease:
-        clients = [member._context.watchdog for member in lock._locks]
+        clients = [member.context.watchdog for member in lock._ownership.owners]
         await until(lambda: min(each.renewals for each in clients) >= 3)
         assert not lease.lost
         assert await rival.try_acquire() is None
@@ -230,6 +229,16 @@ async def test_hold_that_nobody_can_release_is_not_renewed(
     await until_async(fleet.everything_free)
 
 
+async def test_waiter_here_gets_what_nobody_can_release(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=SHORT)
+    forgotten = asyncio.create_task(forget(lock))
+    await forgotten
+    waiting = asyncio.create_task(lock.acquire(timeout=20))
+    await until(lambda: lock.statistics().waiters)
+    del forgotten
+    await (await waiting).release()
+
+
 async def forget(lock: RedLock) -> None:
     await lock.acquire()
     await until_executed(lock)
@@ -238,7 +247,7 @@ async def forget(lock: RedLock) -> None:
 async def test_lease_kept_by_another_task_goes_on(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, lease_time=SHORT)
     lease: Lease = await in_a_task(lock.acquire())
-    watchdogs = [member._context.watchdog for member in lock._locks]
+    watchdogs = [member.context.watchdog for member in lock._ownership.owners]
     await until(lambda: min(each.renewals for each in watchdogs) >= 3)
     assert not lease.lost
     await lease.release()

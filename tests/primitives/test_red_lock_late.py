@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from redis.exceptions import ResponseError
 
-from redisson_py._primitives.hold_lock import RELEASE
+from redisson_py._commands.lock import RELEASE
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support import until, until_async
 
@@ -24,7 +24,7 @@ async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
         assert await fleet.held() == 3
         # So that one of the others can be lost.
         await fleet.redis[0].delete("k")
-        assert await lock._locks[0].force_release() is False
+        assert await lock._members[0].force_release() is False
         assert not lease.lost
         assert await lock.owned()
     await until_executed(lock)
@@ -55,7 +55,7 @@ async def test_server_that_says_yes_after_a_pass_joins_the_next_holder(fleet: Fl
         async with lock:
             entered.set()
             await leave.wait()
-            return await lock._locks[2].hold_count(), await lock.owned()
+            return await lock._members[2].hold_count(), await lock.owned()
 
     await fleet.servers[2].pause()
     lease = await lock.acquire()
@@ -65,7 +65,7 @@ async def test_server_that_says_yes_after_a_pass_joins_the_next_holder(fleet: Fl
     await entered.wait()
     await fleet.servers[2].resume()
     await until_executed(lock)
-    assert not await lock._locks[2].owned()
+    assert not await lock._members[2].owned()
     leave.set()
     assert await next_holder == (1, True)
 
@@ -74,13 +74,13 @@ async def test_member_that_its_holder_keeps_is_not_passed(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, turn=30)
     lease = await lock.acquire()
     await until_executed(lock)
-    async with lock._locks[0]:
+    async with lock._members[0]:
         waiting = asyncio.create_task(lock.acquire())
         await until(lambda: lock.statistics().waiters)
         await lease.release()
         next_lease = await waiting
         assert next_lease.owner != lease.owner
-        assert await lock._locks[0].owned()
+        assert await lock._members[0].owned()
     await next_lease.release()
 
 
@@ -91,7 +91,7 @@ async def test_late_server_is_left_to_who_waits_for_its_lock_alone(fleet: Fleet)
         await until_executed(lock)
     await fleet.servers[2].pause()
     async with lock:
-        alone = lock._locks[2].acquire(timeout=20)
+        alone = lock._members[2].acquire(timeout=20)
         asyncio.get_running_loop().call_later(0.02, fleet.servers[2]._running_process().resume)
         await (await alone).release()
 

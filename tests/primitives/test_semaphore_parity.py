@@ -6,17 +6,16 @@ Threads are tasks here, and clients stay clients. Times are scaled: seconds ther
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson, Semaphore, _waiting
-from redisson_py._primitives import permit_line
+from redisson_py import NotHeldError, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.fair_locks import die
-from tests.support import until, until_async, until_listening
+from tests.support import set_safety_poll, until, until_async, until_listening
 
 NAME = "semaphore"
 
@@ -49,12 +48,17 @@ class TestCounting:
         await semaphore.release(0)
         assert await semaphore.available() == 0
 
-    async def test_releases_make_a_semaphore(self, client: Redisson) -> None:
+    async def test_added_permits_make_a_semaphore_and_releases_do_not(
+        self, client: Redisson, redis: Redis
+    ) -> None:
         """testReleaseWithoutPermits, testAcquireWithoutSetPermits."""
         semaphore = get(client)
-        await semaphore.release()
+        with pytest.raises(NotHeldError, match="only add_permits makes more"):
+            await semaphore.release()
+        assert not await redis.exists(NAME)
+        await semaphore.add_permits(1)
         assert await semaphore.available() == 1
-        await semaphore.release()
+        await semaphore.add_permits(1)
         assert (await semaphore.acquire(2, timeout=10)).units == 2
         assert await semaphore.available() == 0
         await semaphore.release(2)
@@ -133,8 +137,12 @@ class TestCounting:
         assert await semaphore.release_if_exists() is False
         assert await redis.exists(NAME) == 0
         await semaphore.try_set_permits(10)
+        assert await semaphore.release_if_exists() is False
+        assert await semaphore.available() == 10
+        await semaphore.acquire(2)
         assert await semaphore.release_if_exists() is True
-        assert await semaphore.available() == 11
+        assert await semaphore.available() == 9
+        await semaphore.release()
 
     async def test_adding_and_draining_leave_an_expiry(
         self, client: Redisson, redis: Redis
@@ -331,8 +339,7 @@ class TestWakeUps:
         self, client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch, n: int
     ) -> None:
         """Weakness 28: Redisson's acquire waits for a message, and for no other reason."""
-        for module in (_waiting, permit_line):
-            monkeypatch.setattr(module, "SAFETY_POLL", 0.1)
+        set_safety_poll(monkeypatch, 0.1)
         semaphore = get(client)
         await semaphore.try_set_permits(0)
         waiting = asyncio.create_task(semaphore.acquire(n, timeout=30))
@@ -343,7 +350,7 @@ class TestWakeUps:
 
     @pytest.mark.parametrize(
         "free",
-        [lambda semaphore: semaphore.release(), lambda semaphore: semaphore.add_permits(1)],
+        [lambda permits: permits.release(), lambda permits: permits.add_permits(1)],
         ids=["release", "add"],
     )
     async def test_a_release_while_the_waiter_was_cut_off_is_not_missed(
@@ -351,13 +358,13 @@ class TestWakeUps:
         client: Redisson,
         clients: ClientFactory,
         proxy: ProxyFactory,
-        free: Callable[[Semaphore], asyncio.Future[None]],
+        free: Callable[[Semaphore], Awaitable[None]],
     ) -> None:
         """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
         link = await proxy()
         waiter = clients(link.url)
-        semaphore = get(client)
-        await semaphore.try_set_permits(0)
+        semaphore = get(client, 1)
+        permit = await semaphore.acquire()
         waiting = asyncio.create_task(get(waiter).acquire(timeout=30))
         await until_listening(waiter)
         die(link)
@@ -365,3 +372,5 @@ class TestWakeUps:
         link.pass_through()
         async with asyncio.timeout(3):  # before the safety poll
             await (await waiting).release()
+        if client.statistics().held_leases:
+            await permit.release()

@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from redisson_py._primitives import exclusive
-from redisson_py._wakeups import bus
+from redisson_py._engine import bus, local_queue
 from tests.fixtures.client import ClientFactory
 from tests.support import until_listening
 
@@ -17,7 +16,7 @@ async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
     clients: ClientFactory, monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
 ) -> None:
     """Who has waited listens for a moment longer than needed, and must not slow others down."""
-    monkeypatch.setattr(exclusive, "DISCOURTESY", pause)
+    monkeypatch.setattr(local_queue, "YIELD_BACK_OFF", pause)
     monkeypatch.setattr(bus, "LINGER", 60.0)
     client, other = clients(), clients()
     lock = client.get_lock("k")
@@ -26,11 +25,12 @@ async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
         await until_listening(other)
     lease = await waiting
     await lease.release()
-    line = client._context.lines.open(lock._line_key)
-    line.turn = None
+    queue = lock._ownership.queue
+    assert queue is not None
+    queue.turn = None
     offered = 0
     for _ in range(5):
         async with lock:
             pass
-        offered += line.turn is not None
+        offered += queue.turn is not None
     assert offered == turns

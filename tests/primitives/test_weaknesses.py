@@ -12,9 +12,16 @@ from contextlib import suppress
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, Redisson, _waiting
+from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import Counted, until, until_async, until_listening, until_waiting
+from tests.support import (
+    Counted,
+    set_safety_poll,
+    until,
+    until_async,
+    until_listening,
+    until_waiting,
+)
 
 
 async def taken_by_a_stranger(redis: Redis, name: str, milliseconds: int) -> None:
@@ -146,7 +153,7 @@ async def test_a_release_does_not_wake_a_herd(clients: ClientFactory, redis: Red
 async def test_a_release_that_nobody_was_told_of_is_noticed(  # C28
     client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 0.2)
+    set_safety_poll(monkeypatch, 0.2)
     await taken_by_a_stranger(redis, "k", 60_000)
     waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
     await until_listening(client)

@@ -18,9 +18,9 @@ from itertools import pairwise
 
 import pytest
 
-from redisson_py import FencedLock, Lease, Redisson, RLock, _waiting
+from redisson_py import FencedLock, Lease, Redisson, RLock
+from redisson_py._engine import bus, waiting
 from redisson_py._time import now
-from redisson_py._wakeups import bus
 from tests.support import until
 
 # Under a quiet name a crew has one patient task only: nobody comes after it in its line, or
@@ -160,7 +160,7 @@ def counting_overslept(report: Report) -> Iterator[None]:
     Of the wake-ups that fickle tasks get, every other finds them about to be cancelled.
     """
 
-    class Waiter(bus.Waiter):
+    class Sleeper(bus.Sleeper):
         def __init__(self) -> None:
             super().__init__()
             self._task = asyncio.current_task()
@@ -174,11 +174,11 @@ def counting_overslept(report: Report) -> Iterator[None]:
             await super().wait(seconds)
             assert self.seat is not None
             # Shorter waits are those that leave another process its turn.
-            if seconds is not None and seconds >= _waiting.SAFETY_POLL and not self.seat.woken:
+            if seconds is not None and seconds >= waiting.SAFETY_POLL and not self.seat.woken:
                 report.overslept += 1
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bus, "Waiter", Waiter)
+        patch.setattr(bus, "Sleeper", Sleeper)
         yield
 
 

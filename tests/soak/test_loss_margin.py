@@ -22,7 +22,7 @@ from statistics import median
 from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson, RLock
-from redisson_py._lease.hold import lease_end
+from redisson_py._engine.hold import lease_end
 from redisson_py._time import now
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory

@@ -27,8 +27,8 @@ MOST_TRACED_SHARE = 12
 #: Generous: what the system gives and takes back comes in lumps.
 MOST_RSS = 6 * 1024 * 1024
 
-#: A client with some hundred tasks at a time keeps fewer lines, however many names it used.
-MOST_LINES = 1_000
+#: A client with some hundred tasks at a time keeps fewer queues, however many names it used.
+MOST_QUEUES = 1_024
 
 TASKS = 64
 Work = Callable[[int], Awaitable[None]]
@@ -42,9 +42,12 @@ def rss() -> int:
 
 
 def swept(client: Redisson) -> bool:
-    lines = client._context.lines
-    lines._sweep()
-    return not lines._lines
+    registry = client._context.registry
+    # Lock objects used of late are kept, so many at most, and their queues with them.
+    assert len(client._locks) <= MOST_QUEUES
+    client._locks.clear()
+    registry._sweep()
+    return not registry._queues
 
 
 async def settle(clients: list[Redisson]) -> None:
@@ -52,8 +55,8 @@ async def settle(clients: list[Redisson]) -> None:
     for client in clients:
         await until(lambda each=client: not each._table.channels)  # type: ignore[misc]
         assert_idle(client)
-        # Lines nobody needs are swept when there are too many; now, so that counts compare.
-        assert len(client._context.lines._lines) < MOST_LINES
+        # Queues nobody needs are swept when there are too many; now, so that counts compare.
+        assert len(client._context.registry._queues) <= 2 * MOST_QUEUES
         await until(lambda each=client: swept(each))  # type: ignore[misc]
     gc.collect()
 

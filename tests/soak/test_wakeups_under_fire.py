@@ -20,13 +20,13 @@ from statistics import median
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import _waiting
+from redisson_py._engine import waiting
+from redisson_py._engine.wakeups import Table
 from redisson_py._options import check_options
-from redisson_py._wakeups.table import Table
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.soak.crew import CLIENT_NAME, Crew, Report, counting_overslept
-from tests.support import until_listening
+from tests.support import set_safety_poll, until_listening
 
 SECTIONS = 3500
 BURSTS = 40
@@ -70,7 +70,7 @@ async def test_no_hand_off_under_fire_waits_for_the_safety_poll(
     measured("connections", f"{fire.kills} killed, {total.connections} opened")
     measured("script caches flushed", fire.flushes)
     assert min(gaps) >= 0, "two were inside at once"
-    assert max(gaps) < _waiting.SAFETY_POLL
+    assert max(gaps) < waiting.SAFETY_POLL
     assert total.overslept == 0
     assert total.losses == 0
 
@@ -79,7 +79,7 @@ async def test_a_message_that_is_lost_costs_a_safety_poll_and_is_counted(
     clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The count above can be other than zero."""
-    monkeypatch.setattr(_waiting, "SAFETY_POLL", 0.3)
+    set_safety_poll(monkeypatch, 0.3)
     monkeypatch.setattr(Table, "message", lambda table, channel, payload: None)
     report = Report()
     with counting_overslept(report):

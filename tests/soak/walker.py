@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from redis.asyncio import Redis
 
 from redisson_py import FencedLock, Lease, LeaseLostError, Redisson, RedissonError, RLock
+from redisson_py._commands.lock import TOKENS
 from tests.soak.weather import Losses, Stragglers
 
 Lock = RLock | FencedLock
@@ -21,7 +22,6 @@ SHORT_LEASE = 3.0  # of those who hold until they were renewed
 LONGEST_LEASE = 90.0
 DEEPEST = 3
 HASTY = 0.05  # the share of steps that are given up half-way
-TOKENS = FencedLock._tokens
 FIRST_TOKEN = 2**52  # above the server's microseconds, so that the next token is known
 
 

@@ -203,7 +203,7 @@ class TestScripts:
             runs = [run(n) for n in range(20)]
             assert replies == [b" ".join(command) for command in runs]
             assert peer.commands == [*runs, LOAD, *runs]
-            assert not any(call.doubtful for call in calls)
+            assert not any(call.uncertain for call in calls)
 
     async def test_a_cancelled_call_of_a_missing_script_is_not_repeated(
         self, talk: Talk, peer: FakePeer

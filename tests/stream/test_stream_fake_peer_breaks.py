@@ -18,7 +18,7 @@ GARBAGE = (b"garbage\r\n", b"\x15\x03\x01\x00\x02\x02\x50", b"HTTP/1.1 400 Bad R
 
 
 class TestCuts:
-    async def test_what_was_not_answered_is_sent_again_in_order_and_doubtful(
+    async def test_what_was_not_answered_is_sent_again_in_order_and_uncertain(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         peer.plan.extend([bulk(b"answered"), SILENCE, SILENCE])
@@ -30,8 +30,8 @@ class TestCuts:
         fourth = talk.call("GET", "4")
         assert [await third.future, await fourth.future] == [b"GET 3", b"GET 4"]
         assert peer.links[1].commands == [(b"GET", b"%d" % n) for n in (2, 3, 4)]
-        doubtful = [call.doubtful for call in (answered, second, third, fourth)]
-        assert doubtful == [False, True, True, False]
+        uncertain = [call.uncertain for call in (answered, second, third, fourth)]
+        assert uncertain == [False, True, True, False]
         assert (talk.connected, talk.downs) == (2, 1)
 
     async def test_what_comes_meanwhile_queues_behind_what_was_not_answered(
@@ -75,7 +75,7 @@ class TestCuts:
         await peer.until(lambda: len(peer.commands) == 1)
         peer.links[0].close()  # after what was said has been sent
         assert await call.future == b"GET k"
-        assert call.doubtful
+        assert call.uncertain
 
     async def test_a_polite_end_of_the_connection_is_a_cut(
         self, talk: Talk, peer: FakePeer
@@ -96,7 +96,7 @@ class TestCuts:
         call = talk.script("1")
         assert await call.future == b"EVALSHA %s 1 key 1" % SCRIPT.sha.encode()
         assert [command[0] for command in peer.links[1].commands] == [b"SCRIPT", b"EVALSHA"]
-        assert call.doubtful
+        assert call.uncertain
 
     async def test_subscriptions_of_the_old_connection_do_not_shift_the_new_ones_replies(
         self, talk: Talk, peer: FakePeer
@@ -149,7 +149,7 @@ class TestSilence:
         call = talk.call("GET", "k")
         assert await call.future == b"GET k"
         assert [link.commands for link in peer.links] == [[(b"GET", b"k")]] * 2
-        assert call.doubtful
+        assert call.uncertain
         await peer.until(lambda: peer.open == 1)
 
     async def test_a_connection_that_still_talks_is_kept(

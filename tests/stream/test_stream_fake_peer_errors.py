@@ -49,7 +49,7 @@ class TestErrorReplies:
         assert await call.future == b"GET k"
         assert peer.commands == [(b"GET", b"k")] * 4
         assert len(peer.links) == 1
-        assert not call.doubtful
+        assert not call.uncertain
 
     @pytest.mark.parametrize("text", NOT_YET, ids=lambda text: text.split()[0])
     async def test_not_yet_is_asked_until_the_deadline_and_never_held(
@@ -156,7 +156,7 @@ class TestDeadlines:
         call = talk.call("SET", "k", "v", seconds=0.3)
         with pytest.raises(ConnectionLostError) as raised:
             await call.future
-        assert call.doubtful
+        assert call.uncertain
         assert raised.value.maybe_held, "its first writing may have been executed"
 
     async def test_a_late_reply_goes_to_nobody(self, talk: Talk, peer: FakePeer) -> None:
@@ -257,7 +257,7 @@ class TestRefusedConnections:
         call = talk.call("GET", "k")
         assert await call.future == b"GET k"
         assert len(peer.links) == 4
-        assert not call.doubtful
+        assert not call.uncertain
 
     async def test_a_server_that_is_not_ready_to_greet_is_tried_again(
         self, talks: TalkFactory, peer: FakePeer

@@ -1,4 +1,4 @@
-"""Stand-ins for tests without a server: a clock that obeys, resources that only take notes."""
+"""Stand-ins for tests without a server: a clock that obeys, ownerships that only take notes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from typing import Any, cast
 
 import pytest
 
-from redisson_py._lease import hold as hold_module
-from redisson_py._lease import lease as lease_module
-from redisson_py._lease import watchdog as watchdog_module
-from redisson_py._lease.hold import Hold
-from redisson_py._lease.lease import Lease
+from redisson_py._engine import hold as hold_module
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import Lease
+from redisson_py._options import OnLost
+from redisson_py._owner import Owners
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 
+LEASE = 30.0
 RENEW = source.load("lock.renew")
 
 
@@ -75,10 +76,10 @@ class FakeClock:
         self.sleep(0)
 
     def control_leases(self, patch: pytest.MonkeyPatch) -> None:
-        """Make this the clock of holds, leases and watchdogs."""
-        for module in (hold_module, lease_module, watchdog_module):
-            patch.setattr(module, "now", self.now)
-        patch.setattr(watchdog_module, "call_later", self.call_later)
+        """Make this the clock of holds, leases, queues and watchdogs."""
+        for module in ("hold", "lease", "lease_extension", "local_queue", "watchdog"):
+            patch.setattr(f"redisson_py._engine.{module}.now", self.now)
+        patch.setattr("redisson_py._engine.watchdog.call_later", self.call_later)
 
 
 class FakeTask:
@@ -89,36 +90,6 @@ class FakeTask:
 
     def done(self) -> bool:
         return self.ended
-
-
-class FakeResource:
-    """A lock that takes notes instead of talking to Redis."""
-
-    def __init__(self, name: str = "k", kind: str = "lock") -> None:
-        self.name = name
-        self.key = self._hold_key = self._lease_key = name.encode()
-        self.kind = kind
-        self._renewal: Script = RENEW
-        self._cut_by_others = False
-        self.ended: list[Hold] = []
-        self.given_back: list[Hold] = []
-        self.released: list[Lease] = []
-        self.on_ended: Callable[[Hold], object] = lambda hold: None
-
-    async def _release_lease(self, lease: Lease) -> None:
-        self.released.append(lease)
-        lease._end()
-        lease._hold.drop(lease)
-
-    async def _set_lease(self, lease: Lease, lease_time: float) -> None:
-        raise NotImplementedError
-
-    def _hold_ended(self, hold: Hold) -> None:
-        self.ended.append(hold)
-        self.on_ended(hold)
-
-    def _give_back(self, hold: Hold) -> None:
-        self.given_back.append(hold)
 
 
 #: Holds refer to tasks weakly; those of fakes live as long as the test run.
@@ -132,26 +103,139 @@ def fake_task() -> Any:
     return task
 
 
+class FakeWatchdog:
+    """A watchdog that knows what is held, and notes what it is told."""
+
+    def __init__(self) -> None:
+        self.holds: dict[Hold, None] = {}
+        self.losses = 0
+        self.log: list[str] = []
+
+    def add(self, hold: Hold) -> None:
+        self.holds[hold] = None
+        hold.place = 0 if hold.asked_after else None
+
+    def remove(self, hold: Hold) -> None:
+        self.holds.pop(hold, None)
+        hold.place = hold.ends_row = None
+
+    def reconsider(self, hold: Hold) -> None:
+        self.log.append("reconsider")
+        hold.place = 0 if hold.asked_after else None
+
+    def mind_end(self, hold: Hold) -> None:
+        self.log.append(f"mind end {hold.earliest_end:g}")
+
+    def lose(self, hold: Hold, reason: Any) -> None:
+        self.losses += len(hold.lose(reason))
+
+
+class FakeOptions:
+    """Options as far as holds care."""
+
+    def __init__(self) -> None:
+        self.lease_time = LEASE
+        self.on_lost: OnLost = "cancel"
+
+
+class FakeContext:
+    """The parts of a client that holds use."""
+
+    def __init__(self, watchdog: Any = None) -> None:
+        self.watchdog = watchdog or FakeWatchdog()
+        self.owners = Owners()
+        self.options = FakeOptions()
+
+
+class FakeCommands:
+    """What the watchdog asks a kind of lock."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.renew_script: Script = RENEW
+        self.shares_lease = False
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]:
+        return (self.key,)
+
+
+class FakeOwnership:
+    """A lock that takes notes instead of talking to Redis."""
+
+    def __init__(
+        self, name: str = "k", kind: str = "lock", context: FakeContext | None = None
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.context = context or FakeContext()
+        self.commands = FakeCommands(name.encode())
+        self.ended: list[Hold] = []
+        self.given_back: list[Hold] = []
+        self.released: list[Lease] = []
+        self.lowered: list[int] = []
+        self.forgotten: list[Hold] = []
+        self.on_ended: Callable[[Hold], object] = lambda hold: None
+
+    @property
+    def on_lost(self) -> OnLost:
+        return self.context.options.on_lost
+
+    async def release(self, lease: Lease) -> None:
+        self.released.append(lease)
+        hold = lease._hold
+        assert isinstance(hold, Hold)
+        was_held = hold.state == "held"
+        lost = lease._state == "lost"
+        lease._settle()
+        hold.drop(lease)
+        if not was_held or lost:
+            raise lease._loss()
+        if not hold.count:
+            hold.end("released")
+
+    async def extend(self, lease: Lease, lease_time: float) -> None:
+        raise NotImplementedError
+
+    def lower(self, hold: Hold) -> None:
+        self.lowered.append(hold.count)
+
+    def lost(self, hold: Hold) -> None:
+        self.ended.append(hold)
+        self.on_ended(hold)
+
+    def forget(self, hold: Hold) -> None:
+        self.forgotten.append(hold)
+
+    def give_back(self, hold: Hold) -> None:
+        self.given_back.append(hold)
+
+
 def make_hold(
-    resource: FakeResource | None = None,
+    ownership: FakeOwnership | None = None,
     *,
-    ends_at: float,
+    sent_at: float | None = None,
+    lease_time: float = LEASE,
     owner: str = "c:1",
-    watched: bool = True,
+    renewed: bool = True,
     task: asyncio.Task[Any] | FakeTask | None = None,
+    **options: Any,
 ) -> Hold:
-    """Return a hold on a resource that takes notes."""
+    """Return a hold on something that takes notes, granted by a request sent just now."""
     return Hold(
-        resource or FakeResource(),
+        cast("Any", ownership or FakeOwnership()),
         owner,
-        ends_at=ends_at,
-        watched=watched,
-        task=cast("Any", weakref.ref(task or fake_task())),
+        owner.encode(),
+        cast("Any", weakref.ref(task or fake_task())),
+        vars(hold_module)["now"]() if sent_at is None else sent_at,
+        lease_time,
+        renewed,
+        **options,
     )
 
 
 def make_lease(hold: Hold, *, limit: float | None = None) -> Lease:
     """Return a lease of a hold, and have the hold know it."""
-    lease = Lease(hold, limit, None, "cancel", hold.granted_at)
-    hold.leases.append(lease)
+    lease = Lease(hold, limit, None, hold.granted_at)
+    hold.add_lease(lease)
     return lease

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from redisson_py._wakeups import bus as bus_module
-from redisson_py._wakeups.bus import LINGER, Bus
-from redisson_py._wakeups.table import Table, lock_wakes
+from redisson_py._commands.wakes import lock_wakes
+from redisson_py._engine import bus as bus_module
+from redisson_py._engine.bus import LINGER, Bus
+from redisson_py._engine.wakeups import Table
 from tests.unit.fakes import FakeClock
 
 CHANNEL = b"c"
@@ -67,9 +68,9 @@ async def test_the_first_listener_subscribes_before_anything_it_sends(
 
 
 async def test_a_message_ends_the_sleep(bus: Bus) -> None:
-    with bus.listen(CHANNEL, lock_wakes) as waiter:
-        waiter.arm()
-        sleep = asyncio.create_task(waiter.wait(None))
+    with bus.listen(CHANNEL, lock_wakes) as sleeper:
+        sleeper.arm()
+        sleep = asyncio.create_task(sleeper.wait(None))
         await turns()
         assert not sleep.done()
         bus.table.message(CHANNEL, b"0")
@@ -78,25 +79,25 @@ async def test_a_message_ends_the_sleep(bus: Bus) -> None:
 
 
 async def test_a_message_between_arming_and_sleeping_is_not_lost(bus: Bus) -> None:
-    with bus.listen(CHANNEL, lock_wakes) as waiter:
-        waiter.arm()
+    with bus.listen(CHANNEL, lock_wakes) as sleeper:
+        sleeper.arm()
         bus.table.message(CHANNEL, b"0")
-        await waiter.wait(None)
+        await sleeper.wait(None)
     bus.close()
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.0, -1.0])
 async def test_a_sleep_is_bounded(bus: Bus, seconds: float) -> None:
-    with bus.listen(CHANNEL, lock_wakes) as waiter:
-        await waiter.wait(seconds)
+    with bus.listen(CHANNEL, lock_wakes) as sleeper:
+        await sleeper.wait(seconds)
     bus.close()
 
 
 async def test_a_woken_sleeper_that_is_cancelled_passes_the_wake_up_on(bus: Bus) -> None:
     async def sleep() -> None:
-        with bus.listen(CHANNEL, lock_wakes) as waiter:
-            waiter.arm()
-            await waiter.wait(None)
+        with bus.listen(CHANNEL, lock_wakes) as sleeper:
+            sleeper.arm()
+            await sleeper.wait(None)
 
     first, second = asyncio.create_task(sleep()), asyncio.create_task(sleep())
     await turns()
@@ -108,28 +109,28 @@ async def test_a_woken_sleeper_that_is_cancelled_passes_the_wake_up_on(bus: Bus)
 
 
 async def test_one_message_more_ends_the_turn_of_others(bus: Bus) -> None:
-    with bus.listen(CHANNEL, lock_wakes) as waiter:
-        beyond = bus.echo(CHANNEL)
-        turn = asyncio.create_task(waiter.wait_for_messages(beyond, 60.0))
+    with bus.listen(CHANNEL, lock_wakes) as sleeper:
+        beyond = bus.own_message(CHANNEL)
+        turn = asyncio.create_task(sleeper.wait_for_messages(beyond, 60.0))
         await turns()
         bus.table.message(CHANNEL, b"0")
         await turns()
-        assert not turn.done(), "that was the echo of our own release"
+        assert not turn.done(), "that was the message of our own release"
         bus.table.message(CHANNEL, b"0")
         assert await turn
     bus.close()
 
 
 async def test_messages_that_came_already_end_the_turn_of_others(bus: Bus) -> None:
-    with bus.listen(CHANNEL, lock_wakes) as waiter:
+    with bus.listen(CHANNEL, lock_wakes) as sleeper:
         bus.table.message(CHANNEL, b"0")
-        assert await waiter.wait_for_messages(0, 60.0)
+        assert await sleeper.wait_for_messages(0, 60.0)
     bus.close()
 
 
 async def test_the_turn_of_others_is_bounded(bus: Bus) -> None:
-    with bus.listen(CHANNEL, lock_wakes) as waiter:
-        assert not await waiter.wait_for_messages(5, 0.01)
+    with bus.listen(CHANNEL, lock_wakes) as sleeper:
+        assert not await sleeper.wait_for_messages(5, 0.01)
     bus.close()
 
 
@@ -137,8 +138,8 @@ async def test_a_wake_up_during_the_turn_of_others_is_passed_on_when_cancelled(b
     """Who was woken, slept on and was cancelled has not asked: the next one must."""
 
     async def take_turn() -> None:
-        with bus.listen(CHANNEL, lock_wakes) as waiter:
-            await waiter.wait_for_messages(1, 60.0)
+        with bus.listen(CHANNEL, lock_wakes) as sleeper:
+            await sleeper.wait_for_messages(1, 60.0)
 
     first = asyncio.create_task(take_turn())
     await turns()
@@ -153,12 +154,12 @@ async def test_a_wake_up_during_the_turn_of_others_is_passed_on_when_cancelled(b
     bus.close()
 
 
-async def test_our_own_echo_is_counted_only_where_we_listen(bus: Bus) -> None:
-    assert bus.echo(CHANNEL) == 0
+async def test_our_own_message_is_numbered_only_where_we_listen(bus: Bus) -> None:
+    assert bus.own_message(CHANNEL) == 0
     with bus.listen(CHANNEL, lock_wakes):
-        assert bus.echo(CHANNEL) == 1
+        assert bus.own_message(CHANNEL) == 1
         bus.table.message(CHANNEL, b"0")
-        assert bus.echo(CHANNEL) == 2
+        assert bus.own_message(CHANNEL) == 2
     bus.close()
 
 
@@ -181,7 +182,7 @@ async def test_idle_channels_share_one_timer(bus: Bus, clock: FakeClock) -> None
             pass
     assert len(clock.pending) == 1
     clock.sleep(3 * LINGER)
-    assert bus.table.channels == []
+    assert not bus.table.channels
 
 
 async def test_a_new_connection_subscribes_again_and_wakes_all(

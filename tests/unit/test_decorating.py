@@ -7,25 +7,34 @@ import datetime
 import functools
 import inspect
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, Self
 
 import pytest
 
+from redisson_py._engine.decorating import Fill, decorate
 from redisson_py._keys import Name
-from redisson_py._primitives.decorating import Decorator, Fill, decorate
 
 
-class FakeLock(Decorator):
+class FakeLock:
     """Writes down what was entered and left, under all its names."""
 
     def __init__(self, name: Name, notes: list[str] | None = None) -> None:
         self._name = name
         self.notes: list[str] = [] if notes is None else notes
 
-    def _named(self, name: Name) -> Self:
-        return type(self)(name, self.notes)
+    def __call__(
+        self, func: Callable[..., Coroutine[Any, Any, Any]]
+    ) -> Callable[..., Coroutine[Any, Any, Any]]:
+        return decorate(self._names, func, self._filled)
+
+    @property
+    def _names(self) -> tuple[Name, ...]:
+        return (self._name,)
+
+    def _filled(self, fill: Fill) -> Self:
+        return type(self)(fill(self._name), self.notes)
 
     async def __aenter__(self) -> object:
         self.notes.append(f"enter {self._name!r}")
@@ -107,14 +116,6 @@ class TestNames:
 
     async def test_bytes_are_never_formatted(self) -> None:
         assert await name_for(b"{day}{{", report, "monday") == "b'{day}{{'"
-
-    async def test_without_fields_it_is_the_thing_itself(self) -> None:
-        class Unique(FakeLock):
-            def _named(self, name: Name) -> Self:
-                raise AssertionError("another one was made")
-
-        for name in ("k", b"k"):
-            assert await Unique(name)(report)("monday") == "monday/1/False"
 
     async def test_each_of_several_names_is_formatted(self) -> None:
         notes: list[str] = []

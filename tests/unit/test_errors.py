@@ -43,13 +43,13 @@ SAMPLES: list[RedissonError] = [
     AcquireTimeoutError("x"),
     QuorumError("too few", {"a": "busy"}),
     NotHeldError("x"),
-    LeaseLostError("lost", "orders", "c:1", 1.5),
+    LeaseLostError("lost", "orders", "c:1", 1.5, "taken"),
     BrokenBarrierError("x"),
     ReplicationError("x"),
     ClientClosedError("x"),
     BackendError("x"),
     ConnectionLostError("no answer", maybe_held=True),
-    ScriptError("lock.acquire v1", "OOM command not allowed"),
+    ScriptError("lock.acquire v1", "OOM command not allowed", "orders"),
     UnsupportedServerError("x"),
 ]
 
@@ -88,18 +88,22 @@ def test_a_lost_connection_is_no_oserror() -> None:
 
 def test_attributes_are_for_machines() -> None:
     quorum = QuorumError("too few", {"a": "busy"})
-    lost = LeaseLostError("lock 'orders' was lost", "orders", "c:1", 1.5)
-    script = ScriptError("lock.acquire v1", "OOM command not allowed")
+    lost = LeaseLostError("lock 'orders' was lost", "orders", "c:1", 1.5, "expired")
+    script = ScriptError("lock.acquire v1", "OOM command not allowed", "orders")
     assert quorum.answers == {"a": "busy"}
     assert (lost.name, lost.owner, lost.held_for) == ("orders", "c:1", 1.5)
+    assert lost.reason == "expired"
     assert ConnectionLostError("no answer", maybe_held=True).maybe_held
     assert not ConnectionLostError("no answer", maybe_held=False).maybe_held
     assert (script.script, script.message) == ("lock.acquire v1", "OOM command not allowed")
+    assert script.key == "orders"
 
 
 def test_messages_are_for_people() -> None:
-    assert str(LeaseLostError("lock 'k' was lost", "k", "c:1", 1.5)) == "lock 'k' was lost"
+    lost = LeaseLostError("lock 'k' was lost", "k", "c:1", 1.5, "forced")
+    assert str(lost) == "lock 'k' was lost"
     assert str(ScriptError("lock.acquire v1", "OOM x")) == "lock.acquire v1: OOM x"
+    assert str(ScriptError("lock.acquire v1", "OOM x", "k")) == "lock.acquire v1 of 'k': OOM x"
     assert str(QuorumError("too few", {})) == "too few"
 
 

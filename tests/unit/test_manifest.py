@@ -45,7 +45,8 @@ def test_a_row_names_version_sha_keys_and_arguments() -> None:
     (row,) = [row for row in COMMITTED.read_text().splitlines() if row.startswith("lock.acquire ")]
     script = source.load("lock.acquire")
     assert row == (
-        f"lock.acquire v{script.version} {script.sha} keys=lock,tombstone args=owner,holds,lease_ms"
+        f"lock.acquire v{script.version} {script.sha} keys=lock,tombstone,version_key"
+        " args=owner,holds,lease_ms,version,version_ms"
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.listed import MUTANTS, Mutant
+from tests.mutants.listed import MUTANTS
+from tests.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[2]
 

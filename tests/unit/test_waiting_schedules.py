@@ -1,6 +1,6 @@
 """No wake-up is lost, whatever the schedule: the wait loop itself against a model of the server.
 
-As test_wakeup_schedules.py, but here the real `_waiting.acquire` runs in tasks, over the real
+As test_wakeup_schedules.py, but here the real `waiting.acquire` runs in tasks, over the real
 bus. The schedule also says how many turns the event loop gets between two things, so a message
 can arrive in one read with the answer before it, and a task can be cancelled when it is woken
 but has not run yet. Time passes only by the schedule, and the safety poll never comes.
@@ -16,11 +16,14 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 
-from redisson_py import _waiting
-from redisson_py._handoff import COURTESY
-from redisson_py._waiting import Attempt, Busy, Granted, Turn
-from redisson_py._wakeups.bus import LINGER, Bus, Waiter
-from redisson_py._wakeups.table import Table, Wakes, lock_wakes
+from redisson_py._commands.replies import GRANTED, UNKNOWN_WAIT, Busy, Granted
+from redisson_py._commands.wakes import Wakes, lock_wakes
+from redisson_py._engine import bus as bus_module
+from redisson_py._engine import waiting
+from redisson_py._engine.bus import LINGER, Bus, Sleeper
+from redisson_py._engine.local_queue import YIELD_WAIT
+from redisson_py._engine.waiting import Request, Turn
+from redisson_py._engine.wakeups import Table
 from tests.unit.test_wakeup_schedules import SABOTAGED
 from tests.unit.wakeup_model import CHANNEL, SCHEDULES, Link, Server, random_schedule
 
@@ -68,13 +71,13 @@ class NotingBus(Bus):
 
     def __init__(self, table: Table) -> None:
         super().__init__(table)
-        self.sitting: dict[asyncio.Task[object] | None, Waiter] = {}
+        self.sitting: dict[asyncio.Task[object] | None, Sleeper] = {}
 
     @contextmanager
     def listen(
-        self, channel: bytes, wakes: Wakes, waiter: Waiter | None = None
-    ) -> Generator[Waiter]:
-        with super().listen(channel, wakes, waiter) as seated:
+        self, channel: bytes, wakes: Wakes, sleeper: Sleeper | None = None
+    ) -> Generator[Sleeper]:
+        with super().listen(channel, wakes, sleeper) as seated:
             self.sitting[asyncio.current_task()] = seated
             yield seated
 
@@ -103,13 +106,13 @@ class Client(Link):
         turn = (
             None
             if clock is None
-            else Turn(self.bus.echo(CHANNEL), clock.time() + COURTESY, COURTESY)
+            else Turn(self.bus.own_message(CHANNEL), clock.time() + YIELD_WAIT, YIELD_WAIT)
         )
         self.askers.append(Task(self, turn))
 
     def has_woken(self, asker: Task) -> bool:
-        waiter = self.bus.sitting.get(asker.task)
-        return waiter is not None and waiter.seat is not None and waiter.seat.woken
+        sleeper = self.bus.sitting.get(asker.task)
+        return sleeper is not None and sleeper.seat is not None and sleeper.seat.woken
 
     def waiting(self) -> list[Task]:
         return [asker for asker in self.askers if not asker.task.done()]
@@ -126,20 +129,21 @@ class Task:
 
     def __init__(self, client: Client, turn: Turn | None) -> None:
         self.state = "new"
+        self.heard_busy = False
         self.turn = turn
         self._client = client
-        self._answer: asyncio.Future[Granted[int] | Busy] | None = None
-        attempt: Attempt[int] = self
+        self._answer: asyncio.Future[Granted | Busy] | None = None
+        request: Request[Granted] = self
         self.task: asyncio.Task[object] = asyncio.create_task(
-            _waiting.acquire(attempt, client.bus, None)
+            waiting.acquire(request, client.bus, None)
         )
 
     @property
-    def polite(self) -> bool:
-        """Whether it lets another process have its turn now."""
+    def yields(self) -> bool:
+        """Whether it yields to another process now."""
         return self.turn is not None and self.state == "new" and not self.task.done()
 
-    async def run(self, deadline: float | None) -> Granted[int] | Busy:
+    async def run(self, deadline: float | None) -> Granted | Busy:
         self.state = "asking"
         self._answer = asyncio.get_running_loop().create_future()
         self._client.send("ask", self)
@@ -149,7 +153,7 @@ class Task:
 
     def answered(self, granted: bool) -> None:
         if self._answer is not None and not self._answer.done():
-            self._answer.set_result(Granted(1) if granted else Busy(None))
+            self._answer.set_result(GRANTED if granted else UNKNOWN_WAIT)
 
     def undo(self) -> None:
         self.release()
@@ -169,16 +173,16 @@ class World:
 
     def moves(self) -> list[Move]:
         """Return what can happen now, the likelier things more than once."""
-        polite = any(asker.polite for client in self.clients for asker in client.askers)
-        moves: list[Move] = [partial(self.clock.go_on, COURTESY)] if polite else []
+        yielding = any(asker.yields for client in self.clients for asker in client.askers)
+        moves: list[Move] = [partial(self.clock.go_on, YIELD_WAIT)] if yielding else []
         for client in self.clients:
-            waiting = client.waiting()
-            if len(waiting) < 3:
+            askers = client.waiting()
+            if len(askers) < 3:
                 moves += [partial(client.join, None), partial(client.join, self.clock)]
             moves += [partial(self.server.execute, client)] * (3 if client.requests else 0)
             moves += [client.receive] * (3 if client.replies else 0)
-            delicate = [asker for asker in waiting if asker.polite or client.has_woken(asker)]
-            moves += [asker.task.cancel for asker in waiting + delicate * 3]
+            delicate = [asker for asker in askers if asker.yields or client.has_woken(asker)]
+            moves += [asker.task.cancel for asker in askers + delicate * 3]
             moves += [asker.release for asker in client.holding()]
             moves += [client.reconnect] if client.table.channels else []
             moves += [partial(self.clock.go_on, LINGER)] if client.table.lingering else []
@@ -199,10 +203,10 @@ class World:
         """Return whether nobody waits for a free lock, when all has settled."""
         await self.settle()
         # Another process's turn ends by itself.
-        self.clock.go_on(COURTESY)
+        self.clock.go_on(YIELD_WAIT)
         await self.settle()
-        waiting = [asker for client in self.clients for asker in client.waiting()]
-        return self.server.holder is not None or not waiting
+        left = [asker for client in self.clients for asker in client.waiting()]
+        return self.server.holder is not None or not left
 
     async def end(self) -> None:
         """Send everybody away."""
@@ -242,37 +246,37 @@ def forgets(schedule: list[int], new_table: Callable[[], Table] = Table) -> bool
     """Return whether somebody is left waiting, in this schedule, although the lock is free."""
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_waiting, "SAFETY_POLL", 1e9)
-        patch.setattr("redisson_py._waiting.running_loop", lambda: clock)
-        patch.setattr("redisson_py._wakeups.bus.running_loop", lambda: clock)
-        patch.setattr("redisson_py._wakeups.bus.call_later", clock.call_later)
+        patch.setattr(waiting, "SAFETY_POLL", 1e9)
+        patch.setattr(waiting, "running_loop", lambda: clock)
+        patch.setattr(bus_module, "running_loop", lambda: clock)
+        patch.setattr(bus_module, "call_later", clock.call_later)
         return asyncio.run(run(schedule, new_table, clock))
 
 
 async def arm_after_asking(
-    attempt: Attempt[int], waiter: _waiting.Waiter, deadline: float | None
-) -> Granted[int]:
-    """Sabotaged `_keep_asking`: what came between the question and its answer is forgotten."""
+    request: Request[Granted], sleeper: waiting.Sleeper, deadline: float | None
+) -> Granted:
+    """Sabotaged `_keep_asking`: what came between the request and its answer is forgotten."""
     while True:
-        outcome = await attempt.run(deadline)
+        outcome = await request.run(deadline)
         if isinstance(outcome, Granted):
             return outcome
-        waiter.arm()
-        await waiter.wait(None)
+        sleeper.arm()
+        await sleeper.wait(None)
 
 
-async def keep_the_wake_up(waiter: Waiter, beyond: int, seconds: float) -> None:
-    """Sabotaged `wait_for_messages`: who leaves takes along what woke him."""
-    seat = waiter.seat
+async def keep_the_wake_up(sleeper: Sleeper, beyond: int, seconds: float) -> None:
+    """Sabotaged `wait_for_messages`: a sleeper that leaves keeps its wake-up."""
+    seat = sleeper.seat
     assert seat is not None
     try:
-        await wait_for_messages(waiter, beyond, seconds)
+        await wait_for_messages(sleeper, beyond, seconds)
     except BaseException:
         seat.woken = False
         raise
 
 
-wait_for_messages = Waiter.wait_for_messages
+wait_for_messages = Sleeper.wait_for_messages
 
 
 @given(schedule=SCHEDULES)
@@ -293,8 +297,8 @@ def test_the_schedules_catch_a_sabotaged_table(sabotaged: type[Table]) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "sabotaged"),
     [
-        (_waiting, "_keep_asking", arm_after_asking),
-        (Waiter, "wait_for_messages", keep_the_wake_up),
+        (waiting, "_keep_asking", arm_after_asking),
+        (Sleeper, "wait_for_messages", keep_the_wake_up),
     ],
 )
 def test_the_schedules_catch_a_sabotaged_wait(

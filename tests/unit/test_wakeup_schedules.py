@@ -13,12 +13,13 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis.errors import NoSuchExample
 
-from redisson_py._wakeups.table import Seat, Table, lock_wakes
+from redisson_py._commands.wakes import lock_wakes
+from redisson_py._engine.wakeups import Seat, Table
 from tests.unit.wakeup_model import CHANNEL, SCHEDULES, Link, Server, random_schedule
 
 
 class Waiter:
-    """A task in the loop of `_waiting`: asks, sleeps, is woken, leaves."""
+    """A task in the loop of `waiting`: asks, sleeps, is woken, leaves."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -43,7 +44,7 @@ class Waiter:
             self.state = "asleep"
 
     def give_up(self) -> None:
-        """Be cancelled: undo a question under way, leave the seat."""
+        """Be cancelled: undo a request under way, leave the seat."""
         if self.state == "asking":
             self.client.send("release", self)
         self.state = "gone"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from hypothesis import strategies as st
 
-from redisson_py._wakeups.table import Table
+from redisson_py._engine.wakeups import Table
 
 CHANNEL = b"redisson_lock__channel:{k}"
 
@@ -27,7 +27,7 @@ def random_schedule(seed: int) -> list[int]:
 
 
 class Asker(Protocol):
-    """Who wants the lock."""
+    """A task that wants the lock."""
 
     @property
     def state(self) -> str:
@@ -35,7 +35,7 @@ class Asker(Protocol):
         ...
 
     def answered(self, granted: bool) -> None:
-        """Get the answer to a question."""
+        """Get the answer to a request."""
         ...
 
 

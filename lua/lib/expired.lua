@@ -1,0 +1,15 @@
+-- The holders whose leases are over, `reclaims` of them at most, and their units. `counts` says
+-- how many each of them has; without it, each has one. Reads only; see give_back.
+local function expired(permits, counts, present, reclaims)
+  local over = redis.call(
+    'ZRANGEBYSCORE', permits, '0', string.format('%.0f', present), 'LIMIT', '0', reclaims
+  )
+  local units = counts and 0 or #over
+  if counts then
+    for i = 1, reclaims do
+      local count = over[i] and redis.call('HGET', counts, over[i])
+      units = units + (whole(count or '', 1) or 0)
+    end
+  end
+  return over, units
+end

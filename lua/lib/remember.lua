@@ -1,0 +1,9 @@
+-- Sets a tombstone, a receipt or a version for `ms`; nothing if that is 0. It comes before the
+-- change it belongs to, so that a refusal changes nothing. PEXPIRE takes no memory: below Redis 7
+-- a full server takes SET only in a script that has written already.
+local function remember(key, text, ms)
+  if ms > 0 then
+    redis.call('PEXPIRE', key, ms)
+    redis.call('SET', key, text, 'PX', ms)
+  end
+end

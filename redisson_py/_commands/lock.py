@@ -1,0 +1,334 @@
+"""The scripts of `lua/lock`, `lua/fenced_lock`, `lua/fair_lock`: a hash with a field an owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redisson_py import _keys
+from redisson_py._commands.replies import (
+    GIVEN_UP,
+    GRANTED,
+    LOST,
+    UNKNOWN_WAIT,
+    Answer,
+    Busy,
+    Granted,
+    decode,
+)
+from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.wakes import lock_wakes
+from redisson_py._options import TOMBSTONE
+from redisson_py._scripts import source
+from redisson_py._scripts.packing import bulk
+from redisson_py._scripts.source import Script
+from redisson_py._time import milliseconds
+
+ACQUIRE = source.load("lock.acquire")
+FORCE_RELEASE = source.load("lock.force_release")
+INSPECT = source.load("lock.inspect")
+RELEASE = source.load("lock.release")
+RENEW = source.load("lock.renew")
+SET_LEASE = source.load("lock.set_lease")
+
+ACQUIRE_FENCED = source.load("fenced_lock.acquire")
+
+ACQUIRE_FAIR = source.load("fair_lock.acquire")
+FORCE_RELEASE_FAIR = source.load("fair_lock.force_release")
+INSPECT_FAIR = source.load("fair_lock.inspect")
+RELEASE_FAIR = source.load("fair_lock.release")
+
+#: Fencing tokens taken with each grant, so that a hold can be passed as often in this process.
+TOKENS = 64
+
+#: Milliseconds that Redisson assumes for the wait of a caller that gave no timeout.
+REDISSON_WAIT_MS = 300_000
+
+_RECEIPT_MS = milliseconds(TOMBSTONE)
+
+#: A bulk string made of a prefix and a field.
+_JOINED = b"$%d\r\n%b%b\r\n"
+
+
+class LockCommands:
+    """A reentrant lock. Its subclasses are final and differ in single scripts."""
+
+    kind = "lock"
+    channel_prefix = b"redisson_lock__channel"
+    acquire_script: Script = ACQUIRE
+    release_script: Script = RELEASE
+    set_lease_script: Script = SET_LEASE
+    renew_script: Script = RENEW
+    force_release_script: Script = FORCE_RELEASE
+    tokens = 0
+    """How many fencing tokens a grant brings."""
+    queues = False
+    """Redis keeps a queue of those that wait."""
+    shares_lease = False
+    """Others may shorten what keeps a hold in Redis, so each hold is asked after."""
+    leaves_traces = False
+    """A hold that is over stays in Redis until its owner takes it out."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.channel = _keys.prefixed(self.channel_prefix, key)
+        self.hold_key = b"lock:" + key
+        self._tombstones = _keys.tombstone(key, "")
+        self._versions = _keys.version_key(key, "")
+        self._key_bulk = bulk(key)
+        self._channel_bulk = bulk(self.channel)
+        self._tombstone_length = len(self._tombstones)
+        self._version_length = len(self._versions)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this lock that lasts as long as it is held."""
+        return (self.key,)
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]:
+        """The keys that a renewal needs."""
+        return (self.key,)
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters a message is for."""
+        return lock_wakes(message)
+
+    def field(self, owner: str) -> bytes:
+        """Return the name of an owner's hold in Redis."""
+        return owner.encode()
+
+    def request_channel(self, owner: str) -> bytes:
+        """Return where a request of this owner hears of a release."""
+        return self.channel
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for a hold."""
+        field, length = wish.field, len(wish.field)
+        return self.acquire_script.bind_packed(
+            lock=self._key_bulk,
+            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
+            version_key=_JOINED % (self._version_length + length, self._versions, field),
+            owner=_JOINED % (length, b"", field),
+            holds=wish.target,
+            lease_ms=wish.lease_ms,
+            version=wish.version,
+            version_ms=wish.version_ms,
+        )
+
+    def answer(self, reply: Any, wish: Wish) -> Answer:
+        """Return what the reply to `acquire` means."""
+        return GRANTED if reply is None else decode(reply)
+
+    def release(
+        self,
+        hold: Field,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes:
+        """Return the arguments of the script that lowers a hold count, to 0 in the end."""
+        return self._release(hold.field, target, lease_ms, tombstone_ms, version, version_ms)
+
+    def was_lost(self, reply: int | None) -> bool:
+        """Return whether a final release did not find its hold in force."""
+        return reply is None
+
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that gives back what a request may have got."""
+        return self._release(wish.field, 0, wish.lease_ms, tombstone_ms, version, version_ms)
+
+    def _release(
+        self,
+        field: bytes,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes:
+        length = len(field)
+        return self.release_script.bind_packed(
+            lock=self._key_bulk,
+            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
+            version_key=_JOINED % (self._version_length + length, self._versions, field),
+            owner=_JOINED % (length, b"", field),
+            holds=target,
+            lease_ms=lease_ms,
+            channel=self._channel_bulk,
+            tombstone_ms=tombstone_ms,
+            version=version,
+            version_ms=version_ms,
+        )
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that sets the lease of a hold."""
+        field = hold.field
+        return self.set_lease_script.bind(
+            lock=self.key,
+            version_key=self._versions + field,
+            owner=field,
+            lease_ms=lease_ms,
+            version=version,
+            version_ms=version_ms,
+        )
+
+    def force_release(self, receipt: bytes) -> bytes:
+        """Return the arguments of the script that frees it whoever holds it."""
+        return self.force_release_script.bind(
+            lock=self.key, receipt=receipt, channel=self.channel, receipt_ms=_RECEIPT_MS
+        )
+
+
+class FencedLockCommands(LockCommands):
+    """A lock whose grants bring fencing tokens."""
+
+    kind = "fenced lock"
+    acquire_script = ACQUIRE_FENCED
+    tokens = TOKENS
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__(key)
+        self._token_key = _keys.fencing_token(key)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this lock: the counter of its tokens too."""
+        return (self.key, self._token_key)
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for a hold."""
+        field = wish.field
+        return ACQUIRE_FENCED.bind(
+            lock=self.key,
+            tombstone=self._tombstones + field,
+            token=self._token_key,
+            version_key=self._versions + field,
+            owner=field,
+            holds=wish.target,
+            lease_ms=wish.lease_ms,
+            tokens=TOKENS,
+            version=wish.version,
+            version_ms=wish.version_ms,
+        )
+
+    def answer(self, reply: Any, wish: Wish) -> Answer:
+        """Return what the reply to `acquire` means."""
+        code, value = reply
+        if code == 1:
+            return Granted(value)
+        if code == 0:
+            return Busy(value / 1000) if value >= 0 else UNKNOWN_WAIT
+        return LOST if code == -2 else GIVEN_UP
+
+
+class FairLockCommands(LockCommands):
+    """A lock with a queue in Redis.
+
+    Args:
+        key: The key.
+        alive: Seconds for which a waiter counts as alive after it asked.
+    """
+
+    kind = "fair lock"
+    acquire_script = ACQUIRE_FAIR
+    release_script = RELEASE_FAIR
+    force_release_script = FORCE_RELEASE_FAIR
+    inspect_script = INSPECT_FAIR
+    queues = True
+
+    def __init__(self, key: bytes, alive: float) -> None:
+        super().__init__(key)
+        self.alive = alive
+        self._queue = _keys.prefixed(b"redisson_lock_queue", key)
+        self._timeouts = _keys.prefixed(b"redisson_lock_timeout", key)
+        self._waiters = _keys.suffixed(key, b"redisson_py:waiters")
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this lock: those of its queue too."""
+        return (self.key, self._queue, self._timeouts, self._waiters)
+
+    def request_channel(self, owner: str) -> bytes:
+        """Return where this waiter alone is told that it is the next."""
+        return self.channel + b":" + owner.encode()
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for a hold, or a place in the queue."""
+        field = wish.field
+        return ACQUIRE_FAIR.bind(
+            lock=self.key,
+            tombstone=self._tombstones + field,
+            queue=self._queue,
+            timeouts=self._timeouts,
+            waiters=self._waiters,
+            version_key=self._versions + field,
+            owner=field,
+            holds=wish.target,
+            lease_ms=wish.lease_ms,
+            wait_ms=wish.wait_ms,
+            alive_ms=milliseconds(self.alive),
+            places=0 if wish.once else 1,
+            channel=self.channel,
+            version=wish.version,
+            version_ms=wish.version_ms,
+        )
+
+    def answer(self, reply: Any, wish: Wish) -> Answer:
+        """Return what the reply to `acquire` means; a waiter asks often enough to stay alive."""
+        answer = decode(reply)
+        if wish.once or not isinstance(answer, Busy):
+            return answer
+        stay_alive = self.alive / 3
+        retry_in = answer.retry_in
+        return Busy(stay_alive if retry_in is None else min(stay_alive, retry_in), queued=True)
+
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that gives back a hold, or a place in the queue."""
+        field, wait_ms = wish.field, wish.wait_ms
+        return self._release(field, 0, wish.lease_ms, tombstone_ms, version, version_ms, wait_ms)
+
+    def _release(
+        self,
+        field: bytes,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+        wait_ms: int = REDISSON_WAIT_MS,
+    ) -> bytes:
+        return RELEASE_FAIR.bind(
+            lock=self.key,
+            tombstone=self._tombstones + field,
+            queue=self._queue,
+            timeouts=self._timeouts,
+            waiters=self._waiters,
+            version_key=self._versions + field,
+            owner=field,
+            holds=target,
+            lease_ms=lease_ms,
+            wait_ms=wait_ms,
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+            version=version,
+            version_ms=version_ms,
+        )
+
+    def force_release(self, receipt: bytes) -> bytes:
+        """Return the arguments of the script that frees it whoever holds it."""
+        return FORCE_RELEASE_FAIR.bind(
+            lock=self.key,
+            receipt=receipt,
+            queue=self._queue,
+            timeouts=self._timeouts,
+            waiters=self._waiters,
+            channel=self.channel,
+            receipt_ms=_RECEIPT_MS,
+        )
+
+    def inspect(self) -> bytes:
+        """Return the arguments of the script that shows the holder and the queue."""
+        return INSPECT_FAIR.bind(lock=self.key, queue=self._queue)

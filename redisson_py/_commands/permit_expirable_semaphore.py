@@ -1,0 +1,266 @@
+"""The scripts of `lua/expirable_semaphore`: a counter, and a sorted set of permit ids.
+
+An id is the client's and the number of the acquisition: ten bytes tell the client's id, six
+have room for the number. Those of several permits that are taken together follow each other,
+and the owner of the first stands for all where a late repetition is to be refused.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from redisson_py import _keys
+from redisson_py._commands.replies import Answer, decode
+from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE
+from redisson_py._commands.wakes import permit_wakes
+from redisson_py._options import TOMBSTONE
+from redisson_py._owner import client_id_of
+from redisson_py._scripts import source
+from redisson_py._scripts.source import Arg, Script
+from redisson_py._time import milliseconds
+
+ACQUIRE = source.load("expirable_semaphore.acquire")
+ADD = source.load("expirable_semaphore.add")
+AVAILABLE = source.load("expirable_semaphore.available")
+INSPECT = source.load("expirable_semaphore.inspect")
+LEASE_LEFT = source.load("expirable_semaphore.lease_left")
+RELEASE = source.load("expirable_semaphore.release")
+RELEASE_ALL = source.load("expirable_semaphore.release_all")
+SET = source.load("expirable_semaphore.set")
+UPDATE_LEASE = source.load("expirable_semaphore.update_lease")
+
+#: The most permits that one script takes or gives back.
+MOST_AT_ONCE = 10_000
+
+_CLIENT_BYTES = 10
+_NUMBER_BYTES = 6
+_RECEIPT_MS = milliseconds(TOMBSTONE)
+
+
+def permit_id(owner: str) -> bytes:
+    """Return the id of the permit of an owner."""
+    client_id, _, number = owner.rpartition(":")
+    return uuid.UUID(client_id).bytes[:_CLIENT_BYTES] + int(number).to_bytes(_NUMBER_BYTES)
+
+
+def owner_of(permit: bytes) -> str:
+    """Return the owner of a permit, if a client of this library made its id."""
+    number = int.from_bytes(permit[_CLIENT_BYTES:])
+    return f"{client_id_of(permit[:_CLIENT_BYTES])}:{number}"
+
+
+def batch_of(owner: str, units: int) -> list[str]:
+    """Return the owners of permits that are taken together, from the first one."""
+    client_id, _, number = owner.rpartition(":")
+    return [f"{client_id}:{int(number) + place}" for place in range(units)]
+
+
+class PermitExpirableSemaphoreCommands:
+    """A semaphore whose permits have ids.
+
+    Args:
+        key: The key of the counter.
+        start_units: With how many units the first request makes it; below zero: not at all.
+    """
+
+    kind = "permit expirable semaphore"
+    acquire_script: Script = ACQUIRE
+    release_script: Script = RELEASE
+    set_lease_script: Script = SET_LEASE
+    renew_script: Script = RENEW
+    queues = False
+    shares_lease = False
+    leaves_traces = False
+    passes = False
+    """An id is for one acquisition only."""
+
+    def __init__(self, key: bytes, start_units: int) -> None:
+        self.key = key
+        self.start_units = start_units
+        self.channel = _keys.prefixed(b"redisson_sc", key)
+        self._permits = _keys.suffixed(key, b"timeout")
+        self._tombstones = _keys.tombstone(key, "")
+        self._versions = _keys.version_key(key, "")
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this semaphore."""
+        return (self.key, self._permits)
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]:
+        """The keys that a renewal needs."""
+        return (self._permits, self.key, self._permits)
+
+    def request_channel(self, owner: str) -> bytes:
+        """Return where a request of this owner hears of a release."""
+        return self.channel
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters a message is for."""
+        return permit_wakes(message)
+
+    def field(self, owner: str) -> bytes:
+        """Return the name of an owner's permit in Redis."""
+        return permit_id(owner)
+
+    def fields(self, owner: str, units: int) -> list[tuple[str, bytes, int]]:
+        """Return owner, field and units of each hold that a request of so many units gets."""
+        return [(each, permit_id(each), 1) for each in batch_of(owner, units)]
+
+    def permit_text(self, field: bytes) -> str:
+        """Return the id of a permit as users see it."""
+        return field.hex()
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for permits."""
+        return ACQUIRE.bind(
+            counter=self.key,
+            permits=self._permits,
+            tombstone=self._tombstones + wish.owner.encode(),
+            ids=b"".join(map(permit_id, batch_of(wish.owner, wish.target))),
+            units=wish.target,
+            lease_ms=wish.lease_ms,
+            start_units=self.start_units,
+            reclaims=RECLAIMS,
+            channel=self.channel,
+        )
+
+    def answer(self, reply: Any, wish: Wish) -> Answer:
+        """Return what the reply to `acquire` means."""
+        return decode(reply)
+
+    def release(
+        self,
+        hold: Field,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes:
+        """Return the arguments of the script that gives a permit back."""
+        return self._release([hold.owner], hold.batch, tombstone_ms)
+
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that gives back what a request may have got."""
+        return self._release(batch_of(wish.owner, wish.target), wish.owner, tombstone_ms)
+
+    def _release(self, owners: list[str], batch: str, tombstone_ms: int) -> bytes:
+        tombstone = self._tombstones + batch.encode()
+        return RELEASE.bind(
+            counter=self.key,
+            permits=self._permits,
+            tombstone=tombstone,
+            # Without calls there is no receipt.
+            receipt=tombstone,
+            ids=b"".join(map(permit_id, owners)),
+            units=len(owners),
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+            calls=0,
+            receipt_ms=_RECEIPT_MS,
+        )
+
+    def was_lost(self, reply: int | None) -> bool:
+        """Return whether a final release did not find its hold in force."""
+        return not reply
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that sets the lease of a permit of ours."""
+        return SET_LEASE.bind(
+            permits=self._permits,
+            version_key=self._versions + hold.owner.encode(),
+            field=hold.field,
+            lease_ms=lease_ms,
+            version=version,
+            version_ms=version_ms,
+        )
+
+    # Permits by id, whoever has taken them.
+
+    def release_id(self, permit: bytes) -> tuple[Script, dict[str, Arg]]:
+        """Return what gives back one permit."""
+        return RELEASE, {
+            "counter": self.key,
+            "permits": self._permits,
+            "tombstone": self._tombstones,
+            "ids": permit,
+            "units": 1,
+            "channel": self.channel,
+            "tombstone_ms": 0,
+        }
+
+    def release_ids(self, permits: list[bytes]) -> tuple[Script, dict[str, Arg]]:
+        """Return what gives back all of these, or none."""
+        return RELEASE_ALL, {
+            "counter": self.key,
+            "permits": self._permits,
+            "ids": b"".join(permits),
+            "units": len(permits),
+            "reclaims": RECLAIMS,
+            "channel": self.channel,
+        }
+
+    def update_lease(self, permit: bytes, client_id: str, lease_ms: int, version: int) -> bytes:
+        """Return the arguments of the script that sets the lease of anybody's permit."""
+        return UPDATE_LEASE.bind(
+            counter=self.key,
+            permits=self._permits,
+            version_key=self._versions + f"{client_id}:{permit.hex()}".encode(),
+            id=permit,
+            lease_ms=lease_ms,
+            reclaims=RECLAIMS,
+            channel=self.channel,
+            version=version,
+            version_ms=_RECEIPT_MS,
+        )
+
+    def lease_left(self, permit: bytes) -> bytes:
+        """Return the arguments of the script that tells what is left of a permit."""
+        return LEASE_LEFT.bind(
+            counter=self.key,
+            permits=self._permits,
+            id=permit,
+            reclaims=RECLAIMS,
+            channel=self.channel,
+        )
+
+    # Counts.
+
+    def available(self) -> bytes:
+        """Return the arguments of the script that counts what is free, and what is taken."""
+        return AVAILABLE.bind(
+            counter=self.key, permits=self._permits, reclaims=RECLAIMS, channel=self.channel
+        )
+
+    def make(self, units: int, life_ms: int) -> tuple[Script, dict[str, Arg]]:
+        """Return what makes the semaphore unless there is one."""
+        return self.set(units, replaces=0)
+
+    def set(self, units: int, replaces: int) -> tuple[Script, dict[str, Arg]]:
+        """Return what makes the semaphore, or sets how many permits there are."""
+        return SET, {
+            "counter": self.key,
+            "permits": self._permits,
+            "units": units,
+            "replaces": replaces,
+            "reclaims": RECLAIMS,
+            "channel": self.channel,
+        }
+
+    def add(self, units: int) -> tuple[Script, dict[str, Arg]]:
+        """Return what adds units, perhaps fewer than none."""
+        return ADD, {
+            "counter": self.key,
+            "permits": self._permits,
+            "units": units,
+            "channel": self.channel,
+        }
+
+    def inspect(self) -> bytes:
+        """Return the arguments of the script that shows the first holders."""
+        return INSPECT.bind(counter=self.key, permits=self._permits, holders=RECLAIMS)

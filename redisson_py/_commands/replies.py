@@ -1,0 +1,56 @@
+"""What a script answered to an acquire request, as values; decoded once, beside the script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The request was granted.
+
+    Attributes:
+        token: The first of the fencing tokens that come with it, if any do.
+    """
+
+    token: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Not yet.
+
+    Attributes:
+        retry_in: Seconds after which to ask again even if no message comes; None: not known.
+        queued: Redis remembers the request, so leaving must be announced.
+    """
+
+    retry_in: float | None
+    queued: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The earlier hold that this re-entry counts on is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The request arrived after it had been undone, and was refused."""
+
+
+Answer = Granted | Busy | Lost | GivenUp
+
+GRANTED, LOST, GIVEN_UP = Granted(), Lost(), GivenUp()
+UNKNOWN_WAIT = Busy(None)
+
+
+def decode(reply: int | None) -> Answer:
+    """Return what the reply of an acquire script without tokens means."""
+    if reply is None:
+        return GRANTED
+    if reply >= 0:
+        return Busy(reply / 1000)
+    if reply == -1:
+        return UNKNOWN_WAIT
+    return LOST if reply == -2 else GIVEN_UP

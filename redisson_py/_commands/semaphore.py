@@ -1,0 +1,205 @@
+"""The scripts of `lua/semaphore` and `lua/permit`: a counter, and beside it its holders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redisson_py import _keys
+from redisson_py._commands.replies import Answer, decode
+from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.wakes import permit_wakes
+from redisson_py._scripts import source
+from redisson_py._scripts.source import Arg, Script
+
+ACQUIRE = source.load("semaphore.acquire")
+ADD = source.load("semaphore.add")
+AVAILABLE = source.load("semaphore.available")
+DRAIN = source.load("semaphore.drain")
+INSPECT = source.load("semaphore.inspect")
+RELEASE = source.load("semaphore.release")
+SET = source.load("semaphore.set")
+
+RENEW = source.load("permit.renew")
+SET_LEASE = source.load("permit.set_lease")
+
+#: Permits of dead holders that one script gives back, and holders that one look shows.
+RECLAIMS = 100
+
+
+class SemaphoreCommands:
+    """A semaphore whose units have an owner, but no id.
+
+    Args:
+        key: The key of the counter.
+        start_units: With how many units the first request makes it; below zero: not at all.
+    """
+
+    kind = "semaphore"
+    acquire_script: Script = ACQUIRE
+    release_script: Script = RELEASE
+    set_lease_script: Script = SET_LEASE
+    renew_script: Script = RENEW
+    queues = False
+    shares_lease = False
+    # Redisson's clients do not look for what a holder that lost its lease had.
+    leaves_traces = True
+    passes = True
+    """A hold may go from task to task here without Redis."""
+
+    def __init__(self, key: bytes, start_units: int) -> None:
+        self.key = key
+        self.start_units = start_units
+        self.channel = _keys.prefixed(b"redisson_sc", key)
+        self._permits = _keys.suffixed(key, b"redisson_py:permits")
+        self._counts = _keys.suffixed(key, b"redisson_py:units")
+        self._tombstones = _keys.tombstone(key, "")
+        self._versions = _keys.version_key(key, "")
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this semaphore."""
+        return (self.key, self._permits, self._counts)
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]:
+        """The keys that a renewal needs."""
+        return (self._permits, self.key, self._counts)
+
+    def request_channel(self, owner: str) -> bytes:
+        """Return where a request of this owner hears of a release."""
+        return self.channel
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters a message is for."""
+        return permit_wakes(message)
+
+    def field(self, owner: str) -> bytes:
+        """Return the name of an owner's permit in Redis."""
+        return owner.encode()
+
+    def fields(self, owner: str, units: int) -> list[tuple[str, bytes, int]]:
+        """Return owner, field and units of each hold that a request of so many units gets."""
+        return [(owner, owner.encode(), units)]
+
+    def permit_text(self, field: bytes) -> str:
+        """Return the id of a permit as users see it."""
+        return field.decode()
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for units."""
+        owner = wish.owner.encode()
+        return ACQUIRE.bind(
+            counter=self.key,
+            permits=self._permits,
+            counts=self._counts,
+            tombstone=self._tombstones + owner,
+            owner=owner,
+            units=wish.target,
+            lease_ms=wish.lease_ms,
+            start_units=self.start_units,
+            reclaims=RECLAIMS,
+            channel=self.channel,
+        )
+
+    def answer(self, reply: Any, wish: Wish) -> Answer:
+        """Return what the reply to `acquire` means."""
+        return decode(reply)
+
+    def release(
+        self,
+        hold: Field,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes:
+        """Return the arguments of the script that lowers the units of an owner, to 0 in the end."""
+        return self._release(hold.field, target, tombstone_ms, version, version_ms)
+
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that gives back what a request may have got."""
+        return self._release(wish.owner.encode(), 0, tombstone_ms, version, version_ms)
+
+    def _release(
+        self, field: bytes, units: int, tombstone_ms: int, version: int, version_ms: int
+    ) -> bytes:
+        return RELEASE.bind(
+            counter=self.key,
+            permits=self._permits,
+            counts=self._counts,
+            tombstone=self._tombstones + field,
+            version_key=self._versions + field,
+            owner=field,
+            units=units,
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+            version=version,
+            version_ms=version_ms,
+        )
+
+    def was_lost(self, reply: int | None) -> bool:
+        """Return whether a final release did not find its hold in force."""
+        return reply is None
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that sets the lease of a permit."""
+        field = hold.field
+        return SET_LEASE.bind(
+            permits=self._permits,
+            version_key=self._versions + field,
+            field=field,
+            lease_ms=lease_ms,
+            version=version,
+            version_ms=version_ms,
+        )
+
+    # Counts: scripts and their values, for `Receipts` or the executor.
+
+    def available(self) -> bytes:
+        """Return the arguments of the script that counts what is free."""
+        return AVAILABLE.bind(
+            counter=self.key,
+            permits=self._permits,
+            counts=self._counts,
+            reclaims=RECLAIMS,
+            channel=self.channel,
+        )
+
+    def make(self, units: int, life_ms: int) -> tuple[Script, dict[str, Arg]]:
+        """Return what makes the semaphore unless there is one."""
+        return SET, {
+            "counter": self.key,
+            "permits": self._permits,
+            "counts": self._counts,
+            "units": units,
+            "life_ms": life_ms,
+            "channel": self.channel,
+        }
+
+    def add(self, units: int) -> tuple[Script, dict[str, Arg]]:
+        """Return what adds units, perhaps fewer than none."""
+        return ADD, {
+            "counter": self.key,
+            "permits": self._permits,
+            "counts": self._counts,
+            "units": units,
+            "creates": 1,
+            "channel": self.channel,
+        }
+
+    def drain(self) -> tuple[Script, dict[str, Arg]]:
+        """Return what takes all free units away."""
+        return DRAIN, {
+            "counter": self.key,
+            "permits": self._permits,
+            "counts": self._counts,
+            "reclaims": RECLAIMS,
+        }
+
+    def inspect(self) -> bytes:
+        """Return the arguments of the script that shows the first holders."""
+        return INSPECT.bind(
+            counter=self.key, permits=self._permits, counts=self._counts, holders=RECLAIMS
+        )

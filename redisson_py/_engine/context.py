@@ -1,0 +1,165 @@
+"""What every synchronizer needs of the client that made it, and what those of one name share."""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from redisson_py._engine.bus import Bus
+from redisson_py._engine.local_queue import H, LocalQueue
+from redisson_py._engine.watchdog import Watchdog
+from redisson_py._loop import Task, running_loop
+from redisson_py._options import Options
+from redisson_py._owner import Owners, TaskRef
+from redisson_py._scripts.executor import Executor
+
+#: Queues kept alive before it is worth looking for those that nobody needs.
+_SWEEP_FROM = 128
+
+
+class Pending(Protocol):
+    """A request that was not answered, which a closing client must undo."""
+
+    def give_up(self, error: BaseException) -> None: ...
+
+
+class TaskHolds(dict[TaskRef, H], Generic[H]):
+    """Which hold each task has on one name. An ended task that nobody refers to is forgotten."""
+
+    __slots__ = ("__weakref__", "ended")
+
+    def __init__(self) -> None:
+        super().__init__()
+        itself = weakref.ref(self)
+
+        def ended(task: TaskRef) -> None:
+            holds = itself()
+            if holds is not None:
+                holds.pop(task, None)
+
+        #: What a reference that is a key here calls when its task is gone.
+        self.ended = ended
+
+    def put(self, task: Task, hold: H) -> TaskRef:
+        """Make a hold a task's; return the reference by which it is found."""
+        key = weakref.ref(task, self.ended)
+        if key in self:
+            # A dictionary keeps the key that it has, and that one may not call back.
+            del self[key]
+        self[key] = hold
+        return key
+
+    def of(self, task: Task) -> H | None:
+        """Return the hold of a task, held or over."""
+        return self.get(weakref.ref(task))
+
+
+Q = TypeVar("Q", bound=LocalQueue[Any])
+
+
+class Registry:
+    """What the locks of one name share, whichever objects stand for them: queues and holds.
+
+    A queue lives as long as somebody refers to it, and a while longer if a turn is owed.
+    """
+
+    def __init__(self) -> None:
+        self._queues: weakref.WeakValueDictionary[bytes, LocalQueue[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        self._holds: weakref.WeakValueDictionary[bytes, TaskHolds[Any]] = (
+            weakref.WeakValueDictionary()
+        )
+        self._recent: dict[bytes, LocalQueue[Any]] = {}
+        self._sweep_at = _SWEEP_FROM
+
+    def queue(self, key: bytes, kind: Callable[[], Q]) -> Q:
+        """Return the queue for a key; `kind` makes it if there is none."""
+        queue = self._recent.get(key) or self._queues.get(key)
+        if queue is None:
+            if len(self._recent) >= self._sweep_at:
+                self._sweep()
+            queue = self._queues[key] = self._recent[key] = kind()
+        # One kind of queue for one kind of key.
+        return queue  # type: ignore[return-value]
+
+    def task_holds(self, key: bytes) -> TaskHolds[Any]:
+        """Return which task has what of a key."""
+        holds = self._holds.get(key)
+        if holds is None:
+            holds = self._holds[key] = TaskHolds()
+        return holds
+
+    def _sweep(self) -> None:
+        """Keep alive no queue that nobody needs; done so seldom that it costs nothing."""
+        present = running_loop().time()
+        self._recent = {key: each for key, each in self._recent.items() if each.needed(present)}
+        self._sweep_at = max(_SWEEP_FROM, 2 * len(self._recent))
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks wait in queues, those that ask Redis included."""
+        return sum(queue.waiting for queue in self._queues.values())
+
+    def close(self, error: BaseException) -> None:
+        """Send everybody away who waits in a queue."""
+        for queue in list(self._queues.values()):
+            queue.close(error)
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        for queue in self._queues.values():
+            queue.check()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The parts of one client that synchronizers are built on."""
+
+    options: Options
+    executor: Executor
+    bus: Bus
+    watchdog: Watchdog
+    owners: Owners
+    check: Callable[[], None]
+    """Raises `ClientClosedError` if the client must not be used now or here."""
+    describe: Callable[[float], None]
+    """Keeps the client's description in Redis fresh, for `inspect`."""
+    database: str = ""
+    """The server's address and the number of the database: where equal keys are one key."""
+    registry: Registry = field(default_factory=Registry)
+    pending: dict[Pending, None] = field(default_factory=dict)
+    """The requests that were not answered."""
+    waiters: Counter[bytes] = field(default_factory=lambda: Counter[bytes]())
+    """How many tasks wait for something outside a queue, by kind and key."""
+
+    def waiting(self, key: bytes) -> Waiting:
+        """Return a block in which the current task is counted as a waiter."""
+        return Waiting(self, key)
+
+    def stopped_waiting(self, key: bytes) -> None:
+        """Count one waiter less."""
+        left = self.waiters[key] - 1
+        if left:
+            self.waiters[key] = left
+        else:
+            del self.waiters[key]
+
+
+class Waiting:
+    """Counts one waiter more inside the block."""
+
+    __slots__ = ("_context", "_key")
+
+    def __init__(self, context: Context, key: bytes) -> None:
+        self._context = context
+        self._key = key
+
+    def __enter__(self) -> None:
+        self._context.waiters[self._key] += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._context.stopped_waiting(self._key)

@@ -1,0 +1,185 @@
+"""Holding something around every call of an async function, named after the call's arguments.
+
+`@client.get_lock("report:{day}")` above `async def report(day)`: while `report("monday")`
+runs, the lock `report:monday` is held. The name is a format string as `str.format` takes it;
+its fields name parameters. All that can be wrong with it is found when the function is
+decorated: by a dry run of the formatting itself, not by a second parser.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
+
+from redisson_py._keys import Name
+
+if sys.version_info >= (3, 14):
+    from annotationlib import Format
+
+    # Annotations are not ours to look at, and may name what exists for type checkers only.
+    _signature = functools.partial(inspect.signature, annotation_format=Format.FORWARDREF)
+else:
+    _signature = inspect.signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Fill = Callable[[Name], Name]
+"""Makes a name of a format string, from the arguments of one call."""
+
+
+class Block(Protocol):
+    """What is entered before the function runs, and left after it."""
+
+    async def __aenter__(self) -> object: ...
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> None: ...
+
+
+class Decorated(Protocol):
+    """What can be held around an async function: it has names, and is made for other ones."""
+
+    @property
+    def _names(self) -> Sequence[Name]:
+        """The names that a decorator formats."""
+        ...
+
+    def _filled(self, fill: Fill) -> Self:
+        """Return the thing that one call needs: of this kind, client and options."""
+        ...
+
+
+def decorate(
+    names: Sequence[Name],
+    func: Callable[P, Coroutine[Any, Any, R]],
+    make_block: Callable[[Fill], Block],
+) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Return `func` inside a block that is made for each call, with names from its arguments.
+
+    Raises:
+        TypeError: `func` is no coroutine function.
+        ValueError: A name does not fit the parameters of `func`.
+    """
+    check_function(func)
+    called = _called(func)
+    signature = _signature(func)
+    has_fields = [check_name(name, called, signature.parameters) for name in names]
+    named_by_arguments = any(has_fields)
+
+    @functools.wraps(func)
+    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        arguments: Mapping[str, object] = {}
+        if named_by_arguments:
+            arguments = _arguments(called, signature, args, kwargs)
+        async with make_block(lambda name: fill(name, called, arguments)):
+            return await func(*args, **kwargs)
+
+    return wrapper
+
+
+def check_function(func: object) -> None:
+    """Refuse what cannot be held around: all but coroutine functions.
+
+    Raises:
+        TypeError: With what to do instead.
+    """
+    if inspect.iscoroutinefunction(func):
+        return
+    if isinstance(func, classmethod | staticmethod):
+        above = f"@{type(func).__name__}"
+        raise TypeError(f"{above} must stand above this decorator, not below it")
+    if inspect.isasyncgenfunction(func):
+        advice = "it would be held between the steps: write `async with` inside the function"
+    elif inspect.isclass(func):
+        advice = "decorate its methods"
+    elif callable(func):
+        advice = (
+            "make it `async def`; if it is one under another decorator, put this one below that"
+        )
+    else:
+        advice = "write it as @lock above an `async def`"
+    raise TypeError(f"{_called(func)} is no coroutine function: {advice}")
+
+
+def check_name(name: Name, called: str, parameters: Collection[str]) -> bool:
+    """Return whether a name has fields.
+
+    Raises:
+        ValueError: It is no format string, or a field names no parameter.
+    """
+    if isinstance(name, bytes):
+        return False
+    fields = _DryRun(parameters)
+    try:
+        name.format_map(fields)
+    except ValueError as error:
+        raise ValueError(
+            f"the name {name!r} cannot be made from the arguments of"
+            f" {called}({', '.join(parameters)}): {error}."
+            " Fields name parameters; {{ and }} stand for braces"
+        ) from None
+    return fields.asked
+
+
+def fill(name: Name, called: str, arguments: Mapping[str, object]) -> Name:
+    """Return the name for a call with these arguments."""
+    if isinstance(name, bytes):
+        return name
+    try:
+        return name.format_map(arguments)
+    except Exception as error:
+        error.add_note(f"while making the name {name!r} from the arguments of {called}()")
+        raise
+
+
+def _arguments(
+    called: str, signature: inspect.Signature, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Mapping[str, object]:
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        # As Python itself would have said it; nothing was sent.
+        raise TypeError(f"{called}() {error}") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def _called(func: object) -> str:
+    return getattr(func, "__qualname__", None) or repr(func)
+
+
+class _DryRun:
+    """The arguments of a call that can be anything, for a look at what a name asks for."""
+
+    def __init__(self, parameters: Collection[str]) -> None:
+        self._parameters = parameters
+        self.asked = False
+
+    def __getitem__(self, field: str) -> _Anything:
+        self.asked = True
+        if field not in self._parameters:
+            raise ValueError(f"there is no parameter {field!r}")
+        return _Anything()
+
+
+class _Anything:
+    """Has every attribute and every item, and takes every format."""
+
+    def __getattribute__(self, _: str) -> _Anything:
+        return self
+
+    def __getitem__(self, _: object) -> _Anything:
+        return self
+
+    def __format__(self, _: str) -> str:
+        return ""

@@ -1,0 +1,510 @@
+"""A hold: what Redis records for one owner on one name, and which task has it here.
+
+The only file that writes a hold's fields. Everything else refers to holds: the queue may offer
+one to the next task, the schedule says when one is due, the registry finds the one of a task.
+
+A hold has a lease for each acquisition of its task. It can be passed to another task of this
+client, which gets a lease of its own on the same owner; Redis notices nothing.
+
+Times are those of `_time.now()`. `ends_at` counts from the moment before the granting or
+renewing request was first written, less an allowance for clocks that run at different speeds,
+so it always comes before the end that the server sees.
+
+Invariants, checked by `check()` after every step of the lifecycle tests:
+
+- A hold is held, released or lost; it never becomes held again.
+- Held: the watchdog knows it, unless it is of no units. Over: the watchdog does not.
+- Held: it has a lease, or a re-entry is on its way, or it is being passed or given back; so
+  somebody can release it, or its leases were forgotten and the watchdog will find that out.
+- Its leases are those that were neither released nor reported as lost, oldest first. Those that
+  still hold are as many as Redis counts, less the re-entries on their way, unless the hold is
+  uncertain.
+- It is renewed exactly if a lease without an end of its own holds.
+- No lease holds when the hold is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from typing import TYPE_CHECKING, Literal
+
+from redisson_py._owner import TaskRef
+from redisson_py._time import now
+
+if TYPE_CHECKING:
+    from redisson_py._engine.lease import Lease
+    from redisson_py._engine.ownership import Ownership
+    from redisson_py._stream.call import Call
+
+log = logging.getLogger("redisson_py")
+
+#: Allowance for clock drift: a share of the lease, and a floor in seconds.
+DRIFT = 0.01
+DRIFT_FLOOR = 0.002
+
+State = Literal["held", "released", "lost"]
+Reason = Literal["expired", "ended", "taken", "forced"]
+
+#: What each reason of a loss means, for messages.
+REASONS: dict[Reason, str] = {
+    "expired": "expired: no renewal was confirmed in time",
+    "ended": "ended: its lease time is over",
+    "taken": "taken: Redis says that somebody else holds it, or nobody",
+    "forced": "forced: it was released by force",
+}
+
+
+def lease_end(sent_at: float, lease_time: float) -> float:
+    """Return until when a holder may rely on a lease it asked for at `sent_at`."""
+    return sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
+
+
+def lease_for(ends_at: float, present: float) -> float:
+    """Return the lease to ask for at `present` so that a holder may rely on it until `ends_at`."""
+    return max(0.001, (ends_at - present + DRIFT_FLOOR) / (1 - DRIFT))
+
+
+class Hold:
+    """One owner's hold on one name.
+
+    Args:
+        ownership: Whose hold it is, and how it is given back.
+        owner: Under which owner.
+        task: The task that has it.
+        sent_at: Just before the request was written that Redis granted.
+        lease_time: Seconds that Redis granted.
+        renewed: The watchdog keeps it.
+        units: How many units of a semaphore it stands for.
+
+    Attributes:
+        field: What Redis calls it.
+        batch: The owner of the request that it came from; several permits can come from one.
+        suspended: It is not renewed, because something is under way that may end it.
+        id_known: Somebody has read the id of its permit, and can release it with that.
+        uncertain: A reply was lost on the way, so a duplicate of some request may arrive late.
+        granted_at: When Redis granted it, for turns; passing does not change it.
+        lease_until: Until when Redis keeps it at least, by our clock, without any allowance.
+        first_due: When it is to be renewed for the first time.
+        parent: The write hold under whose owner it reads.
+        reads: How many reads there are under its owner, requests on their way included.
+        next_token: The fencing token of its next holder, and `last_token` the last it has.
+        reason: Why it was lost, once it is.
+        place: Where the schedule has it, or None.
+        ends_row: The moment in the schedule's row for its end, or None.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_changes",
+        "_forgotten",
+        "_last_change",
+        "_reentries",
+        "batch",
+        "ends_at",
+        "ends_row",
+        "field",
+        "first_due",
+        "granted_at",
+        "id_known",
+        "last_token",
+        "lease_until",
+        "leases",
+        "next_token",
+        "owner",
+        "ownership",
+        "parent",
+        "place",
+        "reads",
+        "reason",
+        "renewed",
+        "state",
+        "suspended",
+        "task",
+        "uncertain",
+        "units",
+    )
+
+    def __init__(
+        self,
+        ownership: Ownership,
+        owner: str,
+        field: bytes,
+        task: TaskRef,
+        sent_at: float,
+        lease_time: float,
+        renewed: bool,
+        *,
+        units: int = 1,
+        uncertain: bool = False,
+        parent: Hold | None = None,
+        batch: str = "",
+    ) -> None:
+        self.ownership = ownership
+        self.owner = owner
+        self.batch = batch or owner
+        self.field = field
+        self.task = task
+        self.ends_at = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
+        self.lease_until = sent_at + lease_time
+        self.first_due = sent_at + lease_time / 3
+        self.renewed = renewed
+        self.units = units
+        self.uncertain = uncertain
+        self.parent = parent
+        self.granted_at = now()
+        self.state: State = "held"
+        self.leases: list[Lease] = []
+        self.reads = 0
+        self.next_token: int | None = None
+        self.last_token = 0
+        self.id_known = False
+        self.suspended = False
+        self.reason: Reason = "expired"
+        self.place: int | None = None
+        self.ends_row: float | None = None
+        self._reentries = 0
+        self._changes = 0
+        self._last_change = 0
+        self._forgotten: list[weakref.ref[Lease]] | None = None
+        if uncertain and parent is not None:
+            parent.became_uncertain()
+        if units:
+            ownership.context.watchdog.add(self)
+        else:
+            # Of no units there is nothing in Redis that could end.
+            self.ends_at = float("inf")
+
+    def __repr__(self) -> str:
+        return (
+            f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
+        )
+
+    # What it is now.
+
+    @property
+    def valid(self) -> bool:
+        """Whether it can still be relied on, by the local clock."""
+        return self.state == "held" and now() < self.ends_at
+
+    @property
+    def count(self) -> int:
+        """The hold count that Redis has, or is about to have."""
+        if not self.leases and self._forgotten is None:
+            return self._reentries
+        return len(self.live) + self._reentries
+
+    @property
+    def live(self) -> list[Lease]:
+        """Its leases that hold, oldest first, as far as anybody refers to them."""
+        return [lease for lease in self.known_leases() if lease._state == "held"]
+
+    def known_leases(self) -> list[Lease]:
+        """Return its leases that anybody refers to: held, or lost and not reported yet."""
+        if self._forgotten is None:
+            return self.leases
+        return [lease for each in self._forgotten if (lease := each()) is not None]
+
+    @property
+    def asked_after(self) -> bool:
+        """Whether Redis is asked about it now and then: to renew it, or to see that it is there."""
+        return not self.suspended and (self.renewed or self.ownership.commands.shares_lease)
+
+    @property
+    def capped(self) -> bool:
+        """Whether it reads under a write hold that ends by itself, and so no longer than that."""
+        parent = self.parent
+        return parent is not None and parent.state == "held" and not parent.renewed
+
+    @property
+    def earliest_end(self) -> float:
+        """When it, or the first of its leases, ends by itself."""
+        limits = [lease._limit for lease in self.live]
+        return min([self.ends_at, *(limit for limit in limits if limit is not None)])
+
+    def lease_needed(self, renewing: float, present: float) -> float:
+        """Return the lease in seconds that its leases need now; `renewing`: one that is renewed."""
+        live = self.live
+        ends = [lease._wanted_until for lease in live if lease._limit is not None]
+        needed = lease_for(max(ends), present) if ends else 0.0
+        if self._reentries or len(ends) < len(live) or not ends:
+            needed = max(needed, renewing)
+        if self.capped and self.parent is not None:
+            needed = min(needed, max(0.001, self.parent.lease_until - present))
+        return needed
+
+    def is_abandoned(self) -> bool:
+        """Return whether nobody can release it any more: its task ended, its leases are garbage."""
+        task = self.task()
+        if (task is not None and not task.done()) or self._reentries or self.id_known:
+            return False
+        if self._forgotten is None:
+            # From here on only the user's references keep a lease alive.
+            self._forgotten = [weakref.ref(lease) for lease in self.leases]
+            self.leases = []
+        for lease in self.known_leases():
+            if lease._composite is not None and (composite := lease._composite()) is not None:
+                # Whoever refers to the composite can release this lease with it; not its own hold.
+                composite._hold.is_abandoned()
+            # Or this name would be the reference that keeps it.
+            del lease
+        return not self.known_leases()
+
+    # Leases: acquired, re-entered, ended.
+
+    def may_pass(self, turn: float, least_left: float) -> bool:
+        """Return whether it may go to another task here without Redis."""
+        present = now()
+        return (
+            self.state == "held"
+            and self.renewed
+            and not self.uncertain
+            and not self.reads
+            and self.ends_at - present >= least_left
+            and present - self.granted_at < turn
+            and (self.next_token is None or self.next_token <= self.last_token)
+        )
+
+    def give_back(self) -> None:
+        """Nobody took it: pass it on or release it, without waiting."""
+        self.ownership.give_back(self)
+
+    def add_lease(self, lease: Lease) -> None:
+        """One more acquisition by its task."""
+        if self._forgotten is None:
+            self.leases.append(lease)
+        else:
+            self._forgotten.append(weakref.ref(lease))
+        if lease._limit is None:
+            if not self.renewed:
+                self._set_renewed(True)
+        else:
+            self.ownership.context.watchdog.mind_end(self)
+
+    def pass_to(self, task: TaskRef) -> None:
+        """Offer it to another task, which takes it and adds a lease of its own."""
+        self.ownership.forget(self)
+        self.task = task
+        self.leases = []
+        self.id_known = False
+        self._forgotten = None
+
+    def taken_by(self, task: TaskRef) -> None:
+        """It belongs to this task from now on."""
+        self.task = task
+
+    def begin_reentry(self) -> tuple[int, int, bool]:
+        """A re-entry is about to be sent; return its hold count, version, and if that is kept."""
+        self._reentries += 1
+        keep = self._begin()
+        return self.count, self.ownership.context.owners.new_number(), keep
+
+    def end_reentry(self, uncertain: bool) -> None:
+        """A re-entry was answered, or will not be."""
+        self._reentries -= 1
+        self._changes -= 1
+        if uncertain:
+            self.became_uncertain()
+
+    def bring_tokens(self, first: int, number: int) -> None:
+        """A grant brought fencing tokens, one for each task that it is passed to."""
+        self.next_token = first
+        self.last_token = first + number - 1
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token of its present holder."""
+        return None if self.next_token is None else self.next_token - 1
+
+    def take_token(self) -> int | None:
+        """Return the fencing token of its next holder."""
+        token = self.next_token
+        if token is not None:
+            self.next_token = token + 1
+        return token
+
+    def drop(self, lease: Lease) -> int:
+        """Take a lease out: it was released, or its loss was reported. Return the count left."""
+        if self._forgotten is not None:
+            self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
+            self._review()
+        elif lease in self.leases:
+            self.leases.remove(lease)
+            if not self.leases:
+                return self._reentries
+            self._review()
+        return self.count
+
+    def end_overdue(self, present: float) -> list[Lease]:
+        """End the leases whose own time is over; return them."""
+        over = [
+            lease for lease in self.live if lease._limit is not None and lease._limit <= present
+        ]
+        for lease in over:
+            lease._lose("ended")
+        self._review()
+        return over
+
+    def reviewed(self) -> None:
+        """A lease got another end, or none."""
+        self._review()
+        if self.state == "held":
+            self.ownership.context.watchdog.mind_end(self)
+
+    def _review(self) -> None:
+        """Whether it is renewed follows from its leases."""
+        if self.state == "held" and (live := self.live):
+            self._set_renewed(any(lease._limit is None for lease in live))
+
+    def _set_renewed(self, renewed: bool) -> None:
+        if renewed != self.renewed:
+            self.renewed = renewed
+            self.ownership.context.watchdog.reconsider(self)
+
+    # What Redis keeps of it.
+
+    def renewal_confirmed(self, sent_at: float, lease_time: float) -> None:
+        """Redis lengthened its lease, if it was not longer already."""
+        self.ends_at = max(self.ends_at, lease_end(sent_at, lease_time))
+        self.lease_until = max(self.lease_until, sent_at + lease_time)
+
+    def lease_set(self, sent_at: float, lease_time: float) -> None:
+        """Redis set its lease, longer or shorter."""
+        self.ends_at = lease_end(sent_at, lease_time)
+        self.lease_until = sent_at + lease_time
+        self.ownership.context.watchdog.mind_end(self)
+
+    def lease_maybe_set(self, sent_at: float, lease_time: float) -> None:
+        """Redis may have set its lease: only the shorter of the two can be relied on."""
+        self.ends_at = min(self.ends_at, lease_end(sent_at, lease_time))
+        self.lease_until = min(self.lease_until, sent_at + lease_time)
+        self.ownership.context.watchdog.mind_end(self)
+
+    def begin_change(self) -> tuple[int, bool]:
+        """Return the version of a change that is about to be sent, and whether to keep it.
+
+        Redis has to remember the version if an older change may still arrive.
+        """
+        keep = self._begin()
+        self._last_change = version = self.ownership.context.owners.new_number()
+        return version, keep
+
+    def _begin(self) -> bool:
+        keep = self.uncertain or self._changes > 0
+        self._changes += 1
+        return keep
+
+    def begin_read_change(self) -> int:
+        """A read under this write hold is about to be given back; return the version of that."""
+        self._changes += 1
+        return self.ownership.context.owners.new_number()
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether an older request under its owner may still arrive."""
+        return self.uncertain or self._changes > 0 or self.reads > 0
+
+    def is_last_change(self, version: int) -> bool:
+        """Return whether no other change of its lease was sent after this one."""
+        return version == self._last_change
+
+    def end_change(self, call: Call) -> None:
+        """A change was answered, or nobody waits for its answer any more."""
+        self._changes -= 1
+        future = call.future
+        if call.uncertain or future.cancelled() or future.exception() is not None:
+            self.became_uncertain()
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether a change of it is on its way, a re-entry included."""
+        return self._changes > 0
+
+    def became_uncertain(self) -> None:
+        """Some request under its owner may arrive twice, or late."""
+        self.uncertain = True
+        if self.parent is not None:
+            self.parent.uncertain = True
+
+    def count_read(self, change: int) -> None:
+        """There is one read more or less under its owner, or one request for it."""
+        self.reads += change
+
+    def id_read(self) -> None:
+        """Its permit's id was read: whoever has that can release it."""
+        self.id_known = True
+
+    def suspend(self) -> None:
+        """Do not renew it while something is under way that may end it."""
+        self.suspended = True
+        self.ownership.context.watchdog.reconsider(self)
+
+    def resume(self) -> None:
+        """Renew it again, if it is still held."""
+        self.suspended = False
+        if self.state == "held":
+            self.ownership.context.watchdog.reconsider(self)
+
+    def units_fell(self, units: int) -> None:
+        """So many of its units were given back."""
+        self.units -= units
+
+    # Its end.
+
+    def lose(self, reason: Reason) -> list[Lease]:
+        """End it without its holder's release; return the leases that went with it."""
+        if self.state != "held":
+            return []
+        held_for = now() - self.granted_at
+        self.end("lost")
+        self.reason = reason
+        # A composite that loses one of these releases it, and so takes it out of the list.
+        gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
+        log.warning(
+            "lost %s %r: %s (owner %s, held for %.3f s)",
+            self.ownership.kind,
+            self.ownership.name,
+            REASONS[reason],
+            self.owner,
+            held_for,
+        )
+        self.ownership.lost(self)
+        return gone
+
+    def abandon(self) -> None:
+        """End it because nobody can release it any more; Redis lets it run out."""
+        self.end("lost")
+        log.warning(
+            "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",
+            self.ownership.kind,
+            self.ownership.name,
+            self.owner,
+        )
+        self.ownership.lost(self)
+
+    def end(self, state: State) -> None:
+        """End it: its release is about to be sent, or it was lost."""
+        self.state = state
+        self.ownership.context.watchdog.remove(self)
+        if self.parent is not None:
+            self.parent.count_read(-1)
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        watchdog = self.ownership.context.watchdog
+        known = self.known_leases()
+        held = [lease for lease in known if lease._state == "held"]
+        assert (self.state == "held" and self.units > 0) == (self in watchdog.holds), self
+        assert all(lease._hold is self for lease in known), self
+        assert not any(lease._told for lease in known), self
+        if self.state != "held":
+            assert not held, f"{self} has leases that hold"
+            assert self.place is None, self
+            assert self.ends_row is None, self
+            return
+        if held and self._forgotten is None:
+            assert self.renewed == any(lease._limit is None for lease in held), self
+        assert (self.place is not None) == (self.units > 0 and self.asked_after), self
+        assert self._reentries >= 0, self
+        assert self._changes >= 0, self
+        assert self.reads >= 0, self

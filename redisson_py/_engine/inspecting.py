@@ -1,0 +1,108 @@
+"""Snapshots for people: who holds what. Nothing is decided from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from redisson_py import _keys
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py.errors import BackendError
+
+#: What a client says of itself: host, process id, client name.
+Description = tuple[str | None, int | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class HolderSnapshot:
+    """A holder.
+
+    Attributes:
+        owner: The client's id and a number; for Redisson, of a thread.
+        holds: The hold count.
+        remaining: Seconds left of its lease on the server; infinity if it has none.
+        host: Its host name, if it is a client of this library.
+        pid: Its process id, likewise.
+        client_name: The name its client was given, likewise.
+        task: The name of its task, if it is this client's own.
+    """
+
+    owner: str
+    holds: int
+    remaining: float
+    host: str | None = None
+    pid: int | None = None
+    client_name: str | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LockSnapshot:
+    """A lock as Redis had it a moment ago.
+
+    Attributes:
+        holders: Who holds it: nobody or one, for an exclusive lock.
+        waiters: The owners that wait, where Redis knows them (only in fair queues).
+        keys: The keys it uses.
+    """
+
+    holders: tuple[HolderSnapshot, ...]
+    waiters: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+class Describer:
+    """Says who is behind an owner.
+
+    Args:
+        context: The parts of the client that looks.
+        holds: What that client itself holds.
+    """
+
+    def __init__(self, context: Context, holds: Iterable[Hold]) -> None:
+        self._context = context
+        self._tasks = {hold.owner: hold.task() for hold in holds}
+        self._known: dict[str, Description] = {}
+
+    async def holder(self, owner: str, holds: int, remaining: float) -> HolderSnapshot:
+        """Return a holder with what is known of its client."""
+        host, pid, client_name = await self.describe(owner.rpartition(":")[0])
+        task = self._tasks.get(owner)
+        return HolderSnapshot(
+            owner,
+            holds,
+            remaining,
+            host=host,
+            pid=pid,
+            client_name=client_name,
+            task=None if task is None else task.get_name(),
+        )
+
+    async def describe(self, client_id: str) -> Description:
+        """Return what a client says of itself; nothing for Redisson, or when it cannot be read."""
+        if client_id not in self._known:
+            self._known[client_id] = await description(self._context, client_id)
+        return self._known[client_id]
+
+
+async def description(context: Context, client_id: str) -> Description:
+    """Return what a client says of itself; nothing for Redisson, or when it cannot be read."""
+    key = _keys.client_description(context.options.names.prefix, client_id)
+    try:
+        text = await context.executor.ask(key, "GET", key)
+        found = json.loads(text) if text else {}
+        return found.get("host"), found.get("pid"), found.get("client_name")
+    except (BackendError, ValueError, AttributeError):
+        return None, None, None
+
+
+def seconds(milliseconds: int) -> float:
+    """Return a PTTL in seconds; infinity for a key without expiry."""
+    return float("inf") if milliseconds == -1 else max(0, milliseconds) / 1000
+
+
+def texts(keys: Iterable[bytes]) -> tuple[str, ...]:
+    """Return keys as text."""
+    return tuple(key.decode(errors="replace") for key in keys)

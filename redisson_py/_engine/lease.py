@@ -1,0 +1,299 @@
+"""The handle of one acquisition."""
+
+from __future__ import annotations
+
+import weakref
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+from redisson_py._engine.block import Block
+from redisson_py._engine.hold import REASONS, Hold, Reason, State
+from redisson_py._keys import Name
+from redisson_py._loop import Future, current_task, fail, new_future, wake
+from redisson_py._time import Duration, check_lease_time, now
+from redisson_py.errors import LeaseLostError, NotHeldError
+
+if TYPE_CHECKING:
+    from redisson_py._options import OnLost
+
+
+class Released(Protocol):
+    """What gives back an acquisition and sets its lease."""
+
+    async def release(self, lease: Lease) -> None: ...
+    async def extend(self, lease: Lease, lease_time: float) -> None: ...
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> Name: ...
+    @property
+    def on_lost(self) -> OnLost: ...
+
+
+class Composed(Protocol):
+    """A lease that is made of leases; they know it weakly, so that it can be abandoned."""
+
+    @property
+    def _hold(self) -> Abandonable: ...
+    @property
+    def _block(self) -> Block | None: ...
+    def _member_lost(self) -> None: ...
+
+
+class Abandonable(Protocol):
+    """What can find out that nobody can release it any more."""
+
+    def is_abandoned(self) -> bool: ...
+
+
+class Lease:
+    """A time-limited right, from one acquisition to its release or its loss.
+
+    Use it as `async with lock as lease`, or keep it and call `release` yourself, from any
+    task. It is always true, so that `if await lock.try_acquire():` reads well; whether it can
+    still be relied on is what `lost` says.
+
+    When the lease is lost inside an `async with` block, the body is cancelled and
+    `LeaseLostError` is raised from the block, once. An exception of the body is never masked:
+    it propagates with the loss as a note. With `on_lost="raise"` the body runs on and the
+    error is raised at its end.
+
+    Not promised: that no code of the body runs after the loss. A body that blocks the event
+    loop, or that was about to be resumed, learns of it at its next await; `check()` tells at
+    once. Only the fencing token, checked by the protected resource, is safe against a body
+    that is paused.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_block",
+        "_composite",
+        "_ended_at",
+        "_granted_at",
+        "_hold",
+        "_limit",
+        "_lost_waiters",
+        "_reason",
+        "_state",
+        "_told",
+        "_wanted",
+        "token",
+    )
+
+    def __init__(
+        self, hold: Hold, limit: float | None, token: int | None, granted_at: float
+    ) -> None:
+        self._hold = hold
+        #: When it ends by itself; None: never.
+        self._limit = limit
+        #: When it will end by itself once Redis has confirmed the extension that is under way.
+        self._wanted: float | None = None
+        self._granted_at = granted_at
+        self._state: State = "held"
+        self._reason: Reason = "taken"
+        #: It was released, or its loss was reported: nothing is owed any more.
+        self._told = False
+        self._ended_at: float | None = None
+        self._lost_waiters: list[Future[None]] | None = None
+        #: The `async with` block that it belongs to.
+        self._block: Block | None = None
+        #: The lease that is made of this one and others; told of a loss at once.
+        self._composite: weakref.ref[Composed] | None = None
+        self.token = token
+        """The fencing token of a fenced lock, else None."""
+
+    def __repr__(self) -> str:
+        state = f"{self.remaining:.3f} s left" if self._state == "held" else self._state
+        return f"<{type(self).__name__} of {self._hold.ownership.kind} {self.name!r}: {state}>"
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> Name:
+        """The resource name."""
+        return self._hold.ownership.name
+
+    @property
+    def owner(self) -> str:
+        """The owner that Redis has: the client's id and a number."""
+        return self._hold.owner
+
+    @property
+    def _ends_at(self) -> float:
+        """The moment, by the library's clock, from which it must not be relied on."""
+        if self._limit is None:
+            return self._hold.ends_at
+        return min(self._limit, self._hold.ends_at)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds the holder may still rely on; 0.0 once lost or released. No I/O.
+
+        By the local monotonic clock, counted from before the last granting request was sent.
+        """
+        return max(0.0, self._ends_at - now()) if self._state == "held" else 0.0
+
+    @property
+    def lost(self) -> bool:
+        """Whether it ended without our release. No I/O."""
+        return self._state == "lost" or (self._state == "held" and now() >= self._ends_at)
+
+    def check(self) -> None:
+        """Raise `LeaseLostError` if it is lost. Costs no I/O.
+
+        Raises:
+            LeaseLostError: It cannot be relied on any more.
+        """
+        if self.lost:
+            raise self._loss()
+
+    async def wait_lost(self) -> None:
+        """Return when the lease is lost; never, if it is released. Cancelling is harmless.
+
+        Raises:
+            ClientClosedError: The client was closed meanwhile.
+        """
+        if self.lost:
+            return
+        if self._lost_waiters is None:
+            self._lost_waiters = []
+        future = new_future()
+        self._lost_waiters.append(future)
+        try:
+            await future
+        finally:
+            self._lost_waiters.remove(future)
+            # A traceback that somebody keeps must not keep it.
+            del future
+
+    async def extend(self, lease_time: Duration) -> None:
+        """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
+
+        A lease that the watchdog renewed is not renewed any more afterwards. If cancelled, it
+        is carried out all the same.
+
+        Raises:
+            LeaseLostError: The lease was gone already.
+            NotHeldError: It was released.
+            ConnectionLostError: Redis did not answer; the old or the new lease is in force.
+            ValueError: `lease_time` is not a positive, finite time.
+        """
+        seconds = check_lease_time(lease_time)
+        if self._state == "released":
+            raise NotHeldError(f"{self!r} cannot be extended")
+        self.check()
+        await self._hold.ownership.extend(self, seconds)
+
+    async def release(self) -> None:
+        """Give this acquisition back. A cancelled release is still carried out.
+
+        Raises:
+            NotHeldError: It was released already.
+            LeaseLostError: It was lost before; nothing is held.
+            ConnectionLostError: Redis did not answer; the lock is free after one lease at most.
+        """
+        if self._told:
+            raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
+        await self._hold.ownership.release(self)
+
+    async def __aenter__(self) -> Self:
+        if self._told:
+            raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
+        self.check()
+        Block(None).begin(self, current_task())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        block = self._block
+        if block is None or block.is_of_source:
+            # No block was entered with it, but its release was left to this call.
+            if self._told:
+                return
+            block = Block(None)
+            block.begin(self, current_task())
+        await block.exit(kind, error, trace)
+
+    # For the library.
+
+    def _lose(self, reason: Reason) -> bool:
+        """Mark it lost and tell whoever relies on it; return whether it was held."""
+        if self._state != "held":
+            return False
+        self._lost(reason)
+        if self._block is not None and self._hold.ownership.on_lost == "cancel":
+            self._block.cancel(f"{self._hold.ownership.kind} {self.name!r} was lost ({reason})")
+        return True
+
+    def _lose_late(self, reason: Reason) -> None:
+        """Its release found it gone: it had been lost before."""
+        self._lost(reason)
+
+    def _lost(self, reason: Reason) -> None:
+        self._state = "lost"
+        self._reason = reason
+        self._ended_at = now()
+        for waiter in self._lost_waiters or ():
+            wake(waiter)
+        if self._composite is not None and (composite := self._composite()) is not None:
+            composite._member_lost()
+
+    def _settle(self, error: BaseException | None = None) -> None:
+        """It is released, or its loss is reported, or the client closes; a loss stays one."""
+        self._told = True
+        if self._state == "held":
+            self._state = "released"
+        if error is not None:
+            for waiter in self._lost_waiters or ():
+                fail(waiter, error)
+
+    def _set_limit(self, limit: float | None, wanted: float | None = None) -> None:
+        """Set when it ends by itself, and when it will if Redis confirms that."""
+        self._limit = limit
+        self._wanted = wanted
+
+    @property
+    def _wanted_until(self) -> float:
+        """Until when Redis is to keep it; it has a limit."""
+        return max(self._limit or 0.0, self._wanted or 0.0)
+
+    @property
+    def _in_block(self) -> bool:
+        """Whether it belongs to an `async with` block, or is part of what may."""
+        return self._block is not None or self._composite is not None
+
+    @property
+    def _left_to_block(self) -> bool:
+        """Whether a block will give it back: its own, or that of what it is part of."""
+        composite = None if self._composite is None else self._composite()
+        return self._block is not None or (composite is not None and composite._block is not None)
+
+    @property
+    def _overdue_reason(self) -> Reason:
+        """Why it is over when the clock says that it is."""
+        return "ended" if self._limit is not None else "expired"
+
+    def _loss(self) -> LeaseLostError:
+        """Return the error that tells of its loss."""
+        if self._state == "held":
+            # Over by the clock; the timer that says so is late.
+            self._reason = self._overdue_reason
+        held_for = (self._ended_at or now()) - self._granted_at
+        return lost_error(self._hold.ownership, self.owner, held_for, self._reason)
+
+
+def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
+    """Return the error that tells of a loss."""
+    return LeaseLostError(
+        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
+        ownership.name,
+        owner,
+        held_for,
+        reason,
+    )

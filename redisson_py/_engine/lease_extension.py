@@ -1,0 +1,93 @@
+"""Setting a new lease for a hold: what counts until Redis has answered, and what afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from redisson_py._engine.hold import Hold, lease_end, lease_for
+from redisson_py._engine.lease import Lease
+from redisson_py._loop import Future, fail, new_future, wake
+from redisson_py._options import TOMBSTONE
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import milliseconds, now
+
+if TYPE_CHECKING:
+    from redisson_py._engine.ownership import Ownership
+
+
+class LeaseExtension:
+    """One `extend`, which is carried out whether or not its caller waits for the answer.
+
+    Otherwise a cancelled one would leave Redis with a lease that nobody here knows of. Until
+    the answer only the shorter of the old and the new lease can be relied on.
+    """
+
+    def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, lease_time: float) -> None:
+        self._ownership = ownership
+        self._hold = hold
+        self._lease = lease
+        self._lease_time = lease_time
+        self._old_limit = lease._limit
+        self.answer: Future[None] = new_future()
+
+    def send(self) -> None:
+        """Ask Redis to set the lease; `answer` is done when it has."""
+        hold, lease = self._hold, self._lease
+        self._sent_at = now()
+        self._ends_at = lease_end(self._sent_at, self._lease_time)
+        self._needed = self._needed_by_all()
+        self._version, keep = hold.begin_change()
+        self._call = self._ownership.send_set_lease(
+            hold, self._needed, self._version, milliseconds(TOMBSTONE) if keep else 0
+        )
+        lease._set_limit(min(lease._ends_at, self._ends_at), self._ends_at)
+        if len(hold.live) > 1:
+            # The other leases have no limit of this change, only what Redis may have by then.
+            hold.lease_maybe_set(self._sent_at, self._needed)
+        hold.reviewed()
+        self._call.future.add_done_callback(lambda _: self._answered(self._call))
+
+    def _needed_by_all(self) -> float:
+        """Return the lease to ask for, which must do for the other leases of the hold as well."""
+        others = [other for other in self._hold.live if other is not self._lease]
+        needed = [self._lease_time]
+        for other in others:
+            # Never shorten what another lease of this hold relies on.
+            if other._limit is None:
+                needed.append(self._ownership.context.options.lease_time)
+            else:
+                needed.append(lease_for(other._wanted_until, self._sent_at))
+        return max(needed)
+
+    def _answered(self, call: Call) -> None:
+        hold, lease = self._hold, self._lease
+        error = call.future.exception()
+        hold.end_change(call)
+        # Not if a later extension has been sent, or it was released, meanwhile.
+        counts = lease._state == "held" and lease._wanted == self._ends_at
+        if error is not None:
+            if counts:
+                self._restore()
+            if isinstance(error, ReplyError):
+                error = self._ownership.refusal(hold, lease, call, error)
+            else:
+                hold.lease_maybe_set(self._sent_at, self._needed)
+            fail(self.answer, error)
+            return
+        if not call.future.result():
+            self._ownership.context.watchdog.lose(hold, "taken")
+        elif hold.state == "held":
+            if hold.is_last_change(self._version):
+                hold.lease_set(self._sent_at, self._needed)
+            if counts:
+                lease._set_limit(self._ends_at)
+                hold.reviewed()
+        wake(self.answer)
+
+    def _restore(self) -> None:
+        """Redis may not have set it: be content with the shorter of the two leases."""
+        limit = self._old_limit
+        if limit is not None:
+            limit = min(limit, self._ends_at)
+        self._lease._set_limit(limit)
+        self._hold.reviewed()

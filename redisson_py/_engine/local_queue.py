@@ -1,0 +1,275 @@
+"""Handing a lock from task to task inside this process, and yielding to other processes.
+
+Tasks of one client that wait for one lock stand in one queue, first come first served; only
+its head asks Redis. When the holder releases and somebody waits, the hold is passed: Redis goes
+on naming this client's owner, only the local holder changes, and nothing is sent. That is lock
+cohorting (Dice, Marathe, Shavit: "Lock Cohorting", PPoPP 2012), with the round trip in the part
+of the remote cache miss.
+
+Passing would starve other processes, so it ends with the turn: a while after Redis granted
+the hold it is released for real. The process that releases is awake and would win again, so its
+next request yields: it waits for one release message per other subscriber, or until
+`YIELD_WAIT` has passed, after its own release and after each of theirs.
+
+Invariants: while somebody waits in the queue, somebody asks, or a local hold or a release under
+way keeps the queue waiting. A waiter leaves the queue exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, Protocol, TypeVar, cast
+
+from redisson_py._engine.waiting import Turn
+from redisson_py._loop import Future, call_later, fail, new_future, running_loop, wake
+from redisson_py._owner import TaskRef
+from redisson_py._time import PUNCTUAL, now
+
+#: How long the turn of other processes is waited for if no message comes, in seconds.
+YIELD_WAIT = 0.003
+
+#: How long no turn is offered after one that nobody took, in seconds: a subscription outlives its
+#: last waiter for a moment, so a subscriber need not be a waiter.
+YIELD_BACK_OFF = 0.05
+
+_ASK = object()
+#: Tells a waiter to leave the queue: its time is up, or it need not wait any more.
+LEAVE = object()
+
+
+class Passable(Protocol):
+    """A hold that can go from task to task: one in Redis, or one made of several."""
+
+    @property
+    def task(self) -> TaskRef: ...
+    @property
+    def state(self) -> str: ...
+
+    @property
+    def valid(self) -> bool:
+        """Whether it can still be relied on, by the local clock."""
+        ...
+
+    def may_pass(self, turn: float, least_left: float) -> bool:
+        """Return whether it may go to another task here without Redis."""
+        ...
+
+    def pass_to(self, task: TaskRef) -> None:
+        """Offer it to another task, which takes it."""
+        ...
+
+    def give_back(self) -> None:
+        """Nobody took it: pass it on or release it, without waiting."""
+        ...
+
+
+H = TypeVar("H", bound=Passable)
+
+
+class Waiter:
+    """One task that waits in the queue.
+
+    Attributes:
+        passable: It wants the watchdog's lease, so a hold can be passed to it.
+    """
+
+    __slots__ = ("future", "passable", "task")
+
+    def __init__(self, task: TaskRef, passable: bool) -> None:
+        self.task = task
+        self.passable = passable
+        self.future: Future[object] = new_future()
+
+
+class LocalQueue(Generic[H]):
+    """The tasks of one client that want one lock, and the hold that one of them has.
+
+    Attributes:
+        waiters: Those who wait, first come first.
+        asking: The head has left the queue to ask Redis, and is not back.
+        refused: Redis has told the head that it is busy.
+        busy_at: When Redis last said so.
+        head: The head, if it waited in the queue before.
+        hold: The hold that a task of this client has on the lock, as far as is known.
+        releasing: A release is under way; a request sent now would overtake the others.
+        turn: The turn of other processes to which the next request yields.
+        no_turn_until: Until when, in loop time, no turn is offered: the last one was not taken.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "asking",
+        "busy_at",
+        "head",
+        "hold",
+        "no_turn_until",
+        "refused",
+        "releasing",
+        "turn",
+        "waiters",
+    )
+
+    def __init__(self) -> None:
+        self.waiters: OrderedDict[Waiter, None] = OrderedDict()
+        self.asking = False
+        self.refused = False
+        self.busy_at = 0.0
+        self.head: Waiter | None = None
+        self.hold: H | None = None
+        self.releasing = False
+        self.turn: Turn | None = None
+        self.no_turn_until = 0.0
+
+    def needed(self, present: float) -> bool:
+        """Whether somebody waits here, holds, or must yield, at a loop time."""
+        busy = self.waiters or self.asking or self.releasing or self.hold is not None
+        return bool(busy) or self._owes_a_turn(present) or self.no_turn_until > present
+
+    def _owes_a_turn(self, present: float) -> bool:
+        return self.turn is not None and self.turn.until > present
+
+    @property
+    def waiting(self) -> int:
+        """How many tasks wait, one that asks Redis included."""
+        return len(self.waiters) + self.asking
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether a task that does not want to wait has to: for others here, or their turn."""
+        return (
+            bool(self.waiters)
+            or (self.asking and (self.refused or self.head is not None))
+            or (self.turn is not None and self._owes_a_turn(running_loop().time()))
+        )
+
+    @property
+    def _free(self) -> bool:
+        return not (self.asking or self.releasing) and (self.hold is None or not self.hold.valid)
+
+    def go_first(self) -> bool:
+        """Ask Redis at once, if nobody is before us; return whether. Then `asked` must follow."""
+        if self.waiters or self.asking or self.releasing:
+            return False
+        if self.hold is not None and self.hold.valid:
+            return False
+        self.asking = True
+        return True
+
+    async def wait(self, waiter: Waiter, deadline: float | None) -> H | bool:
+        """Wait in the queue; return a hold that was passed, True to ask Redis, False to leave.
+
+        After True, `asked` must follow. Cancelled, the waiter leaves and what it was given goes
+        to the next.
+        """
+        self.waiters[waiter] = None
+        timer = None
+        if deadline is not None:
+            left = max(0.0, deadline - running_loop().time())
+            timer = call_later(left, lambda: wake(waiter.future, LEAVE))
+        try:
+            while True:
+                answer = await waiter.future
+                if answer is _ASK or answer is LEAVE:
+                    break
+                passed = cast("H", answer)
+                if passed.valid:
+                    return passed
+                # Lost between the pass and now: what comes next is ours, before all others.
+                if deadline is not None and running_loop().time() >= deadline - PUNCTUAL:
+                    return False
+                waiter.future = new_future()
+                self.waiters[waiter] = None
+                self.waiters.move_to_end(waiter, last=False)
+                self.advance()
+        except BaseException:
+            self._abandon(waiter)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if answer is _ASK:
+            return True
+        self.waiters.pop(waiter, None)
+        return False
+
+    def asked(self) -> None:
+        """Redis has answered, or will not; the next one may ask, unless there is a hold."""
+        self.asking = self.refused = False
+        self.head = None
+        if self.waiters:
+            self.advance()
+
+    def next_passable(self) -> Waiter | None:
+        """Return the first waiter, if a hold can be passed to it."""
+        while self.waiters:
+            waiter = next(iter(self.waiters))
+            if not waiter.future.done():
+                return waiter if waiter.passable else None
+            # Cancelled, or its time is up.
+            del self.waiters[waiter]
+        return None
+
+    def pass_on(self, hold: H, turn: float, least_left: float) -> bool:
+        """Make the next in the queue the holder of `hold`, if it may be passed; return whether."""
+        waiter = self.next_passable()
+        if waiter is None or hold is not self.hold or not hold.may_pass(turn, least_left):
+            return False
+        del self.waiters[waiter]
+        hold.pass_to(waiter.task)
+        wake(waiter.future, hold)
+        return True
+
+    def advance(self) -> None:
+        """Have the head ask Redis if nothing here keeps it waiting."""
+        while self.waiters and self._free:
+            # One that cannot be woken was cancelled, or its time is up: it has gone.
+            head, _ = self.waiters.popitem(last=False)
+            self.asking = wake(head.future, _ASK)
+            self.head = head if self.asking else None
+
+    def close(self, error: BaseException) -> None:
+        """Send everybody away."""
+        for waiter in list(self.waiters):
+            fail(waiter.future, error)
+
+    def heard_busy(self) -> None:
+        """Redis has told the head that it is busy."""
+        self.refused = True
+        self.busy_at = now()
+
+    def take_turn(self) -> Turn | None:
+        """Return the turn of others to which the next request yields; it yields once."""
+        turn, self.turn = self.turn, None
+        if turn is not None and turn.until > running_loop().time():
+            return turn
+        return None
+
+    def offer_turn(self, others: int, own_message: int) -> Turn | None:
+        """Return the turn of so many other subscribers, unless the last one was not taken."""
+        present = running_loop().time()
+        if others <= 0 or present < self.no_turn_until:
+            return None
+        return Turn(own_message + others - 1, present + YIELD_WAIT, YIELD_WAIT)
+
+    def turn_not_taken(self) -> None:
+        """Nobody used the turn that was offered: offer none for a while."""
+        self.no_turn_until = running_loop().time() + YIELD_BACK_OFF
+
+    def _abandon(self, waiter: Waiter) -> None:
+        """A waiting task was cancelled, perhaps just after it was given something."""
+        future = waiter.future
+        given = None
+        if future.done() and not future.cancelled() and future.exception() is None:
+            given = future.result()
+        if given is _ASK:
+            self.asked()
+        elif given is None or given is LEAVE:
+            self.waiters.pop(waiter, None)
+        else:
+            cast("H", given).give_back()
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        if any(not waiter.future.done() for waiter in self.waiters):
+            held = self.hold is not None and self.hold.state == "held"
+            assert self.asking or self.releasing or held, "somebody waits, and nobody will call"

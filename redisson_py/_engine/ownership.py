@@ -1,0 +1,370 @@
+"""What a client holds of one name, from the grant to the end: extended, released, given back, lost.
+
+How a hold is acquired is another matter: by a task that can enter it again
+(`locks/_ownership.py`), or as units of a semaphore (`semaphores/_ownership.py`).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol
+
+from redisson_py._commands.replies import Answer
+from redisson_py._commands.request import Field, Wish
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import Lease
+from redisson_py._engine.lease_extension import LeaseExtension
+from redisson_py._engine.local_queue import LocalQueue
+from redisson_py._engine.request import AcquireRequest
+from redisson_py._keys import Name
+from redisson_py._loop import Future
+from redisson_py._options import PATIENCE, TOMBSTONE, OnLost
+from redisson_py._scripts.source import Script
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import milliseconds, now
+from redisson_py.errors import ClientClosedError
+
+TOMBSTONE_MS = milliseconds(TOMBSTONE)
+
+
+class Commands(Protocol):
+    """What a kind asks Redis; see `_commands`."""
+
+    kind: str
+    key: bytes
+    channel: bytes
+    acquire_script: Script
+    release_script: Script
+    set_lease_script: Script
+    renew_script: Script
+    queues: bool
+    shares_lease: bool
+    leaves_traces: bool
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]: ...
+    def wakes(self, message: int) -> int: ...
+    def field(self, owner: str) -> bytes: ...
+    def request_channel(self, owner: str) -> bytes: ...
+    def acquire(self, wish: Wish) -> bytes: ...
+    def answer(self, reply: object, wish: Wish) -> Answer: ...
+    def release(
+        self,
+        hold: Field,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes: ...
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes: ...
+    def was_lost(self, reply: int | None) -> bool:
+        """Return whether a final release did not find its hold in force."""
+        ...
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes: ...
+
+
+Release = tuple[Call, int, bool]
+"""A release under way: its call, the number that its message has on the channel (0: not heard), and
+whether the hold was valid when it was sent."""
+
+
+class Ownership:
+    """What one client holds of one name.
+
+    Args:
+        context: The parts of the client.
+        name: The name, as it was given.
+        commands: What this kind asks Redis.
+        queue: Where tasks of this client wait for it; None: each asks Redis for itself.
+    """
+
+    def __init__(
+        self, context: Context, name: Name, commands: Commands, queue: LocalQueue[Hold] | None
+    ) -> None:
+        self.context = context
+        self.name = name
+        self.commands = commands
+        self.queue = queue
+        self.kind = commands.kind
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    @property
+    def on_lost(self) -> OnLost:
+        """What a loss does to a block."""
+        return self.context.options.on_lost
+
+    def forget(self, hold: Hold) -> None:
+        """A hold leaves its task."""
+
+    # Releasing.
+
+    async def release(self, lease: Lease) -> None:
+        """Give back one acquisition; see `Lease.release`."""
+        hold = lease._hold
+        if hold.state == "held":
+            self.context.check()
+        was_lost = lease._state == "lost"
+        lease._settle()
+        count = hold.drop(lease)
+        if hold.state != "held" or was_lost:
+            self.reported(hold)
+            raise lease._loss()
+        if count:
+            await self.answer_lowered(hold, lease, self.lower(hold))
+        elif (release := self.begin_release(hold)) is not None:
+            await self.finish_release(hold, lease, release)
+
+    def reported(self, hold: Hold) -> None:
+        """A loss was reported; a task that has nothing else of this hold forgets it."""
+        if hold.state != "held" and not hold.known_leases():
+            self.forget(hold)
+
+    def begin_release(self, hold: Hold) -> Release | None:
+        """Send the release of a hold; None if it was passed to somebody else here."""
+        queue = self.queue
+        if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
+            return None
+        was_valid = now() < hold.ends_at
+        call, own_message = self.send_final(hold)
+        return call, own_message, was_valid
+
+    async def finish_release(self, hold: Hold, lease: Lease, release: Release) -> None:
+        """Wait for the answer to a release; raise if it found that the hold was lost."""
+        (call, own_message, was_valid), reply = release, None
+        try:
+            reply = await call.future
+        except ReplyError as error:
+            raise self.refusal(hold, lease, call, error) from error
+        finally:
+            self.left(reply, own_message)
+        if reply or not self.commands.was_lost(reply):
+            return
+        if not (reply is None and call.uncertain and was_valid):
+            self.context.watchdog.losses += 1
+            lease._lose_late("taken")
+            raise lease._loss()
+
+    def refusal(self, hold: Hold, lease: Lease, call: Call, error: ReplyError) -> Exception:
+        """Return what the holder is told of an error reply: a key of another type is a loss."""
+        if "WRONGTYPE" not in str(error):
+            return call.refusal(error)
+        if hold.state == "held":
+            self.context.watchdog.lose(hold, "taken")
+        elif lease._state == "released":
+            self.context.watchdog.losses += 1
+            lease._lose_late("taken")
+        return lease._loss()
+
+    def pass_on(self, hold: Hold) -> bool:
+        """Hand a hold to the next task that waits here, if that may be; return whether."""
+        queue = self.queue
+        if queue is None or not queue.waiters:
+            return False
+        options = self.context.options
+        return queue.pass_on(hold, options.turn, options.lease_time / 2)
+
+    def give_back(self, hold: Hold) -> None:
+        """Nobody wants this hold: pass it on or release it, without waiting."""
+        if hold.state != "held" or self.pass_on(hold):
+            return
+        with suppress(ClientClosedError):
+            call, own_message = self.send_final(hold)
+            call.future.add_done_callback(
+                lambda done: self.left(
+                    None if done.cancelled() or done.exception() else done.result(), own_message
+                )
+            )
+
+    def send_final(self, hold: Hold) -> tuple[Call, int]:
+        """End a hold and send its release; return it and the number that its message will have."""
+        queue = self.queue
+        bus = self.context.bus
+        own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
+        self.forget(hold)
+        hold.end("released")
+        if queue is not None:
+            if queue.hold is hold:
+                queue.hold = None
+            queue.releasing = True
+        try:
+            return self._send_release(hold), own_message
+        except BaseException:
+            if queue is not None:
+                queue.releasing = False
+            raise
+        finally:
+            if hold.reads:
+                self.over(hold)
+
+    def left(self, reply: int | None, own_message: int) -> None:
+        """A final release was answered, or nobody waits for its answer: who else subscribed?"""
+        queue = self.queue
+        if queue is None:
+            return
+        queue.releasing = False
+        others = (reply or 1) - 1 - (1 if own_message else 0)
+        if others > 0 and (turn := queue.offer_turn(others, own_message)) is not None:
+            queue.turn = turn
+        if queue.waiters:
+            queue.advance()
+
+    def _send_release(self, hold: Hold, longest: float = PATIENCE) -> Call:
+        """Have Redis take a hold out, whatever its count."""
+        lease_time, parent = self.context.options.lease_time, hold.parent
+        tombstone_ms = version = 0
+        if parent is not None:
+            # Under an owner that goes on a tombstone would refuse the next read as well.
+            version = parent.begin_read_change()
+        elif hold.uncertain:
+            tombstone_ms = TOMBSTONE_MS
+        args = self.commands.release(
+            hold,
+            0,
+            milliseconds(lease_time),
+            tombstone_ms,
+            version,
+            TOMBSTONE_MS if version else 0,
+        )
+        call = self.start_release(args, lease_time, longest)
+        if parent is not None:
+            call.future.add_done_callback(lambda _: parent.end_change(call))
+        return call
+
+    def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
+        """Send a release, and try for as long as there can be anything to give back."""
+        commands, executor = self.commands, self.context.executor
+        if lease_time < 1.0:
+            lease_time = 1.0
+        deadline = executor.time() + (lease_time if lease_time < longest else longest)  # noqa: FURB136 (a call less)
+        return executor.start(commands.release_script, commands.key, args, deadline, must=True)
+
+    # While it is held.
+
+    def lower(self, hold: Hold) -> Call:
+        """Lower the hold count in Redis to ours and shorten the lease to what the rest needs."""
+        present = now()
+        seconds = hold.lease_needed(self.context.options.lease_time, present)
+        version, keep = hold.begin_change()
+        hold.lease_maybe_set(present, seconds)
+        args = self.commands.release(
+            hold, hold.count, milliseconds(seconds), 0, version, TOMBSTONE_MS if keep else 0
+        )
+        call = self.start_release(args, seconds)
+
+        def lowered(_: object) -> None:
+            hold.end_change(call)
+            done = call.future
+            if done.cancelled() or done.exception() is not None:
+                return
+            if done.result() is None:
+                self.context.watchdog.lose(hold, "taken")
+            elif hold.state == "held" and hold.is_last_change(version):
+                hold.lease_set(present, seconds)
+
+        call.future.add_done_callback(lowered)
+        return call
+
+    async def answer_lowered(self, hold: Hold, lease: Lease, call: Call) -> None:
+        """Wait for the answer to `lower`; raise if it found that the hold was lost."""
+        try:
+            reply = await call.future
+        except ReplyError as error:
+            raise self.refusal(hold, lease, call, error) from error
+        if reply is None:
+            lease._lose_late("taken")
+            raise lease._loss()
+
+    async def extend(self, lease: Lease, lease_time: float) -> None:
+        """Set when a lease ends; see `Lease.extend`."""
+        self.context.check()
+        hold = lease._hold
+        extension = LeaseExtension(self, hold, lease, lease_time)
+        extension.send()
+        await extension.answer
+        if hold.state != "held":
+            raise lease._loss()
+
+    def set_needed_lease(self, hold: Hold) -> None:
+        """Have Redis keep a hold for as long as its leases need it, without waiting."""
+        present = now()
+        seconds = hold.lease_needed(self.context.options.lease_time, present)
+        version, keep = hold.begin_change()
+        call = self.send_set_lease(hold, seconds, version, TOMBSTONE_MS if keep else 0)
+
+        def answered(done: Future[int]) -> None:
+            hold.end_change(call)
+            if done.cancelled() or done.exception() is not None or hold.state != "held":
+                return
+            if not done.result():
+                self.context.watchdog.lose(hold, "taken")
+            elif hold.is_last_change(version):
+                hold.lease_set(present, seconds)
+
+        call.future.add_done_callback(answered)
+
+    def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
+        """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
+        args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
+        return self.context.executor.start(
+            self.commands.set_lease_script, self.commands.key, args, must=True
+        )
+
+    # Its end.
+
+    def lost(self, hold: Hold) -> None:
+        """A hold was lost: take out what it may leave, and have those that wait here ask Redis."""
+        with suppress(ClientClosedError):
+            if hold.uncertain or hold.is_changing:
+                # A late duplicate of its acquire must be refused, and what it brought given back;
+                # an extension on its way would keep it in Redis with nobody to release it.
+                self._send_release(hold, float("inf"))
+            elif self.commands.leaves_traces or hold.reads:
+                self._send_release(hold)
+        self.over(hold)
+        queue = self.queue
+        if self.commands.queues:
+            # Nobody announces an end that comes sooner than Redis has said.
+            self.context.bus.table.wake_below(self.commands.channel)
+        if queue is not None:
+            if queue.hold is hold:
+                queue.hold = None
+            if queue.waiters:
+                queue.advance()
+
+    def undo_late(self, hold: Hold) -> None:
+        """Something was granted to a hold after its loss, or may still be: take it out."""
+        hold.became_uncertain()
+        with suppress(ClientClosedError):
+            self._send_release(hold, float("inf"))
+
+    def over(self, hold: Hold) -> None:
+        """A hold was lost, or released while its task reads under its owner."""
+
+    def release_unanswered(self, request: AcquireRequest) -> None:
+        """Give back what a request under way will get; that is not refused if it comes late."""
+        if request.reentry is not None or request.parent is not None or request.maybe_repeated:
+            self.undo(request)
+            return
+        lease_time = max(request.lease_time, self.context.options.lease_time)
+        with suppress(ClientClosedError):
+            self.start_release(self.commands.undo(request, 0, 0, 0), lease_time)
+
+    def undo(self, request: AcquireRequest) -> None:
+        """Give back what an abandoned request may have got; refuse it if it comes late."""
+        if request.reentry is not None:
+            request.reentry.became_uncertain()
+            return
+        parent = request.parent
+        tombstone_ms, version = TOMBSTONE_MS, 0
+        if parent is not None:
+            parent.became_uncertain()
+            tombstone_ms, version = 0, self.context.owners.new_number()
+        args = self.commands.undo(request, tombstone_ms, version, TOMBSTONE_MS if version else 0)
+        # Tried for as long as there can be anything to give back.
+        lease_time = max(request.lease_time, self.context.options.lease_time)
+        self.start_release(args, lease_time, float("inf"))

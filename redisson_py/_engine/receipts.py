@@ -1,0 +1,84 @@
+"""Calls that change what nobody owns, each with a receipt, so that a repetition changes nothing.
+
+A bare counter does not show whether a call was served already. So a script leaves a receipt
+under a key of its caller: the number of the call and its answer. What is numbered up to that is
+not done again.
+
+A caller in this sense makes one call at a time. Two calls in flight under one key could come in
+the other order, when one is refused for a moment and sent again (BUSY, NOSCRIPT), and the first
+would then be taken for served. So there are as many callers as calls at a time, and one where
+each call waits for the one before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redisson_py import _keys
+from redisson_py._engine.context import Context
+from redisson_py._options import TOMBSTONE
+from redisson_py._scripts.source import Arg, Script
+from redisson_py._stream.call import Call
+from redisson_py._time import milliseconds
+
+RECEIPT_MS = milliseconds(TOMBSTONE)
+
+
+def receipt_key(key: bytes, owner: str) -> bytes:
+    """Return the key of the receipts of one caller, for calls on what is at `key`."""
+    return _keys.suffixed(key, b"redisson_py:receipt:" + owner.encode())
+
+
+class _Caller:
+    """Makes calls, one at a time.
+
+    Attributes:
+        key: Where its receipts are.
+        calls: How many it has made.
+    """
+
+    __slots__ = ("calls", "key")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.calls = 0
+
+
+Started = tuple[_Caller, Call]
+"""A call under way."""
+
+
+class Receipts:
+    """The callers of one object."""
+
+    def __init__(self, context: Context, key: bytes) -> None:
+        self._context = context
+        self._key = key
+        self._free: list[_Caller] = []
+
+    def start(self, script: Script, **values: Arg) -> Started:
+        """Send a script that takes `receipt`, `calls` and `receipt_ms`; `answer` may follow.
+
+        It is carried out whether or not anybody waits for the answer.
+        """
+        context = self._context
+        context.check()
+        if self._free:
+            caller = self._free.pop()
+        else:
+            caller = _Caller(receipt_key(self._key, context.owners.new_owner()))
+        caller.calls += 1
+        args = script.bind(receipt=caller.key, calls=caller.calls, receipt_ms=RECEIPT_MS, **values)
+        return caller, context.executor.start(script, self._key, args, must=True)
+
+    async def answer(self, started: Started) -> Any:
+        """Return the raw reply to a call; errors as for `Executor.run`."""
+        caller, call = started
+        reply = await self._context.executor.answer(call)
+        # Only now: without an answer nobody knows when, or whether, this call is served.
+        self._free.append(caller)
+        return reply
+
+    async def run(self, script: Script, **values: Arg) -> Any:
+        """Send a script and return its raw reply. If cancelled, it is carried out all the same."""
+        return await self.answer(self.start(script, **values))

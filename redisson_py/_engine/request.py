@@ -1,0 +1,205 @@
+"""One acquire request, and its undo."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from redisson_py._commands.lock import REDISSON_WAIT_MS
+from redisson_py._commands.replies import GIVEN_UP, Answer, Busy
+from redisson_py._commands.wakes import Wakes
+from redisson_py._engine.waiting import Turn
+from redisson_py._loop import running_loop
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import milliseconds, now
+from redisson_py.errors import BackendError, ClientClosedError
+
+if TYPE_CHECKING:
+    from redisson_py._engine.hold import Hold
+    from redisson_py._engine.ownership import Ownership
+
+#: Longest wait in seconds that a queue in Redis is told of; one may wait longer.
+_LONGEST_WAIT = 366 * 24 * 3600.0
+
+
+class AcquireRequest:
+    """Asks for a hold count, or for units, under one owner.
+
+    Args:
+        ownership: What is asked for.
+        owner: Under which owner.
+        target: The hold count to reach, or how many units.
+        lease_time: Seconds; `lease_ms` are milliseconds.
+        turn: Whose turn it is before ours.
+        once: It does not wait.
+        deadline: Until when it waits, in loop time.
+        reentry: The hold that it enters again.
+        parent: The write hold under whose owner it reads.
+
+    Attributes:
+        sent_at: Just before the granting request was first written.
+        uncertain: It may arrive twice, or late.
+        heard_busy: Redis has said "busy" since its caller began to wait.
+        undone: An undo was sent.
+    """
+
+    __slots__ = (
+        "_call",
+        "_given_up",
+        "_queued",
+        "_wait_ms",
+        "deadline",
+        "field",
+        "heard_busy",
+        "lease_ms",
+        "lease_time",
+        "once",
+        "owner",
+        "ownership",
+        "parent",
+        "reentry",
+        "sent_at",
+        "target",
+        "turn",
+        "uncertain",
+        "undone",
+        "version",
+        "version_ms",
+    )
+
+    def __init__(
+        self,
+        ownership: Ownership,
+        owner: str,
+        target: int,
+        lease_time: float,
+        turn: Turn | None = None,
+        *,
+        once: bool = False,
+        deadline: float | None = None,
+        reentry: Hold | None = None,
+        parent: Hold | None = None,
+    ) -> None:
+        self.ownership = ownership
+        self.owner = owner
+        self.field = ownership.commands.field(owner)
+        self.target = target
+        self.lease_time = lease_time
+        self.lease_ms = milliseconds(lease_time)
+        self.turn = turn
+        self.once = once
+        self.deadline = deadline
+        self.reentry = reentry
+        self.parent = parent
+        self.sent_at = 0.0
+        self.uncertain = False
+        self.undone = False
+        self.heard_busy = False
+        self.version = self.version_ms = 0
+        self._call: Call | None = None
+        self._given_up: BaseException | None = None
+        self._queued = False
+        self._wait_ms = 0
+
+    @property
+    def wait_ms(self) -> int:
+        """How long it may wait, for a queue in Redis: the same number from its entry to its end."""
+        if self.once or self.deadline is None:
+            return REDISSON_WAIT_MS
+        if not self._wait_ms:
+            left = min(self.deadline - running_loop().time(), _LONGEST_WAIT)
+            self._wait_ms = max(1, math.ceil(left * 1000))
+        return self._wait_ms
+
+    @property
+    def channel(self) -> bytes:
+        """Where releases are announced."""
+        return self.ownership.commands.request_channel(self.owner)
+
+    @property
+    def wakes(self) -> Wakes:
+        """How many waiters a message is for."""
+        return self.ownership.commands.wakes
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it was sent and not answered."""
+        return self._call is not None
+
+    @property
+    def maybe_repeated(self) -> bool:
+        """Whether it was sent on more than one connection, and may arrive twice, or late."""
+        return self.uncertain or (self._call is not None and self._call.uncertain)
+
+    async def run(self, deadline: float | None, sent: Call | None = None) -> Answer:
+        """Ask once, unless the request was sent already; return the answer."""
+        call = sent or self.send(deadline)
+        try:
+            reply = await call.future
+        except ReplyError as error:
+            # Refused in the middle, there may be a place in a queue all the same.
+            self._queued = self.ownership.commands.queues and not self.once
+            self._answered()
+            raise call.refusal(error) from error
+        finally:
+            if call.uncertain:
+                self.uncertain = True
+        self._call = None
+        self.ownership.context.pending.pop(self, None)
+        if self._given_up is not None:
+            # The answer came, but the undo was on its way before anybody looked at it.
+            raise self._given_up
+        answer = self.ownership.commands.answer(reply, self)
+        if answer is GIVEN_UP:
+            raise BackendError(f"{self.ownership!r}: this request was given up already")
+        if type(answer) is not Busy:
+            return answer
+        if not self.once and self.ownership.queue is not None:
+            self.ownership.queue.heard_busy()
+        if answer.queued or self.uncertain:
+            # Redis remembers it, or a duplicate may still be granted: leaving must be announced,
+            # also by a client that closes.
+            self._queued = True
+            self.ownership.context.pending[self] = None
+            return Busy(answer.retry_in, queued=True)
+        return answer
+
+    def send(self, deadline: float | None) -> Call:
+        """Send the request; its answer must follow, or `undo`."""
+        ownership = self.ownership
+        commands = ownership.commands
+        self.sent_at = now()
+        self._call = call = ownership.context.executor.start(
+            commands.acquire_script, commands.key, commands.acquire(self), deadline
+        )
+        ownership.context.pending[self] = None
+        return call
+
+    def undo(self) -> None:
+        """Give back what the request may have left at Redis. Does not wait; idempotent."""
+        call = self._call
+        if call is None and not self._queued:
+            return
+        never_sent = call is not None and call.sends == 0 and not call.wanted
+        queued, self._queued = self._queued, False
+        self._answered()
+        if never_sent and not queued:
+            return
+        self.undone = True
+        try:
+            self.ownership.undo(self)
+        except ClientClosedError:
+            # The closing client has undone it already, or the lease will.
+            return
+
+    def give_up(self, error: BaseException) -> None:
+        """The client closes: undo, and have the caller learn why."""
+        call = self._call
+        self._given_up = error
+        self.undo()
+        if call is not None:
+            call.fail(error)
+
+    def _answered(self) -> None:
+        self._call = None
+        self.ownership.context.pending.pop(self, None)

@@ -1,0 +1,177 @@
+"""When to renew what, and when to treat what as over. Decisions only, no I/O.
+
+Renewals lie in buckets by the time they are due, so that adding and removing a hold costs the
+same for one hold and for a hundred thousand. Only so many are taken at once: a crowd that was
+acquired in one moment is renewed over many, and is spread over the period from then on.
+
+Ends lie in a heap, and a hold's only if it can end before it is renewed: it ends by itself, or
+its renewal is under way. A row that comes up before the hold's real end is put back at that end,
+so a renewal does not touch the heap. Rows of holds that are over are skipped when they come up,
+and swept out when they are most of the heap.
+
+Invariants: a hold that is asked after is in exactly one bucket, the one that its `place` says;
+no other hold is. A hold with a row in force has its moment in `ends_row`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from redisson_py._engine.hold import Hold
+
+#: Buckets a period. Holds may be renewed earlier by a bucket.
+_BUCKETS = 16
+
+
+class LeaseSchedule:
+    """The moments of one client's holds.
+
+    Args:
+        period: Seconds from one renewal of a hold to the next.
+    """
+
+    def __init__(self, period: float) -> None:
+        self.period = period
+        self._width = period / _BUCKETS
+        self._buckets: dict[int, dict[Hold, None]] = {}
+        self._order: list[int] = []
+        self._ends: list[tuple[float, int, Hold]] = []
+        self._rows = 0
+        self._numbers = itertools.count()
+        #: Holds in buckets before this one are late by most of a period; they have rows for their
+        #: ends.
+        self._late = 0
+
+    def put(self, hold: Hold, due: float) -> None:
+        """Renew a hold at a moment, and at no other."""
+        number = int(due / self._width)
+        if hold.place == number:
+            return
+        if hold.place is not None:
+            del self._buckets[hold.place][hold]
+        if number not in self._buckets:
+            self._buckets[number] = {}
+            heapq.heappush(self._order, number)
+        self._buckets[number][hold] = None
+        hold.place = number
+        if number < self._late:
+            self.mind_end(hold, hold.earliest_end)
+
+    def drop(self, hold: Hold) -> None:
+        """Renew a hold no more."""
+        if hold.place is not None:
+            del self._buckets[hold.place][hold]
+            hold.place = None
+
+    def forget(self, hold: Hold) -> None:
+        """A hold is over: nothing of it comes up any more."""
+        if hold.place is not None:
+            del self._buckets[hold.place][hold]
+            hold.place = None
+        if hold.ends_row is not None:
+            hold.ends_row = None
+            self._rows -= 1
+
+    def mind_end(self, hold: Hold, moment: float) -> None:
+        """Have a row come up no later than a moment."""
+        row = hold.ends_row
+        if row is None:
+            self._rows += 1
+        elif row <= moment:
+            return
+        hold.ends_row = moment
+        heapq.heappush(self._ends, (moment, next(self._numbers), hold))
+        if len(self._ends) > 64 and len(self._ends) > 2 * self._rows:
+            self._sweep()
+
+    def next_event(self) -> float | None:
+        """Return when something is to be done next."""
+        number = self._first_bucket()
+        due = math.inf if number is None else number * self._width
+        while self._ends and self._ends[0][2].ends_row != self._ends[0][0]:
+            heapq.heappop(self._ends)
+        if self._ends:
+            due = min(due, self._ends[0][0])
+        return None if math.isinf(due) else due
+
+    def take_due(self, now: float, batch: int, most: int) -> list[Hold]:
+        """Return holds to renew now, `most` of them at the most, and put them one period later.
+
+        What is due soon fills them up to whole batches. `put` says otherwise about those whose
+        renewal fails.
+        """
+        last, early = int(now / self._width), int((now + self.period / 2) / self._width)
+        taken: list[Hold] = []
+        while len(taken) < most:
+            number = self._first_bucket()
+            if number is None or number > (early if len(taken) % batch else last):
+                break
+            bucket = self._buckets[number]
+            room = most - len(taken)
+            if number > last:
+                room = min(room, batch - len(taken) % batch)
+            for hold in list(itertools.islice(bucket, room)):
+                del bucket[hold]
+                hold.place = None
+                taken.append(hold)
+        for hold in taken:
+            self.put(hold, now + self.period)
+            self.mind_end(hold, hold.earliest_end)
+        return taken
+
+    def take_ended(self, now: float) -> list[Hold]:
+        """Return the holds of which something is over; their rows are gone."""
+        # A bucket begins up to one width before what is in it, and rounding may cost another.
+        late = int(now / self._width) - _BUCKETS + 2
+        for number in self._order:
+            # Usually none: the event loop was blocked from before these were due.
+            if self._late <= number < late:
+                for hold in self._buckets[number]:
+                    self.mind_end(hold, hold.earliest_end)
+        self._late = max(self._late, late)
+        ended: list[Hold] = []
+        while self._ends and self._ends[0][0] <= now:
+            moment, _, hold = heapq.heappop(self._ends)
+            if hold.ends_row != moment:
+                continue
+            hold.ends_row = None
+            self._rows -= 1
+            end = hold.earliest_end
+            if end <= now:
+                ended.append(hold)
+            else:
+                self.mind_end(hold, end)
+        return ended
+
+    def _first_bucket(self) -> int | None:
+        """Return the number of the first bucket with something in it."""
+        while self._order:
+            number = self._order[0]
+            if self._buckets[number]:
+                return number
+            heapq.heappop(self._order)
+            del self._buckets[number]
+        return None
+
+    def _sweep(self) -> None:
+        self._ends = [row for row in self._ends if row[2].ends_row == row[0]]
+        heapq.heapify(self._ends)
+
+    def check(self, holds: Iterable[Hold]) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        kept = set(holds)
+        for number, bucket in self._buckets.items():
+            assert all(hold.place == number for hold in bucket)
+            assert kept.issuperset(bucket), "a hold that is over is to be renewed"
+        rows = {hold for moment, _, hold in self._ends if hold.ends_row == moment}
+        assert kept >= rows, "a hold that is over has an end"
+        assert len(rows) == self._rows
+        for hold in kept:
+            assert hold.ends_row is None or hold in rows
+            assert hold.place is None or hold in self._buckets[hold.place]
+            assert hold.place is not None or hold.ends_row is not None, "nothing minds a hold"

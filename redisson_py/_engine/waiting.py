@@ -1,0 +1,172 @@
+"""Waiting for something a Redis script grants: ask, listen, ask again, leave cleanly.
+
+Every blocking operation of this library is this loop. What differs between a lock, a permit
+and a latch is the `Request`, never the loop.
+
+The wait is bounded by the moment the server named, by the caller's deadline, and by a safety
+poll: messages arrive at most once, so nobody relies on one for ever. On every way out the
+request is told to undo what it may have left at Redis; because all travels on one ordered
+stream, the undo cannot overtake it.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from redisson_py._commands.replies import Busy
+from redisson_py._commands.wakes import Wakes
+from redisson_py._loop import running_loop
+from redisson_py._stream.call import LateReplyError
+from redisson_py._time import PUNCTUAL
+from redisson_py.errors import AcquireTimeoutError
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+#: Longest sleep without asking, in seconds, before jitter.
+SAFETY_POLL = 5.0
+
+#: Shortest sleep between two requests, so that a server that names no moment is not flooded.
+_SHORTEST_SLEEP = 0.05
+
+
+@dataclass(slots=True)
+class Turn:
+    """Other processes' turn: those that waited when we released go first.
+
+    Attributes:
+        messages: We ask at once when more than this many have come on the channel.
+        until: Before that, not before this loop time;
+        patience: and later not before so many seconds after each wake-up.
+        taken: Whether somebody used it when we last yielded: the messages came, or it was
+            busy afterwards.
+    """
+
+    messages: int
+    until: float
+    patience: float
+    taken: bool = False
+
+
+class Request(Protocol[T_co]):
+    """One caller's request for one thing.
+
+    Attributes:
+        heard_busy: Redis has said "busy" since the caller began to wait.
+    """
+
+    heard_busy: bool
+
+    @property
+    def channel(self) -> bytes:
+        """Where a chance to get it is announced."""
+        ...
+
+    @property
+    def wakes(self) -> Wakes:
+        """How many waiters a message is for."""
+        ...
+
+    @property
+    def turn(self) -> Turn | None:
+        """Whose turn it is before ours."""
+        ...
+
+    async def run(self, deadline: float | None) -> T_co | Busy:
+        """Ask once: one script, one round trip. Whatever is not `Busy` is the answer."""
+        ...
+
+    def undo(self) -> None:
+        """Give back what the request may have left. Does not wait; idempotent."""
+        ...
+
+
+class Sleeper(Protocol):
+    """A place to sleep until a wake-up."""
+
+    def arm(self) -> None: ...
+    async def wait(self, seconds: float | None) -> None: ...
+    async def wait_for_messages(self, beyond: int, seconds: float) -> bool: ...
+
+
+class Wakeups(Protocol):
+    """Where to find such places."""
+
+    def listen(self, channel: bytes, wakes: Wakes) -> AbstractContextManager[Sleeper]: ...
+
+
+async def acquire(
+    request: Request[T], wakeups: Wakeups, deadline: float | None, *, once: bool = False
+) -> T | None:
+    """Return what Redis answers to `request`, or None once `deadline` (in loop time) has passed.
+
+    With `once`, ask a single time and wait for nothing but the answer. Uncontended this is
+    one round trip and no subscription. However it ends, by cancellation of any kind too,
+    nothing stays behind but what is returned.
+    """
+    outcome: T | Busy = _NOT_ASKED
+    try:
+        turn = None if once else request.turn
+        if turn is None:
+            outcome = await request.run(deadline)
+        if type(outcome) is Busy and not (once or _passed(deadline)):
+            request.heard_busy = turn is None
+            with wakeups.listen(request.channel, request.wakes) as sleeper:
+                if turn is not None:
+                    left = turn.until - running_loop().time()
+                    turn.taken = await sleeper.wait_for_messages(turn.messages, left)
+                outcome = await _keep_asking(request, sleeper, deadline)
+    except LateReplyError as late:
+        request.undo()
+        if deadline is None or not _passed(deadline):
+            raise
+        if request.heard_busy:
+            return None
+        raise AcquireTimeoutError("Redis did not answer within the timeout") from late
+    except BaseException:
+        request.undo()
+        raise
+    if type(outcome) is not Busy:
+        # Of the class itself: Busy is final, which type checkers do not conclude.
+        return outcome  # type: ignore[return-value]
+    if outcome.queued:
+        request.undo()
+    return None
+
+
+_NOT_ASKED = Busy(None)
+
+
+async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | None) -> T | Busy:
+    while True:
+        # Armed before asking: a release between our request and our sleep must wake us.
+        sleeper.arm()
+        outcome = await request.run(deadline)
+        if not isinstance(outcome, Busy):
+            return outcome
+        request.heard_busy = True
+        if request.turn is not None:
+            request.turn.taken = True
+        await sleeper.wait(_sleep(outcome.retry_in, deadline))
+        if _passed(deadline):
+            return outcome
+        if request.turn is not None:
+            # Whoever hears of a release first, by the order of subscriptions, would else get it.
+            turn = request.turn
+            turn.taken = await sleeper.wait_for_messages(turn.messages, turn.patience)
+
+
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and running_loop().time() >= deadline - PUNCTUAL
+
+
+def _sleep(retry_in: float | None, deadline: float | None) -> float:
+    poll = SAFETY_POLL * random.uniform(1.0, 1.5)
+    if retry_in is not None:
+        poll = min(poll, max(retry_in, _SHORTEST_SLEEP))
+    if deadline is not None:
+        poll = min(poll, deadline - running_loop().time())
+    return poll

@@ -1,0 +1,290 @@
+"""Renewing what is held, and knowing in time what is lost.
+
+One timer for all leases of a client. It never sleeps longer than a second while something is
+held, because the event loop's clock stands still while the machine is suspended and a lease
+does not.
+
+A renewal without an answer is unknown, not lost: it is asked again, sooner. Only Redis
+("not the owner") and the local clock say lost. A batch that Redis refuses is split, so that one
+key that it will not touch costs no other its lease. The timer's callback marks and cancels
+without going through a task, so after the event loop was blocked the loss comes before anything
+that had to be woken in the same turn.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from redisson_py._engine.hold import Hold, Reason
+from redisson_py._engine.schedule import LeaseSchedule
+from redisson_py._loop import Timer, call_later
+from redisson_py._scripts.executor import Executor
+from redisson_py._scripts.source import Script
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import milliseconds, now
+from redisson_py.errors import RedissonError
+
+if TYPE_CHECKING:
+    from redisson_py._loop import Future
+
+log = logging.getLogger("redisson_py")
+
+#: Holds renewed by one script.
+BATCH = 100
+
+#: A crowd that is due at one moment is renewed over this share of the period.
+_SPREAD = 0.25
+
+#: Shortest pause in seconds between two turns that renew: others have theirs meanwhile.
+_PAUSE = 0.005
+
+#: Holds renewed in one turn of the event loop at the most: some milliseconds of work.
+_AT_ONCE = 10 * BATCH
+
+#: Longest sleep while something is held, in seconds.
+_LONGEST_SLEEP = 1.0
+
+
+class Watchdog:
+    """Keeps the leases of one client.
+
+    Args:
+        executor: Runs the renewals.
+        lease_time: Seconds for which holds without a lease time of their own are kept.
+        while_holding: Called now and then, with the time, while something is held.
+
+    Attributes:
+        holds: Everything that is held.
+        renewals: Batches that were renewed.
+        losses: Leases that were lost.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        lease_time: float,
+        while_holding: Callable[[float], None] = lambda present: None,
+    ) -> None:
+        self._executor = executor
+        self._while_holding = while_holding
+        self.lease_time = lease_time
+        self._schedule = LeaseSchedule(lease_time / 3)
+        self._timer: Timer | None = None
+        self._armed_for = 0.0
+        self._closed = False
+        self.holds: dict[Hold, None] = {}
+        self.renewals = 0
+        self.losses = 0
+
+    def add(self, hold: Hold) -> None:
+        """Keep a new hold, and end it when its time is over."""
+        self.holds[hold] = None
+        if self._timer is None:
+            self._while_holding(hold.granted_at)
+        if hold.renewed or hold.asked_after:
+            due = hold.first_due
+            if not hold.renewed:
+                # Of its own lease, which may be long: it is asked after as often as all others.
+                due = min(due, now() + self._schedule.period)
+            self._schedule.put(hold, due)
+            if hold.ends_at < due + self._schedule.period:
+                self._schedule.mind_end(hold, hold.ends_at)
+            if self._timer is None or due < self._armed_for:
+                self._arm(min(due, hold.ends_at))
+        else:
+            self.mind_end(hold)
+
+    def remove(self, hold: Hold) -> None:
+        """Keep a hold no more: it is over."""
+        if hold in self.holds:
+            del self.holds[hold]
+            self._schedule.forget(hold)
+
+    def reconsider(self, hold: Hold) -> None:
+        """Begin or stop to renew a hold, if it is kept."""
+        if hold not in self.holds:
+            # Of no units.
+            return
+        if hold.asked_after:
+            if hold.place is None:
+                due = now() + self._schedule.period
+                self._schedule.put(hold, due)
+                self._arm(due)
+        else:
+            self._schedule.drop(hold)
+        self.mind_end(hold)
+
+    def mind_end(self, hold: Hold) -> None:
+        """It, or one of its leases, ends at another moment than before, perhaps earlier."""
+        if hold in self.holds:
+            end = hold.earliest_end
+            self._schedule.mind_end(hold, end)
+            self._arm(end)
+
+    def lose(self, hold: Hold, reason: Reason) -> None:
+        """A hold is gone: tell its holder."""
+        self.losses += len(hold.lose(reason))
+
+    def close(self) -> None:
+        """Stop for good; answers still under way change nothing any more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, moment: float) -> None:
+        if self._timer is not None:
+            if moment >= self._armed_for:
+                return
+            self._timer.cancel()
+        present = now()
+        delay = min(max(0.0, moment - present), _LONGEST_SLEEP)
+        self._armed_for = present + delay
+        self._timer = call_later(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        moment = now()
+        late = moment - self._armed_for
+        if late > self.lease_time / 3:
+            log.warning("the event loop was blocked, or the machine asleep, for %.3f s", late)
+        following: float | None = None
+        try:
+            for hold in self._schedule.take_ended(moment):
+                self._end(hold, moment)
+            pause = self._renew_what_is_due(moment)
+            if pause:
+                following = now() + pause
+            if self.holds:
+                self._while_holding(moment)
+        finally:
+            # Whatever went wrong (the event loop logs it), what is held must not go unwatched.
+            event = self._schedule.next_event()
+            if event is not None and not self._closed:
+                self._arm(event if following is None else max(event, following))
+
+    def _end(self, hold: Hold, moment: float) -> None:
+        """Something of a hold is over: the whole of it, or leases with a time of their own."""
+        if hold.state != "held":
+            return
+        if hold.ends_at <= moment:
+            self.lose(hold, "expired" if hold.renewed else "ended")
+            return
+        over = hold.end_overdue(moment)
+        if over and not hold.count:
+            self.losses += len(over)
+            self.lose(hold, "ended")
+            return
+        self.losses += len(over)
+        for _ in over:
+            log.warning("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
+        if over:
+            hold.ownership.lower(hold)
+        self.mind_end(hold)
+
+    def _renew_what_is_due(self, moment: float) -> float:
+        """Renew a part of what is due; return how long to pause if there may be more."""
+        groups: defaultdict[tuple[Script, int, float], list[Hold]] = defaultdict(list)
+        a_second = len(self.holds) / (_SPREAD * self._schedule.period)
+        at_once = BATCH * min(math.ceil(a_second * _PAUSE / BATCH) or 1, _AT_ONCE // BATCH)
+        taken = self._schedule.take_due(moment, BATCH, at_once)
+        for hold in taken:
+            if hold.renewed and hold.is_abandoned():
+                hold.abandon()
+            else:
+                commands = hold.ownership.commands
+                group = self._executor.router.group(commands.key)
+                groups[commands.renew_script, group, self._lease_of(hold)].append(hold)
+        for (script, _, lease_time), holds in groups.items():
+            for start in range(0, len(holds), BATCH):
+                self._renew(holds[start : start + BATCH], script, lease_time, moment)
+        return at_once / a_second if len(taken) == at_once else 0.0
+
+    def _lease_of(self, hold: Hold) -> float:
+        """Return the lease to renew a hold to; 0 to see only whether it is there."""
+        if not hold.renewed:
+            return 0.0
+        if hold.capped:
+            # No longer than the write hold that it reads under.
+            assert hold.parent is not None
+            return max(0.001, hold.parent.lease_until - now())
+        return self.lease_time
+
+    def _renew(self, holds: list[Hold], script: Script, lease_time: float, sent_at: float) -> None:
+        # Given up within a sixth of the lease: time enough to ask again before it ends.
+        try:
+            call = self._executor.start_batch(
+                script,
+                [
+                    key
+                    for family in zip(
+                        *(hold.ownership.commands.renewal_keys for hold in holds), strict=True
+                    )
+                    for key in family
+                ],
+                [hold.field for hold in holds],
+                self.lease_time / 6,
+                lease_ms=milliseconds(lease_time) if lease_time else 0,
+            )
+        except RedissonError as error:
+            log.warning("renewal failed: %s", error)
+            self._retry(holds)
+            return
+        call.future.add_done_callback(
+            lambda done: self._answered(call, holds, script, lease_time, sent_at, done)
+        )
+
+    def _answered(
+        self,
+        call: Call,
+        holds: list[Hold],
+        script: Script,
+        lease_time: float,
+        sent_at: float,
+        done: Future[list[int]],
+    ) -> None:
+        # Looked at in any case: asyncio complains of errors that nobody has seen.
+        error = None if done.cancelled() else done.exception()
+        if self._closed:
+            return
+        if isinstance(error, ReplyError) and len(holds) > 1:
+            # Something in it is refused; the rest must not suffer for that.
+            middle = len(holds) // 2
+            self._renew(holds[:middle], script, lease_time, now())
+            self._renew(holds[middle:], script, lease_time, now())
+            return
+        if done.cancelled() or error is not None:
+            log.warning(
+                "%d leases could not be renewed yet, of them %s %r: %s",
+                len(holds),
+                holds[0].ownership.kind,
+                holds[0].ownership.name,
+                call.refusal(error) if isinstance(error, ReplyError) else error,
+            )
+            self._retry(holds)
+            return
+        self.renewals += lease_time > 0
+        for hold, renewed in zip(holds, done.result(), strict=True):
+            if hold not in self.holds:
+                continue
+            if not renewed:
+                self.lose(hold, "taken")
+            elif lease_time:
+                hold.renewal_confirmed(sent_at, lease_time)
+
+    def _retry(self, holds: list[Hold]) -> None:
+        """Nobody knows whether these were renewed: ask again, sooner."""
+        retry_at = now() + self.lease_time / 30
+        for hold in holds:
+            if hold in self.holds and hold.asked_after:
+                self._schedule.put(hold, retry_at)
+        self._arm(retry_at)
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        self._schedule.check(self.holds)
+        assert self._closed or not self.holds or self._timer is not None, "held, and no timer"

@@ -1,1 +1,0 @@
-"""Leases: what an acquisition returns, and keeping it alive."""

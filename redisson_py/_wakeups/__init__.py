@@ -1,1 +1,0 @@
-"""Who waits where, and who is woken by a message."""

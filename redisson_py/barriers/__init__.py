@@ -1,0 +1,1 @@
+"""CountDownLatch and CyclicBarrier: tasks that wait for what other tasks have done."""

@@ -1,0 +1,178 @@
+"""One party's wait at a barrier: arriving, looking again, leaving."""
+
+from __future__ import annotations
+
+from redisson_py._commands import barrier as commands
+from redisson_py._commands.barrier import (
+    BarrierCommands,
+    Broken,
+    OtherParties,
+    Released,
+    Void,
+    Waiting,
+)
+from redisson_py._commands.replies import Busy
+from redisson_py._commands.wakes import Wakes, wakes_everybody
+from redisson_py._engine.context import Context
+from redisson_py._keys import Name
+from redisson_py._loop import current_task, running_loop, wait_until
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import milliseconds, now
+from redisson_py.barriers.common import receipt_time
+from redisson_py.errors import BackendError, BrokenBarrierError, ClientClosedError
+
+#: Seconds for which a wait whose time is up goes on, to learn whether it was released just before.
+LEAVE_REPLY_WAIT = 0.5
+
+
+class Arrival:
+    """One wait: arrives with its first request and looks again with every further one.
+
+    Until it is over it is among the requests that a closing client must take back, asleep or not:
+    Redis counts on it.
+
+    Attributes:
+        owner: The owner under which it arrives; new for every wait.
+        task: The name of its task.
+    """
+
+    turn = None
+    heard_busy = False
+
+    def __init__(
+        self, context: Context, barrier: BarrierCommands, name: Name, parties: int
+    ) -> None:
+        self._context = context
+        self._barrier = barrier
+        self._name = name
+        self._parties = parties
+        self._lease_time = context.options.lease_time
+        self._generation = 0
+        self._position = -1
+        self._call: Call | None = None
+        self._counted_on = False
+        self._leaving: Call | None = None
+        self.owner = context.owners.new_owner()
+        self.task = current_task().get_name()
+
+    @property
+    def channel(self) -> bytes:
+        """Where releases and breaks are announced."""
+        return self._barrier.channel
+
+    @property
+    def wakes(self) -> Wakes:
+        """Whatever has happened, it is for all parties."""
+        return wakes_everybody
+
+    async def run(self, deadline: float | None) -> Released | Busy:
+        """Arrive, or look again."""
+        self._call = call = self._send(deadline)
+        first = self._generation == 0
+        self._counted_on = True
+        self._context.pending[self] = None
+        try:
+            reply = commands.wait_reply(await call.future)
+        except ReplyError as error:
+            # A refused request changed nothing, unless an earlier one did.
+            self._counted_on = call.uncertain or not first
+            raise call.refusal(error) from error
+        # A party that never arrived may still do so by a late duplicate.
+        refused = not isinstance(reply, Released | Waiting)
+        self._counted_on = isinstance(reply, Waiting) or (refused and call.uncertain and first)
+        match reply:
+            case Waiting(generation, position, look_in):
+                self._generation = generation
+                self._keep(position)
+                poll = self._lease_time / 3
+                return Busy(poll if look_in is None else min(poll, look_in), queued=True)
+            case Released(position):
+                self._keep(position)
+                self._over()
+                return Released(self._position)
+            case Broken():
+                raise BrokenBarrierError(
+                    f"barrier {self._name!r} is broken: a party left it or died,"
+                    " or it was aborted or reset"
+                )
+            case OtherParties(parties):
+                raise ValueError(
+                    f"barrier {self._name!r} is in use for {parties} parties,"
+                    f" not for {self._parties}"
+                )
+            case Void():
+                raise BackendError(f"barrier {self._name!r}: this wait was given up already")
+
+    def _keep(self, position: int | None) -> None:
+        if position is not None:
+            self._position = position
+
+    def _send(self, deadline: float | None) -> Call:
+        args = self._barrier.wait(
+            self.owner,
+            self._parties,
+            self._generation,
+            milliseconds(self._lease_time),
+            milliseconds(self._record_time(deadline)),
+        )
+        executor = self._context.executor
+        call = executor.start(commands.WAIT, self._key, args, deadline)
+        self._context.describe(now())
+        return call
+
+    def _record_time(self, deadline: float | None) -> float:
+        """Return the seconds for which Redis remembers what this owner was given.
+
+        Only the first request needs it until its deadline: later ones name their generation.
+        """
+        first = self._generation == 0
+        return max(2 * self._lease_time, receipt_time(deadline if first else None))
+
+    @property
+    def _key(self) -> bytes:
+        return self._barrier.barrier
+
+    def undo(self) -> None:
+        """Leave the barrier, if Redis may count on this party. Does not wait; idempotent."""
+        call = self._call
+        self._over()
+        if not self._counted_on or call is None:
+            return
+        self._counted_on = False
+        if call.sends == 0 and not call.wanted and self._generation == 0:
+            # It never left this process.
+            return
+        try:
+            self._leaving = self._leave()
+        except ClientClosedError:
+            # The closing client has left for it already, or its arrival will end.
+            return
+
+    def _leave(self) -> Call:
+        args = self._barrier.leave(
+            self.owner, milliseconds(self._lease_time), milliseconds(self._record_time(None))
+        )
+        # After one lease there is nothing to leave.
+        deadline = running_loop().time() + max(1.0, self._lease_time)
+        executor = self._context.executor
+        return executor.start(commands.LEAVE, self._key, args, deadline, must=True)
+
+    async def position_when_left(self) -> int | None:
+        """Return the position if it was released although its time was up."""
+        if self._leaving is None:
+            return None
+        answer = self._leaving.future
+        if not (answer.done() or await wait_until(answer, LEAVE_REPLY_WAIT)) or answer.exception():
+            return None
+        released = commands.leave_reply(answer.result())
+        return None if released is None else released.position
+
+    def give_up(self, error: BaseException) -> None:
+        """The client closes: leave, and have the caller learn why."""
+        call = self._call
+        self.undo()
+        if call is not None:
+            call.fail(error)
+
+    def _over(self) -> None:
+        self._context.pending.pop(self, None)

@@ -1,0 +1,284 @@
+"""CyclicBarrier: parties that wait for each other, again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import final
+
+from redisson_py._commands import barrier as commands
+from redisson_py._commands.barrier import BarrierCommands, InspectReply
+from redisson_py._engine import waiting
+from redisson_py._engine.context import Context
+from redisson_py._engine.inspecting import description
+from redisson_py._engine.receipts import Receipts
+from redisson_py._keys import Name
+from redisson_py._loop import running_loop
+from redisson_py._numbers import check_whole
+from redisson_py._scripts.source import Script
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._time import Duration, check_timeout
+from redisson_py.barriers.arrival import Arrival
+from redisson_py.errors import AcquireTimeoutError
+
+#: The number of parties that a snapshot lists.
+LISTED_PARTIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class PartySnapshot:
+    """A party that waits at a barrier.
+
+    Attributes:
+        owner: The client's id and a number.
+        remaining: Seconds until its arrival ends, unless it looks again before.
+        host: Its host name.
+        pid: Its process id.
+        client_name: The name its client was given.
+        task: The name of its task, if it is this client's own.
+    """
+
+    owner: str
+    remaining: float
+    host: str | None = None
+    pid: int | None = None
+    client_name: str | None = None
+    task: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierSnapshot:
+    """A barrier as Redis had it a moment ago.
+
+    Attributes:
+        generation: The number of the round under way; None if nobody waits.
+        parties: The number of parties of that round; None if nobody waits.
+        broken: Whether it is broken.
+        waiting: The parties that wait, those whose arrival ends first before the others, and at
+            most a hundred of them.
+        keys: The keys it uses.
+        total: The number of parties that wait; more than are in `waiting` if they are over a
+            hundred.
+    """
+
+    generation: int | None
+    parties: int | None
+    broken: bool
+    waiting: tuple[PartySnapshot, ...]
+    keys: tuple[str, ...]
+    total: int = 0
+
+
+@final
+class CyclicBarrier:
+    """A place where a number of parties wait for each other, across processes and hosts.
+
+    The last of them to come lets all go, and the barrier is ready for the next round. `wait`
+    returns a position from 0 to parties - 1, each once a round, so that one party can be picked
+    for a task. Parties may be tasks of one client or of many; all must give the same number.
+
+    Use it instead of `CountDownLatch` where the tasks that arrive are those that wait, round after
+    round.
+
+    A party that is cancelled, times out or dies while it waits breaks the barrier, because the
+    others would wait for ever. A broken barrier raises `BrokenBarrierError` in current waiters and
+    in later arrivals:
+
+    - Current waiters always learn of it: their round is gone and never comes back.
+    - Later arrivals are told for one lease after its parties were last heard of, so that a party
+      of the broken round that is late does not begin a round of its own. Then the barrier mends
+      itself. A refused arrival does not prolong this.
+    - If every party dies and nobody looks, the barrier is fresh when the last arrival has ended.
+    - After `abort` it stays broken until `reset`, which mends it in any case.
+
+    It has the methods of `asyncio.Barrier`, and differs from it in this: there, the cancellation
+    of a waiting task breaks nothing, and the round waits for another task; `reset` and `abort`
+    reach released tasks that have not run yet; and the next round begins when all have run. Here,
+    a released party stays released: `reset` and `abort` never reach it. The next round may
+    begin at once, and they do reach parties that already wait for it.
+
+    Promised: a wait arrives exactly once, whatever happens to the connection; nobody is let go
+    before all have come; a party that dies breaks the barrier within one lease of its client
+    (`lease_time`), since a waiting one keeps its arrival alive by looking again. A lock of the same
+    name is not affected, and does not affect it. Everything in Redis expires, except the mark of
+    `abort`: the keys of a round with its parties, and a small key of each wait after a minute, two
+    leases, or a minute after the wait's own timeout, whichever is latest.
+
+    Not promised: that a wait that ends in the moment of release by a cancellation, or by the
+    loss of the connection, holds the others back: they are let go all the same. If Redis loses
+    its data, all waiters get `BrokenBarrierError` and the barrier is fresh. After a failover
+    that lost an arrival, the remaining parties wait for one more.
+
+    Cost: one script for the last party; the others send two, one more when it is over, and one
+    every third of a lease. Cancelled while it waits, a party breaks the barrier and leaves nothing
+    else. Own protocol, which Redisson does not have. Barriers: Hensgen, Finkel, Manber, "Two
+    algorithms for barrier synchronization", 1988; breaking them: Java's CyclicBarrier.
+    """
+
+    kind = "barrier"
+
+    def __init__(self, context: Context, name: Name, parties: int) -> None:
+        self._parties = check_whole(parties, "parties")
+        self._context = context
+        self._name = name
+        name_key = context.options.names.key(name)
+        self._waiters_key = self.kind.encode() + b":" + name_key
+        self._commands = BarrierCommands(name_key)
+        self._receipts = Receipts(context, name_key)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r} of {self._parties}>"
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        return self._name
+
+    @property
+    def key(self) -> bytes:
+        """The key of the round under way in Redis; not that of a lock of the same name."""
+        return self._commands.barrier
+
+    @property
+    def channel(self) -> bytes:
+        """The channel on which parties are told to look again."""
+        return self._commands.channel
+
+    @property
+    def parties(self) -> int:
+        """The number of parties that must come."""
+        return self._parties
+
+    async def wait(self, timeout: Duration | None = None) -> int:
+        """Wait until all parties have come; return this one's position, 0 for the first.
+
+        If it is cancelled, times out or is cut off from Redis, it breaks the barrier for the
+        others, unless they have been let go already.
+
+        Args:
+            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
+                ever, 0 only succeeds for the last to come.
+
+        Raises:
+            BrokenBarrierError: The barrier is broken, or was broken or reset meanwhile.
+            AcquireTimeoutError: Not all came within `timeout` seconds.
+            ConnectionLostError: Redis did not answer.
+            ScriptError: Redis refused: wrong type of key, a hash that is not a barrier's, or no
+                permission.
+            ClientClosedError: The client was closed.
+            ValueError: Others wait here for another number of parties, or the timeout is
+                negative or NaN. Nothing was changed.
+        """
+        seconds = check_timeout(timeout)
+        context = self._context
+        context.check()
+        once = seconds == 0
+        deadline = None if once or seconds is None else running_loop().time() + seconds
+        stream = context.executor.router.stream_for(self.key)
+        with context.waiting(self._waiters_key):
+            if stream.full:
+                await stream.room()
+            arrival = Arrival(context, self._commands, self._name, self._parties)
+            try:
+                released = await waiting.acquire(arrival, context.bus, deadline, once=once)
+            except AcquireTimeoutError:
+                released = None
+            if released is None:
+                position = await arrival.position_when_left()
+            else:
+                position = released.position
+        if position is None:
+            raise AcquireTimeoutError(
+                f"{self.kind} {self._name!r}: not all {self._parties} parties came"
+                f" within {seconds or 0:g} s"
+            )
+        return position
+
+    async def __aenter__(self) -> int:
+        return await self.wait()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return
+
+    async def abort(self) -> None:
+        """Break the barrier: waiters and later arrivals get `BrokenBarrierError`, until `reset`.
+
+        Parties that were released are not reached, whether or not they have run since; parties
+        that already wait for the next round are. Cancelled, it is carried out.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been broken.
+            ScriptError: Redis refused: wrong type of key, a hash that is not a barrier's, or no
+                permission.
+            ClientClosedError: The client was closed.
+        """
+        await self._change(commands.ABORT)
+
+    async def reset(self) -> None:
+        """Make the barrier fresh: mended, and nobody waits. Waiters get `BrokenBarrierError`.
+
+        Parties that were released are not reached, whether or not they have run since; parties
+        that already wait for the next round are. Cancelled, it is carried out. Errors as for
+        `abort`.
+        """
+        await self._change(commands.RESET)
+
+    async def n_waiting(self) -> int:
+        """Return how many parties wait now."""
+        return (await self._inspect(entries=0)).n_waiting
+
+    async def broken(self) -> bool:
+        """Return whether the barrier is broken."""
+        return (await self._inspect(entries=0)).broken
+
+    async def inspect(self) -> BarrierSnapshot:
+        """Return a snapshot for people; it lists at most a hundred of the parties that wait.
+
+        Decide nothing from it.
+        """
+        found = await self._inspect(LISTED_PARTIES)
+        keys = (self._commands.barrier, self._commands.arrivals, self._commands.released)
+        return BarrierSnapshot(
+            found.generation,
+            found.parties,
+            found.broken,
+            await self._snapshots(found),
+            tuple(each.decode(errors="replace") for each in keys),
+            found.n_waiting,
+        )
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name. No I/O; nothing is decided from them."""
+        return PrimitiveStatistics(self._context.waiters[self._waiters_key], held_leases=0)
+
+    async def _change(self, script: Script) -> None:
+        await self._receipts.run(script, **self._commands.change())
+
+    async def _inspect(self, entries: int) -> InspectReply:
+        context = self._context
+        context.check()
+        args = self._commands.inspect(entries)
+        call = context.executor.start(commands.INSPECT, self.key, args)
+        return commands.inspect_reply(await context.executor.answer(call))
+
+    async def _snapshots(self, found: InspectReply) -> tuple[PartySnapshot, ...]:
+        """Describe the parties that were listed, with one question for each client of theirs."""
+        context = self._context
+        requests = [each for each in context.pending if isinstance(each, Arrival)]
+        tasks = {each.owner: each.task for each in requests}
+        clients = dict.fromkeys(entry.owner.rpartition(":")[0] for entry in found.entries)
+        described = {client_id: await description(context, client_id) for client_id in clients}
+        return tuple(
+            PartySnapshot(
+                entry.owner,
+                entry.remaining,
+                *described[entry.owner.rpartition(":")[0]],
+                tasks.get(entry.owner),
+            )
+            for entry in found.entries
+        )

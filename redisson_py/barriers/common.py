@@ -1,0 +1,22 @@
+"""What latch and barrier share."""
+
+from __future__ import annotations
+
+import math
+
+from redisson_py._loop import running_loop
+from redisson_py._options import TOMBSTONE
+from redisson_py._time import LONGEST_LEASE
+
+
+def receipt_time(deadline: float | None) -> float:
+    """Return the seconds for which Redis must remember a request that has this deadline.
+
+    It can be repeated until then, after an outage. Forgotten by then, it would be carried out a
+    second time.
+    """
+    if deadline is None:
+        return TOMBSTONE
+    left = max(0.0, deadline - running_loop().time())
+    # Whole seconds: the conversion to milliseconds is cached.
+    return math.ceil(min(left, LONGEST_LEASE)) + TOMBSTONE

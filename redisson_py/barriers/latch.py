@@ -1,0 +1,288 @@
+"""CountDownLatch: a count that many bring to zero, and a wait until it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from redisson_py._commands import latch as commands
+from redisson_py._commands.latch import LatchCommands
+from redisson_py._commands.replies import Busy
+from redisson_py._commands.wakes import Wakes, wakes_everybody
+from redisson_py._engine import waiting
+from redisson_py._engine.context import Context
+from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
+from redisson_py._engine.receipts import Receipts, receipt_key
+from redisson_py._keys import Name
+from redisson_py._loop import current_task, fail, running_loop, wake
+from redisson_py._numbers import check_whole
+from redisson_py._owner import TaskRef, reference
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py.barriers.common import receipt_time
+from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
+
+
+@dataclass(frozen=True, slots=True)
+class LatchSnapshot:
+    """A latch as Redis had it a moment ago.
+
+    Attributes:
+        count: What is left; 0 is open.
+        waiters: Tasks of this client that wait for it.
+        keys: The keys it uses.
+    """
+
+    count: int
+    waiters: int
+    keys: tuple[str, ...]
+
+
+@final
+class CountDownLatch:
+    """A count in Redis, and a wait until it has come to zero, across processes and hosts.
+
+    Set it to the number of jobs, have each job count down when it is done, and wait for all of
+    them. Use it instead of `CyclicBarrier` where the tasks that wait are not those that arrive, or
+    where one of them may arrive more than once. It opens once: to use it again set a new count. An
+    unset latch has the count 0: it is open.
+
+    With `count`, the first call of this object sets the latch if it is unset. A latch that was
+    counted down to zero is unset too; so an object that is first used after the last count_down
+    must not bring a count of its own, or it starts another round.
+
+    Promised: one call of count_down counts once, whatever happens to the connection; waiters are
+    let go when the count is zero, even if the message is lost; 10,000 tasks that wait cost one
+    subscription, and one request lets all of them go.
+
+    Not promised: that a waiter sees a zero after which somebody set a new count at once (then
+    it waits for that one too); that the latch opens if a task that should count down dies. The
+    count has no lease: delete it if nobody brings it to zero any more. If Redis loses its data
+    the latch is unset, which is open, and waiters are let go.
+
+    Cancelled while it waits, a task leaves nothing; any other call is carried out all the same.
+    In a Redis Cluster the name must have no braces. Protocol: Redisson's RCountDownLatch, a
+    string that counts down and a message at zero.
+    """
+
+    kind = "latch"
+
+    def __init__(self, context: Context, name: Name, count: int | None) -> None:
+        self._context = context
+        self._name = name
+        self._key = context.options.names.key(name)
+        self._waiters_key = self.kind.encode() + b":" + self._key
+        start = receipt_key(self._key, context.owners.new_owner())
+        self._commands = LatchCommands(self._key, start, commands.latch_channel(self._key))
+        self._first_count = 0 if count is None else check_whole(count, "count", 0)
+        self._queue: LocalQueue[Any] = context.registry.queue(self._waiters_key, LocalQueue)
+        self._receipts = Receipts(context, self._key)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._name!r}>"
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        return self._name
+
+    @property
+    def key(self) -> bytes:
+        """The key in Redis."""
+        return self._key
+
+    @property
+    def channel(self) -> bytes:
+        """The channel on which zero and new counts are announced."""
+        return self._commands.channel
+
+    async def wait(self, timeout: Duration | None = None) -> None:
+        """Wait until the count is zero.
+
+        At zero it returns after one round trip. All waiters of this client share one subscription
+        and one request after each message. Cancelled, it leaves nothing.
+
+        Args:
+            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
+                ever, 0 asks once.
+
+        Raises:
+            AcquireTimeoutError: The count was not zero within `timeout` seconds.
+            ConnectionLostError: Redis did not answer.
+            ScriptError: Redis refused: the key is no count, or no permission.
+            ClientClosedError: The client was closed.
+            ValueError: The timeout is negative or NaN; nothing was sent.
+        """
+        seconds = check_timeout(timeout)
+        context = self._context
+        context.check()
+        once = seconds == 0
+        deadline = None if once or seconds is None else running_loop().time() + seconds
+        if once or self._first_count:
+            # Our own request: that of another waiter would not set our count.
+            with context.waiting(self._waiters_key):
+                if await waiting.acquire(_OpenRequest(self), context.bus, deadline, once=True):
+                    return
+        if once or not await self._wait_in_queue(deadline):
+            raise AcquireTimeoutError(
+                f"{self.kind} {self._name!r} was not open within {seconds or 0:g} s"
+            )
+
+    async def _wait_in_queue(self, deadline: float | None) -> bool:
+        """Wait until it is open, or time is up; the first in the local queue asks for all."""
+        context = self._context
+        queue = self._queue
+        if not queue.go_first():
+            waiter = _Waiter(reference(current_task()), deadline is not None)
+            if not await queue.wait(waiter, deadline):
+                return waiter.let_go
+        try:
+            request = _OpenRequest(self, queue)
+            return bool(await waiting.acquire(request, context.bus, deadline))
+        finally:
+            queue.asked()
+
+    async def try_set_count(self, n: int) -> bool:
+        """Set the count if the latch is unset; return whether. Cancelled, it is carried out.
+
+        Args:
+            n: The count, 1 or more.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been set.
+            ScriptError: Redis refused: wrong type of key, or no permission.
+            ClientClosedError: The client was closed.
+            TypeError: `n` is not an int.
+            ValueError: It is below 1, or too large to be exact; nothing was sent.
+        """
+        args = self._commands.try_set_count(check_whole(n))
+        reply = await self._receipts.run(commands.TRY_SET_COUNT, **args)
+        self._first_count = 0
+        return commands.is_done(reply)
+
+    async def count_down(self, n: int = 1) -> int:
+        """Count down by `n`, never below zero; return what is left. Cancelled, it is carried out.
+
+        The call that brings the count to zero lets all waiters go. On an unset latch nothing
+        happens.
+
+        Args:
+            n: By how much, 1 or more.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been counted.
+            ScriptError: Redis refused: the key is no count, or no permission.
+            ClientClosedError: The client was closed.
+            TypeError: `n` is not an int.
+            ValueError: It is below 1, or too large to be exact; nothing was sent.
+        """
+        args = self._commands.count_down(check_whole(n), self._first_count)
+        reply = await self._receipts.run(commands.COUNT_DOWN, **args)
+        self._first_count = 0
+        return commands.count_left(reply)
+
+    async def count(self) -> int:
+        """Return what is left; 0 for an open or unset latch."""
+        self._context.check()
+        left = await self._count_left(self._first_count)
+        self._first_count = 0
+        return left
+
+    async def delete(self) -> bool:
+        """Unset the latch, and let its waiters go; return whether it was set.
+
+        Waiters in this library's clients look again and find zero; those of Redisson wait on.
+        Cancelled, it is carried out. Errors as for `try_set_count`.
+        """
+        reply = await self._receipts.run(commands.DELETE, **self._commands.delete())
+        return commands.is_done(reply)
+
+    async def inspect(self) -> LatchSnapshot:
+        """Return what is left, as a snapshot for people. Decide nothing from it."""
+        self._context.check()
+        left = await self._count_left(0)
+        keys = (self._key.decode(errors="replace"),)
+        return LatchSnapshot(left, self.statistics().waiters, keys)
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name. No I/O; nothing is decided from them."""
+        waiters = self._context.waiters[self._waiters_key] + self._queue.waiting
+        return PrimitiveStatistics(waiters, held_leases=0)
+
+    async def _count_left(self, first_count: int, deadline: float | None = None) -> int:
+        """Return what is left, with an unset latch set to `first_count` before if that is not 0."""
+        context = self._context
+        args = self._commands.count(first_count, milliseconds(receipt_time(deadline)))
+        call = context.executor.start(commands.COUNT, self._key, args, deadline)
+        return commands.count_left(await context.executor.answer(call))
+
+
+class _Waiter(Waiter):
+    """A waiter in the local queue of one latch.
+
+    Attributes:
+        let_go: The latch was open after it came.
+        timed: It has a timeout of its own.
+    """
+
+    __slots__ = ("let_go", "timed")
+
+    def __init__(self, task: TaskRef, timed: bool) -> None:
+        super().__init__(task, passable=False)
+        self.timed = timed
+        self.let_go = False
+
+
+class _OpenRequest:
+    """Asks whether the latch is open, for all waiters that are in the local queue when it is sent.
+
+    Not for later ones: the answer may be older than their wait, and the count may
+    have been set in between.
+    """
+
+    turn = None
+    heard_busy = False
+
+    def __init__(self, latch: CountDownLatch, queue: LocalQueue[Any] | None = None) -> None:
+        self._latch = latch
+        self._queue = queue
+
+    @property
+    def channel(self) -> bytes:
+        """Where counts and zero are announced."""
+        return self._latch.channel
+
+    @property
+    def wakes(self) -> Wakes:
+        """Any message is a reason to look: zero, and a new count that followed a deletion."""
+        return wakes_everybody
+
+    async def run(self, deadline: float | None) -> bool | Busy:
+        """Ask once."""
+        latch = self._latch
+        waiters = () if self._queue is None else self._queue.waiters
+        others = [waiter for waiter in waiters if isinstance(waiter, _Waiter)]
+        try:
+            left = await latch._count_left(latch._first_count, deadline)
+        except RedissonError as error:
+            if deadline is None or running_loop().time() < deadline:
+                self._share(error, others)
+            raise
+        latch._first_count = 0
+        if left > 0:
+            return Busy(retry_in=None)
+        for waiter in others:
+            waiter.let_go = wake(waiter.future, LEAVE)
+        return True
+
+    def _share(self, error: RedissonError, others: list[_Waiter]) -> None:
+        """Give the others an error that would be theirs too, had they asked.
+
+        A waiter with a timeout has its own limit for how long Redis may take to answer.
+        """
+        for waiter in others:
+            if not (waiter.timed and isinstance(error, ConnectionLostError)):
+                fail(waiter.future, error)
+
+    def undo(self) -> None:
+        """Do nothing: an abandoned request has changed nothing for anybody."""

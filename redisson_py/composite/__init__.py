@@ -1,0 +1,1 @@
+"""Locks made of several locks: MultiLock, RedLock."""

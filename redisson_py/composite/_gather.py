@@ -1,0 +1,137 @@
+"""Several short operations at once, without a task for each.
+
+An operation that sends a command and awaits the reply needs no task: its first step runs at
+once, so that the command is sent, and the rest runs in callbacks of the futures it awaits. Five
+servers are asked in the time of one. A caller that stops waiting, because enough operations
+have ended, or because it was cancelled, leaves the others to run to their end.
+
+An operation may ask for the current task before its first await only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Generic, TypeVar
+
+from redisson_py._loop import Cancelled, Future, call_later, new_future, running_loop, wake
+
+T = TypeVar("T")
+
+
+class Gather(Generic[T]):
+    """Operations that were started together.
+
+    Args:
+        operations: What to start, in this order.
+
+    Attributes:
+        results: What the operations returned that have ended, by their number.
+        errors: What the others raised, by their number.
+        left: How many have not ended.
+        on_end: Called with the number of each operation that ends from now on.
+    """
+
+    __slots__ = ("_asleep", "_enough", "_operations", "errors", "left", "on_end", "results")
+
+    def __init__(self, operations: Iterable[Coroutine[Any, Any, T]]) -> None:
+        self.results: dict[int, T] = {}
+        self.errors: dict[int, BaseException] = {}
+        self.left = 0
+        self.on_end: Callable[[int], object] | None = None
+        self._operations: list[_Operation[T]] = []
+        self._asleep: Future[None] | None = None
+        self._enough = 0
+        for number, coroutine in enumerate(operations):
+            operation = _Operation(coroutine, number, self)
+            self._operations.append(operation)
+            self.left += 1
+            operation.step()
+
+    async def wait(
+        self, enough: int | None = None, grace: float = 0, limit: float | None = None
+    ) -> None:
+        """Wait until all operations have ended.
+
+        With `enough`, wait until so many have returned, and `grace` more seconds for the others.
+        With `limit`, wait for no more than so many seconds. Operations that have not ended by
+        then go on, and also if this is cancelled.
+        """
+        most = len(self._operations)
+        enough = most if enough is None else min(enough, most)
+        if self.left and len(self.results) < enough:
+            await self._sleep(enough, limit)
+        if self.left and grace and len(self.results) >= enough:
+            await self._sleep(most + 1, grace)
+
+    async def _sleep(self, enough: int, seconds: float | None) -> None:
+        self._enough = enough
+        self._asleep = future = new_future()
+        timer = None if seconds is None else call_later(max(0.0, seconds), lambda: wake(future))
+        try:
+            await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the operations that have not ended; each undoes at once what it has begun."""
+        for operation in self._operations:
+            operation.cancel()
+
+    def ended(self, number: int) -> None:
+        """One operation has ended."""
+        self.left -= 1
+        if self._asleep is not None and (not self.left or len(self.results) >= self._enough):
+            wake(self._asleep)
+        if self.on_end is not None:
+            self.on_end(number)
+
+
+class _Operation(Generic[T]):
+    """One coroutine, driven as a task would drive it, by the futures it awaits."""
+
+    __slots__ = ("_coroutine", "_future", "_gather", "_number")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, gather: Gather[T]) -> None:
+        self._coroutine = coroutine
+        self._number = number
+        self._gather: Gather[T] | None = gather
+        self._future: Future[Any] | None = None
+
+    def step(self, _: object = None) -> None:
+        """Start, or go on because the awaited future is done."""
+        if self._gather is not None:
+            # Not cancelled after this turn of the loop was told to go on.
+            self._run(self._coroutine.send, None)
+
+    def cancel(self) -> None:
+        """Cancel what it awaits and tell it, without waiting for another turn of the loop."""
+        if self._future is not None:
+            self._future.remove_done_callback(self.step)
+            self._future.cancel()
+            self._run(self._coroutine.throw, Cancelled())
+
+    def _run(self, resume: Callable[[Any], Any], value: object) -> None:
+        gather = self._gather
+        assert gather is not None
+        self._future = None
+        try:
+            future = resume(value)
+        except StopIteration as end:
+            gather.results[self._number] = end.value
+        except (Exception, Cancelled) as error:
+            gather.errors[self._number] = error
+        else:
+            if future is None:
+                # A bare yield: it only let others run.
+                future = new_future()
+                running_loop().call_soon(wake, future)
+            else:
+                # What tells a task that the future was awaited, and not just yielded.
+                future._asyncio_future_blocking = False
+            self._future = future
+            future.add_done_callback(self.step)
+            return
+        # Each refers to the other: do not leave that to the garbage collector.
+        self._gather = None
+        gather.ended(self._number)

@@ -1,0 +1,307 @@
+"""A hold that is made of holds of other locks, and how those are requested and given back.
+
+One acquisition of a composite is a lease that is made of leases of its members. The members'
+own clients keep those; the composite holds as long as enough of them do. A lost member tells the
+composite at once. Redis and the watchdog do not know the composite.
+
+The only file that writes the fields of a composite hold. Invariants, checked by `check()`:
+
+- A hold is held, released or lost; it never becomes held again.
+- A member lease belongs to one composite lease, which is known to it weakly. So the watchdogs of
+  the members find an acquisition that nobody can release any more.
+- Held: enough member leases of its oldest lease hold, or the loss is about to be noticed.
+- No lease holds when the hold is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from redisson_py._engine.hold import Hold, Reason, State
+from redisson_py._engine.lease import Composed, Lease
+from redisson_py._loop import Task
+from redisson_py._owner import TaskRef
+from redisson_py._time import now
+from redisson_py.composite._gather import Gather
+from redisson_py.composite._member import Pending, hand_over, is_waited_for, release_all
+from redisson_py.locks._ownership import TaskOwnership
+
+if TYPE_CHECKING:
+    from redisson_py.composite._ownership import CompositeOwnership
+
+log = logging.getLogger("redisson_py")
+
+
+class CompositeLease(Lease):
+    """One acquisition of a composite lock.
+
+    Args:
+        hold: The hold it belongs to.
+        members: The leases it is made of.
+        needed: How many of them must hold.
+    """
+
+    __slots__ = ("_members", "_needed")
+
+    def __init__(self, hold: CompositeHold, members: list[Lease], needed: int) -> None:
+        super().__init__(cast("Hold", hold), None, None, now())
+        self._members: list[Lease] = []
+        self._needed = needed
+        for member in members:
+            self.add(member)
+
+    def add(self, member: Lease) -> None:
+        """Rely on one more lease."""
+        member._composite = weakref.ref(cast("Composed", self))
+        self._members.append(member)
+
+    @property
+    def held_members(self) -> list[Lease]:
+        """The leases of members that hold."""
+        return [member for member in self._members if member._state == "held"]
+
+    @property
+    def _ends_at(self) -> float:
+        return end_of(self._members, self._needed)
+
+    @property
+    def _overdue_reason(self) -> Reason:
+        end, members = self._ends_at, self.held_members
+        over = [member for member in members if member._ends_at <= end] or members
+        return "ended" if any(member._limit is not None for member in over) else "expired"
+
+    def _member_lost(self) -> None:
+        if self._state != "held" or len(self.held_members) >= self._needed:
+            return
+        lost = [member for member in self._members if member._state == "lost"]
+        # The last one is the one that broke it.
+        reason = max(lost, key=lambda member: member._ended_at or 0.0)._reason
+        hold = cast("CompositeHold", self._hold)
+        if all(other is self for other in hold.live):
+            hold.lose(reason)
+        elif self._lose(reason):
+            log.warning("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
+            self.release_rest()
+
+    def release_rest(self) -> None:
+        """It is lost: release what is left of it, unless the end of its block will do that."""
+        if self._block is None:
+            release_all(self._members)
+
+
+class CompositeHold:
+    """A task's hold on a composite lock.
+
+    It knows the leases of its members through its own leases only, so that it keeps alive no
+    lease that the user has dropped.
+
+    Args:
+        ownership: Whose hold it is.
+        members: The leases it is made of.
+        needed: How many of them must hold.
+        task: The task that has it.
+
+    Attributes:
+        pending: What was asked for it and not answered yet.
+        late: The round in which that was asked, until all servers have answered.
+        granted_at: When it was granted; passing does not change that.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_forgotten",
+        "_needed",
+        "granted_at",
+        "late",
+        "leases",
+        "owner",
+        "ownership",
+        "pending",
+        "state",
+        "task",
+    )
+
+    def __init__(
+        self, ownership: CompositeOwnership, members: list[Lease], needed: int, task: TaskRef
+    ) -> None:
+        self.ownership = ownership
+        self.owner = members[0].owner
+        self.task = task
+        self.granted_at = now()
+        self.state: State = "held"
+        self.leases: list[CompositeLease] = []
+        self.pending: Pending = {}
+        self.late: Gather[Lease] | None = None
+        self._needed = needed
+        self._forgotten: list[weakref.ref[CompositeLease]] | None = None
+        self.add_lease(members)
+
+    def __repr__(self) -> str:
+        return f"<hold of {self.ownership!r} by {self.owner}: {self.state}>"
+
+    # What it is now.
+
+    def known_leases(self) -> list[CompositeLease]:
+        """Return its leases that anybody refers to: held, or lost and not reported yet."""
+        if self._forgotten is None:
+            return self.leases
+        return [lease for each in self._forgotten if (lease := each()) is not None]
+
+    @property
+    def live(self) -> list[CompositeLease]:
+        """Its leases that hold, oldest first."""
+        return [lease for lease in self.known_leases() if lease._state == "held"]
+
+    @property
+    def ends_at(self) -> float:
+        """Until when it can be relied on."""
+        for lease in self.live:
+            return lease._ends_at
+        return -math.inf
+
+    @property
+    def valid(self) -> bool:
+        """Whether it can still be relied on, by the local clock."""
+        return self.state == "held" and now() < self.ends_at
+
+    def is_abandoned(self) -> bool:
+        """Return whether nobody can release it any more: its task ended, its leases are garbage."""
+        task = self.task()
+        if task is not None and not task.done():
+            return False
+        if self._forgotten is None:
+            # From here on only the user's references keep a lease alive.
+            self._forgotten = [weakref.ref(lease, self._collected) for lease in self.leases]
+            self.leases = []
+        return not self.known_leases()
+
+    def _collected(self, _: object) -> None:
+        """The last reference to a lease has gone, and with it those to its members."""
+        if self.state == "held" and not self.known_leases():
+            self._end("lost")
+            self.ownership.over(self)
+
+    # Leases.
+
+    def add_lease(self, members: list[Lease]) -> CompositeLease:
+        """Return the lease of one more acquisition by its task."""
+        lease = CompositeLease(self, members, self._needed)
+        if self._forgotten is None:
+            self.leases.append(lease)
+        else:
+            self._forgotten.append(weakref.ref(lease, self._collected))
+        return lease
+
+    def taken_by(self, task: TaskRef) -> None:
+        """It belongs to this task from now on."""
+        self.task = task
+
+    def drop(self, lease: CompositeLease) -> None:
+        """Take a lease out: it was released, or its loss was reported."""
+        if self._forgotten is None:
+            if lease in self.leases:
+                self.leases.remove(lease)
+        else:
+            self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
+
+    def may_pass(self, turn: float, least_left: float) -> bool:
+        """Return whether it may go to another task here without Redis."""
+        leases = self.known_leases()
+        if self.state != "held" or not self.ownership.passable or len(leases) != 1:
+            return False
+        holds = [member._hold for member in leases[0].held_members]
+        present = now()
+        return (
+            # Not if its task has entered a member by itself as well.
+            all(hold.count == 1 and hold.renewed and not hold.uncertain for hold in holds)
+            and end_of(leases[0]._members, self._needed) - present >= least_left
+            and present - self.granted_at < turn
+        )
+
+    def pass_to(self, task: TaskRef) -> None:
+        """Offer it to another task, with the holds of its members."""
+        self.ownership.forget(self)
+        (passed,) = self.known_leases()
+        passed._settle()
+        release_all([member for member in passed._members if member._state == "lost"])
+        self.leases, self._forgotten, self.task = [], None, task
+        taker = cast("Task", task())
+        self.add_lease([hand_over(member, taker) for member in passed.held_members])
+
+    def wait_for(self, pending: Pending, late: Gather[Lease] | None) -> None:
+        """Note what is granted to it later, if anything."""
+        self.pending, self.late = pending, late
+
+    def all_answered(self) -> None:
+        """Nothing is on its way any more."""
+        # The round refers to this hold, and a hold in a circle could not be abandoned.
+        self.late = None
+
+    def join(self, member: Lease) -> None:
+        """One more member has granted it after all."""
+        hold, task = member._hold, self.task()
+        ownership = cast("TaskOwnership", hold.ownership)
+        live = self.live
+        if self.state != "held" or not live or task is None or is_waited_for(ownership):
+            # Also if the task itself waits for the member, not knowing that it has it.
+            release_all([member])
+            return
+        live[0].add(member if hold.task == self.task else hand_over(member, task))
+
+    # Its end.
+
+    def release(self) -> None:
+        """End it: it is about to be given back."""
+        self._end("released")
+
+    def lose(self, reason: Reason) -> list[CompositeLease]:
+        """End it without its holder's release; return the leases that went with it."""
+        if self.state != "held":
+            return []
+        self._end("lost")
+        gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
+        if gone and self._needed < len(gone[0]._members):
+            # Otherwise the log has it: the loss of any member is that of the composite.
+            log.warning(
+                "lost %s %r: too few of its members are left (%s, held for %.3f s)",
+                self.ownership.kind,
+                self.ownership.name,
+                reason,
+                now() - self.granted_at,
+            )
+        for lease in gone:
+            lease.release_rest()
+        self.ownership.over(self)
+        return gone
+
+    def _end(self, state: State) -> None:
+        self.state = state
+
+    def give_back(self) -> None:
+        """Nobody wants it: pass it on or release it, without waiting."""
+        self.ownership.give_back(self)
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        for lease in self.known_leases():
+            assert cast("CompositeHold", lease._hold) is self, self
+            for member in lease._members:
+                composite: object = member._composite and member._composite()
+                assert composite is lease, self
+        if self.state != "held":
+            assert not self.live, f"{self} has leases that hold"
+        else:
+            assert all(len(each.held_members) >= self._needed for each in self.live), self
+
+
+def end_of(members: Sequence[Lease], needed: int) -> float:
+    """Return until when at least `needed` of these leases can be relied on."""
+    ends = [member._ends_at for member in members if member._state == "held"]
+    if len(ends) < needed:
+        return -math.inf
+    ends.sort()
+    return ends[-needed]

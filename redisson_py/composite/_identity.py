@@ -1,0 +1,128 @@
+"""Which server a client talks to, by the server's own run id: addresses have several spellings.
+
+A server is asked once on each connection, with the first request that depends on the answer. One
+that must not tell (the user has no permission for INFO) is known by its address only.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from redisson_py._loop import Future
+from redisson_py._stream.call import ReplyError
+from redisson_py._stream.stream import Stream
+from redisson_py.composite._member import stream_of
+from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.locks.lock_like import LockLike
+
+_RUN_ID = re.compile(r"run_id:(\w+)")
+
+
+class _Identity:
+    """What is known of the server behind a stream.
+
+    Attributes:
+        run_id: What it calls itself; None if it does not tell.
+        connections: On which of the stream's connections it said so; 0: not yet.
+        asked: The future of its answer, until it has answered.
+    """
+
+    __slots__ = ("asked", "connections", "run_id")
+
+    def __init__(self) -> None:
+        self.run_id: str | None = None
+        self.connections = 0
+        self.asked: Future[object] | None = None
+
+
+_known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary()
+
+
+def ask(member: TaskOwnership) -> None:
+    """Ask the server of a member who it is, unless it was asked on this connection.
+
+    What is sent to it afterwards is answered afterwards.
+    """
+    stream = stream_of(member)
+    identity = _known.setdefault(stream, _Identity())
+    if identity.asked is not None or 0 < identity.connections == stream.traffic.connections:
+        return
+    call = member.context.executor.command(member.commands.key, "INFO", "server")
+    identity.asked = call.future
+
+    def answered(reply: Future[object]) -> None:
+        identity.asked = None
+        error = None if reply.cancelled() else reply.exception()
+        if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
+            return
+        identity.connections = stream.traffic.connections
+        text = b"" if error is not None else reply.result()
+        found = _RUN_ID.search(text.decode() if isinstance(text, bytes) else str(text))
+        identity.run_id = None if found is None else found[1]
+
+    call.future.add_done_callback(answered)
+
+
+async def learn(member: TaskOwnership) -> None:
+    """Ask the server of a member who it is, and wait for its answer."""
+    ask(member)
+    if (asked := _known[stream_of(member)].asked) is not None:
+        await asked
+
+
+def is_stranger(member: TaskOwnership) -> bool:
+    """Return whether the server of a member has never answered the question who it is."""
+    identity = _known.get(stream_of(member))
+    return identity is None or not identity.connections
+
+
+def run_id(member: TaskOwnership) -> str | None:
+    """Return what the server of a member calls itself, as far as is known."""
+    identity = _known.get(stream_of(member))
+    return None if identity is None else identity.run_id
+
+
+class Place(NamedTuple):
+    """A lock of a single server, and which member it is, or is part of."""
+
+    number: int
+    member: LockLike
+    owner: TaskOwnership
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the member is made of several such locks."""
+        return self.member._ownership is not self.owner
+
+
+def server_of(owner: TaskOwnership) -> str:
+    """Return the server and database of a member: by its run id, or else by its address."""
+    database = owner.context.database
+    known = run_id(owner)
+    return database if known is None else f"{known}/{database.rpartition('/')[2]}"
+
+
+def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -> None:
+    """Raise if two members are one lock, so that one would wait for the other.
+
+    Raises:
+        ValueError: They are.
+    """
+    known: dict[tuple[bytes, str], Place] = {}
+    for place in places:
+        owner = place.owner
+        other = known.setdefault(
+            (owner.commands.key, servers.get(owner) or owner.context.database), place
+        )
+        if other.number == place.number:
+            continue
+        # The task that holds a member of a red lock can enter it again by itself.
+        reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
+        if not reentered:
+            raise ValueError(
+                f"{other.member!r} and {place.member!r} are one lock for Redis"
+                f" ({other.owner.context.database}, {owner.context.database})"
+            )

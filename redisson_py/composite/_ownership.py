@@ -1,0 +1,384 @@
+"""What the tasks of this process hold of one composite, whatever it takes to acquire it.
+
+What MultiLock and RedLock share: release, extension and inspection, member by member.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from redisson_py._engine.context import TaskHolds
+from redisson_py._engine.decorating import Fill
+from redisson_py._engine.inspecting import LockSnapshot
+from redisson_py._engine.lease import Lease
+from redisson_py._keys import Name
+from redisson_py._loop import Task, current_task
+from redisson_py._options import OnLost
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py.composite._gather import Gather
+from redisson_py.composite._hold import CompositeHold, CompositeLease
+from redisson_py.composite._member import release_all, release_pending
+from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
+from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.locks.lock_like import LockLike
+
+#: How long to wait for the other servers when enough have answered a question, in seconds.
+LOOK_GRACE = 0.1
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class JointSnapshot(LockSnapshot):
+    """A composite lock, as Redis had it a moment ago.
+
+    Attributes:
+        members: What each member's server said, by name and server; an error as its text.
+    """
+
+    members: dict[str, LockSnapshot | str]
+
+
+class CompositeOwnership:
+    """What the tasks of this process hold of one composite lock.
+
+    Args:
+        kind: What people call it.
+        members: The locks it is made of, in an order that depends on names and servers only.
+        owners: The locks of single servers that these are, or are made of in turn.
+        needed: How many members make the composite.
+    """
+
+    #: Whether its holds can go from task to task.
+    passable = False
+
+    def __init__(
+        self,
+        kind: str,
+        members: Sequence[LockLike],
+        owners: Sequence[TaskOwnership],
+        needed: int,
+    ) -> None:
+        self.kind = kind
+        self.members = tuple(members)
+        self.owners = tuple(owners)
+        self.needed = needed
+        self.context = owners[0].context
+        self.name: Name = ", ".join(dict.fromkeys(_text(member.name) for member in members))
+        # Of no use in Redis: it tells composites apart in this process.
+        self.key = b"\0".join(
+            database_of(each).encode() + b"\0" + each.commands.key for each in owners
+        )
+        self.hold_key = kind.encode() + b":" + self.key
+        self.holds: TaskHolds[CompositeHold] = self.context.registry.task_holds(self.hold_key)
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+    @property
+    def on_lost(self) -> OnLost:
+        """What a loss does to a block."""
+        return self.context.options.on_lost
+
+    def check_clients(self) -> None:
+        """Raise if the client of a member must not be used now or here."""
+        for owner in self.owners:
+            owner.context.check()
+
+    # Acquiring.
+
+    async def acquire(
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
+    ) -> Lease | None:
+        """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
+        raise NotImplementedError
+
+    def held_by(self, task: Task) -> CompositeHold | None:
+        """Return the hold that a task has, if it can enter it again."""
+        hold = self.holds.of(task)
+        if hold is None or hold.state != "held" or not hold.live:
+            return None
+        return hold
+
+    def new_hold(self, leases: list[Lease], task: Task) -> CompositeHold:
+        """Return the hold that is made of these leases."""
+        return CompositeHold(self, leases, self.needed, weakref.ref(task))
+
+    def take(self, hold: CompositeHold, task: Task) -> Lease:
+        """Make a new hold, or one that was passed, the current task's."""
+        hold.taken_by(self.holds.put(task, hold))
+        return hold.leases[-1]
+
+    def reentered(self, hold: CompositeHold, leases: list[Lease], task: Task) -> Lease:
+        """Return the lease of an acquisition inside another of the same task."""
+        if hold.state == "released":
+            # Meanwhile another task has released the outer one: this goes on by itself.
+            return self.take(self.new_hold(leases, task), task)
+        if hold.state == "lost":
+            release_all(leases)
+            known = hold.known_leases()
+            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost meanwhile")
+        return hold.add_lease(leases)
+
+    # Releasing.
+
+    async def release_newest(self) -> None:
+        """Give back the newest hold of the current task.
+
+        All members are released, also if one of them fails; then the first error is raised.
+
+        Raises:
+            NotHeldError: It has none.
+            LeaseLostError: It had one and lost it; said once.
+            ConnectionLostError: Too few servers answered; it is free after one lease at most.
+        """
+        self.context.check()
+        hold = self.holds.of(current_task())
+        leases = [] if hold is None else hold.known_leases()
+        if not leases:
+            raise NotHeldError(f"{self!r} is not held by the current task")
+        await self.release(leases[-1])
+
+    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
+        """Return the newest lease of a task that is younger than `lease` and in no block."""
+        hold = self.holds.of(task)
+        for newer in [] if hold is None else reversed(hold.known_leases()):
+            if newer._block is None and newer._granted_at > lease._granted_at:
+                return newer
+        return None
+
+    async def release(self, lease: Lease) -> None:
+        """Give back one acquisition; see `Lease.release`."""
+        hold = lease._hold
+        assert isinstance(lease, CompositeLease)
+        assert isinstance(hold, CompositeHold)
+        was_lost = lease._state == "lost"
+        lease._settle()
+        if hold.state == "held" and not was_lost and not hold.live:
+            await self.release_hold(hold, lease)
+            return
+        hold.drop(lease)
+        if hold.state != "held" and not hold.known_leases():
+            self.forget(hold)
+        await self.release_members(lease, was_lost)
+
+    async def release_hold(self, hold: CompositeHold, lease: CompositeLease) -> None:
+        """Give the whole hold back."""
+        self.end(hold, lease)
+        await self.release_members(lease, was_lost=False)
+
+    def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
+        """A hold is about to be given back."""
+        hold.drop(lease)
+        hold.release()
+        self.forget(hold)
+
+    async def release_members(self, lease: CompositeLease, was_lost: bool) -> None:
+        """Give the leases of the members back; raise if too few of them held."""
+        members, hold = lease._members, lease._hold
+        assert isinstance(hold, CompositeHold)
+        gone = [member for member in members if member._told or member._state == "lost"]
+        releases = release_all(members)
+        if hold.state != "held":
+            release_pending(hold.pending)
+        await self.settle(releases)
+        still_held = len(members) - len(gone)
+        found_lost = [each for each in members if each not in gone and each._state == "lost"]
+        if not was_lost and still_held - len(found_lost) < self.needed:
+            lease._lose_late(found_lost[-1]._reason if found_lost else "taken")
+            was_lost = True
+        if was_lost:
+            raise lease._loss()
+        self.check_enough(releases)
+
+    async def settle(self, operations: Gather[Any]) -> None:
+        """Wait until operations on all members have ended."""
+        await operations.wait()
+
+    def check_enough(self, operations: Gather[Any]) -> None:
+        """Raise what went wrong, unless enough members did what they were asked to do."""
+        few = len(operations.results) < self.needed
+        for _, error in sorted(operations.errors.items()):
+            if few or not isinstance(error, RedissonError):
+                raise error
+
+    def give_back(self, hold: CompositeHold) -> None:
+        """Nobody wants this hold: release it, without waiting."""
+        if hold.state != "held":
+            return
+        for lease in list(hold.known_leases()):
+            lease._settle()
+            self.end(hold, lease)
+            release_all(lease._members)
+        release_pending(hold.pending)
+
+    def forget(self, hold: CompositeHold) -> None:
+        """A hold leaves its task."""
+        if self.holds.get(hold.task) is hold:
+            del self.holds[hold.task]
+
+    def over(self, hold: CompositeHold) -> None:
+        """A hold was lost."""
+        release_pending(hold.pending)
+
+    # While it is held.
+
+    async def extend(self, lease: Lease, lease_time: float) -> None:
+        """Set when a lease ends; see `Lease.extend`."""
+        assert isinstance(lease, CompositeLease)
+        self.check_clients()
+        settings = extend_all(lease.held_members, lease_time)
+        await self.settle(settings)
+        if lease._state == "lost":
+            raise lease._loss()
+        self.check_enough(settings)
+
+    # Looking.
+
+    async def locked(self) -> bool:
+        """Return whether it could not be had now: too few of its members are free."""
+        held = await self.ask_members(lambda member: member.locked())
+        return len(held) - sum(held) < self.needed
+
+    async def hold_count(self) -> int:
+        """Return how many holds the current task has, as Redis sees it."""
+        self.check_clients()
+        hold = self.held_by(current_task())
+        if hold is None:
+            return 0
+        counts = await self.ask_members(lambda member: member.hold_count())
+        return min(len(hold.live), sorted(counts)[-self.needed])
+
+    async def remaining(self) -> float | None:
+        """Return after how many seconds enough members are free if nobody renews them."""
+        lefts = await self.ask_members(lambda member: member.remaining())
+        return sorted(each or 0.0 for each in lefts)[self.needed - 1] or None
+
+    async def force_release(self) -> bool:
+        """Free all members whoever holds them; return whether any was held."""
+        self.check_clients()
+        releases = Gather(member.force_release() for member in self.members)
+        await self.settle(releases)
+        self.check_enough(releases)
+        return any(releases.results.values())
+
+    async def inspect(self) -> JointSnapshot:
+        """Return who holds the members."""
+        self.check_clients()
+        looks = Gather(member.inspect() for member in self.members)
+        await self.settle_look(looks)
+        found = list(looks.results.values())
+        members: dict[str, LockSnapshot | str] = {
+            f"{_text(member.name)} at {server_of(member)}": looks.results.get(number)
+            or str(looks.errors.get(number, "no answer yet"))
+            for number, member in enumerate(self.members)
+        }
+        looks.cancel()
+        return JointSnapshot(
+            tuple(holder for each in found for holder in each.holders),
+            tuple(waiter for each in found for waiter in each.waiters),
+            tuple(key for each in found for key in each.keys),
+            members,
+        )
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters: tasks that wait for it or a member, and its leases."""
+        return PrimitiveStatistics(
+            waiters=sum(member.statistics().waiters for member in self.members),
+            held_leases=sum(len(hold.live) for hold in self.holds.values()),
+        )
+
+    async def ask_members(self, look: Callable[[LockLike], Coroutine[Any, Any, T]]) -> list[T]:
+        """Return what the members say.
+
+        Raises:
+            ConnectionLostError: Too few servers answered in time.
+        """
+        self.check_clients()
+        looks = Gather(look(member) for member in self.members)
+        try:
+            await self.settle_look(looks)
+        finally:
+            looks.cancel()
+        answered = len(looks.results)
+        if answered < self.needed:
+            errors = [each for _, each in sorted(looks.errors.items())]
+            for error in errors:
+                if not isinstance(error, ConnectionLostError) and isinstance(error, Exception):
+                    raise error
+            raise ConnectionLostError(
+                f"{self!r}: {answered} of {len(self.members)} servers answered in time,"
+                f" {self.needed} are needed",
+                maybe_held=False,
+            )
+        return list(looks.results.values())
+
+    async def settle_look(self, looks: Gather[Any]) -> None:
+        """Wait for the answers to questions that change nothing."""
+        await looks.wait()
+
+
+class CompositeLock(LockLike):
+    """Base of the locks that are made of others."""
+
+    _ownership: CompositeOwnership  # type: ignore[mutable-override]  # set once
+
+    def __init__(self, ownership: CompositeOwnership) -> None:
+        super().__init__(ownership, ownership.key)
+
+    @property
+    def key(self) -> bytes:
+        """Of its members and their servers; there is no such key in Redis."""
+        return self._key
+
+    @property
+    def _members(self) -> tuple[LockLike, ...]:
+        return self._ownership.members
+
+    @property
+    def _names(self) -> Sequence[Name]:
+        return [name for member in self._members for name in member._names]
+
+    def _filled(self, fill: Fill) -> Self:
+        filled = [member._filled(fill) for member in self._members]
+        unchanged = all(one is other for one, other in zip(filled, self._members, strict=True))
+        return self if unchanged else self._of(filled)
+
+    def _named(self, name: Name) -> Self:
+        return self._of([member._named(name) for member in self._members])
+
+    def _of(self, members: Sequence[Any]) -> Self:
+        """Return a lock of this kind that is made of others."""
+        return type(self)(*members)
+
+    async def inspect(self) -> JointSnapshot:
+        """Return the holders of its members, as a snapshot for people. Decide nothing from it."""
+        return await self._ownership.inspect()
+
+
+def extend_all(leases: Sequence[Lease], lease_time: float) -> Gather[None]:
+    """Set a new lease for each, from now."""
+    return Gather(lease._hold.ownership.extend(lease, lease_time) for lease in leases)
+
+
+def database_of(owner: TaskOwnership) -> str:
+    """Return the address and database where a member is."""
+    return owner.context.database
+
+
+def server_of(member: LockLike) -> str:
+    """Return the address and database of a member, or of the first that it is made of."""
+    ownership = member._ownership
+    assert isinstance(ownership, TaskOwnership | CompositeOwnership)
+    return ownership.context.database
+
+
+def _text(name: Name) -> str:
+    return name if isinstance(name, str) else name.decode(errors="replace")

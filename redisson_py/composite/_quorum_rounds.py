@@ -1,0 +1,371 @@
+"""Asking several independent servers for one lock, in rounds, until a quorum grants it.
+
+A round asks all servers at once, each with a short deadline of its own. A quorum of grants is
+the lock, without waiting for the rest: a later grant joins. Fewer grants are given back, also
+on servers that did not answer. Between two rounds the caller sleeps until the servers that have
+announced a release, or whose lease ends, could be a quorum together with those that granted: so a
+holder's release wakes it once and not once a server, and its own undo does not wake it at all.
+
+A round with some grants, but too few, is a split vote, or looks like one: several callers asked
+at the same time and each got a part. They all hear of each other's undo at the same moment, so
+each waits for a random time before it asks again, up to twice as long as the last time.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Self
+
+from redisson_py._commands.replies import Busy
+from redisson_py._commands.wakes import Wakes, lock_wakes
+from redisson_py._engine.bus import Sleeper
+from redisson_py._engine.lease import Lease
+from redisson_py._engine.waiting import Turn
+from redisson_py._loop import Future, Task, call_later, new_future, running_loop, wake
+from redisson_py._options import PATIENCE
+from redisson_py.composite import _identity
+from redisson_py.composite._gather import Gather
+from redisson_py.composite._hold import CompositeHold
+from redisson_py.composite._member import (
+    NotGrantedError,
+    Pending,
+    grant,
+    release_all,
+    stream_of,
+)
+from redisson_py.composite._unresponsive import is_unresponsive, probe
+from redisson_py.errors import (
+    AcquireTimeoutError,
+    BackendError,
+    ClientClosedError,
+    ConnectionLostError,
+    LeaseLostError,
+)
+from redisson_py.locks._ownership import TaskOwnership
+
+if TYPE_CHECKING:
+    from redisson_py.composite.red_lock import QuorumOwnership
+
+log = logging.getLogger("redisson_py")
+
+#: How long one server is waited for: a share of the lease, as Redis' page on Redlock has it
+#: (50 ms of 10 s); not less than what a busy but healthy server or event loop may take; not
+#: so long that a person notices; and never so long that the others' grants are half over.
+_ANSWER_SHARE, _SHORTEST_ANSWER, _LONGEST_ANSWER = 1 / 200, 0.1, 0.5
+
+#: How often to ask, in seconds, while too many servers are unresponsive.
+_UNRESPONSIVE_POLL = 0.25
+
+#: Within what random time to ask again after a split vote, in seconds: two rounds of two
+#: callers on one machine are apart by then. It doubles with each, up to the longest, after
+#: which even hundreds of callers are spread over enough rounds.
+_SHORTEST_SPREAD, _LONGEST_SPREAD = 0.002, 0.25
+
+
+def answer_time(members: Sequence[TaskOwnership], lease_time: float | None) -> float:
+    """Return for how many seconds to wait for one server's answer."""
+    if lease_time is None:
+        lease_time = min(member.context.options.lease_time for member in members)
+    share = max(lease_time * _ANSWER_SHARE, _SHORTEST_ANSWER)
+    return min(share, _LONGEST_ANSWER, lease_time / 2)
+
+
+class QuorumRounds:
+    """One caller's request for a lock on several servers: what it asks, and where it sleeps.
+
+    Args:
+        composite: What is asked for.
+        task: The task that wants it.
+        lease_time: Seconds; None for the watchdog's.
+        inner: The task holds the composite already.
+        once: It does not wait, nor let other processes have their turn first.
+
+    Attributes:
+        turn: Whose turn it is before ours.
+        answers: What each server said last, by its address.
+        quorum_answered: Whether a quorum of servers answered in some round.
+        heard_busy: The same, as `waiting.acquire` sees it.
+    """
+
+    def __init__(
+        self,
+        composite: QuorumOwnership,
+        task: Task,
+        lease_time: float | None,
+        *,
+        inner: bool,
+        once: bool,
+    ) -> None:
+        self._composite = composite
+        self._members = composite.owners
+        self._needed = composite.needed
+        self._task = task
+        self._lease_time = lease_time
+        self._inner = inner
+        self._once = once
+        self._answer_time = answer_time(self._members, lease_time)
+        self._asked: list[int] = []
+        self._round: Gather[Lease] | None = None
+        self._pending: Pending = {}
+        self._granted: set[int] = set()
+        self._sleepers: list[_MemberSleeper] = []
+        self._asleep: Future[None] | None = None
+        self._answered_at = running_loop().time()
+        self._deadline: float | None = None
+        self._hurried = False
+        self._splits = 0
+        self._spread = 0.0
+        self.answers: dict[str, str] = {}
+        self.quorum_answered = self.heard_busy = False
+        self.turn: Turn | None = None
+        self._turn_of = 0
+        if not (inner or once):
+            self._take_turns()
+
+    @property
+    def channel(self) -> bytes:
+        """None of its own: it listens on each server's."""
+        return b""
+
+    @property
+    def wakes(self) -> Wakes:
+        """A release wakes one waiter."""
+        return lock_wakes
+
+    # Asking.
+
+    async def run(self, deadline: float | None) -> list[Lease] | Busy:
+        """Ask every server that is not known to be unresponsive: one round."""
+        self._deadline = deadline
+        began = running_loop().time()
+        limit = began + self._answer_time
+        self._hurried = deadline is not None and deadline < limit
+        if deadline is not None:
+            limit = min(limit, deadline)
+        self._pending = {}
+        self._asked = [n for n in range(len(self._members)) if not self._left_out(n)]
+        members = [self._members[number] for number in self._asked]
+        # One server may have several addresses, so wait for those that were never heard of.
+        wait_for_all = self._inner or any(_identity.is_stranger(member) for member in members)
+        for member in members:
+            _identity.ask(member)
+        answered = self._round = Gather(
+            grant(member, self._task, self._lease_time, limit, self._pending) for member in members
+        )
+        await answered.wait(None if wait_for_all else self._needed)
+        self._check_distinct()
+        if len(answered.results) >= self._needed:
+            return list(answered.results.values())
+        outcome = self._look(answered)
+        self.undo()
+        took = running_loop().time() - began
+        self._splits = self._splits + 1 if self._granted else 0
+        spread = max(_SHORTEST_SPREAD, 2 * took) * 2.0 ** min(self._splits, 8)
+        self._spread = min(spread, _LONGEST_SPREAD)
+        return outcome
+
+    def _check_distinct(self) -> None:
+        """Raise if two addresses lead to one server, which would count twice.
+
+        Raises:
+            ValueError: They do.
+        """
+        known: dict[str, TaskOwnership] = {}
+        for member in self._members:
+            run_id = _identity.run_id(member)
+            if run_id is None:
+                continue
+            other = known.setdefault(run_id, member)
+            if other is not member:
+                raise ValueError(
+                    f"{other!r} at {other.context.database} and {member!r} at"
+                    f" {member.context.database} are on one server"
+                )
+
+    def undo(self) -> None:
+        """Give back what the last round may have got, on every server. Does not wait."""
+        last, self._round = self._round, None
+        if last is not None:
+            last.cancel()
+            release_all(list(last.results.values()))
+
+    def hand_over(self, hold: CompositeHold) -> None:
+        """Have what was granted be a hold's, and also what is granted from now on."""
+        answered = self._round
+        assert answered is not None
+
+        def ended(number: int) -> None:
+            if not answered.left:
+                answered.on_end = None
+                hold.all_answered()
+            if (lease := answered.results.get(number)) is not None:
+                self._join(hold, lease)
+            elif isinstance(answered.errors[number], ConnectionLostError):
+                self._probe(self._asked[number])
+
+        hold.wait_for(self._pending, answered if answered.left else None)
+        if answered.left:
+            answered.on_end = ended
+
+    def _join(self, hold: CompositeHold, lease: Lease) -> None:
+        try:
+            self._check_distinct()
+        except ValueError as error:
+            log.error("%s", error)
+            release_all([lease])
+        else:
+            hold.join(lease)
+
+    def _probe(self, number: int) -> None:
+        """A server gave no answer, although it had time enough."""
+        if not self._hurried:
+            probe(stream_of(self._members[number]))
+
+    def _left_out(self, number: int) -> bool:
+        """Whether a server is not asked, because waiting for it would be in vain."""
+        stream = stream_of(self._members[number])
+        if is_unresponsive(stream):
+            self.answers[self._server(number)] = "no answer, not even to an earlier question"
+            return True
+        if stream.full:
+            self.answers[self._server(number)] = "not asked: too much is unanswered"
+            return True
+        return False
+
+    def _look(self, answered: Gather[Lease]) -> Busy:
+        """Return when to ask again after a round in vain; raise what speaks against it."""
+        frees: list[float] = []
+        refusals: list[BackendError] = []
+        self._granted = {self._asked[number] for number in answered.results}
+        for number in self._granted:
+            self.answers[self._server(number)] = "granted, and given back"
+        answers = len(self._asked)
+        for place, error in sorted(answered.errors.items()):
+            number = self._asked[place]
+            text = str(error)
+            if isinstance(error, NotGrantedError):
+                frees.append(math.inf if error.retry_in is None else error.retry_in)
+            elif isinstance(error, ConnectionLostError | AcquireTimeoutError):
+                answers -= 1
+                self._probe(number)
+            elif isinstance(error, BackendError):
+                refusals.append(error)
+            elif isinstance(error, LeaseLostError):
+                # Held by this task until now: the next round asks for it anew.
+                frees.append(0.0)
+            else:
+                raise error
+            self.answers[self._server(number)] = text
+        if len(self._members) - len(refusals) < self._needed:
+            raise refusals[0]
+        self._check_patience(answers)
+        missing = self._needed - len(self._granted)
+        if len(frees) < missing:
+            return Busy(_UNRESPONSIVE_POLL)
+        retry_in = sorted(frees)[missing - 1]
+        return Busy(None if math.isinf(retry_in) else retry_in)
+
+    def _check_patience(self, answers: int) -> None:
+        present = running_loop().time()
+        if answers >= self._needed:
+            self._answered_at, self.quorum_answered = present, True
+            if not self._once:
+                self._composite.heard_busy()
+        elif self._deadline is None and present - self._answered_at >= PATIENCE:
+            told = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
+            raise ConnectionLostError(
+                f"fewer than {self._needed} servers answered for {PATIENCE:g} s ({told})",
+                maybe_held=False,
+            )
+
+    def _server(self, number: int) -> str:
+        return self._members[number].context.database
+
+    def _take_turns(self) -> None:
+        """Respect the turn of others that one of the servers told of."""
+        for number, member in enumerate(self._members):
+            queue = member.queue
+            if queue is not None and queue.turn is not None:
+                turn = queue.take_turn()
+                if turn is not None and self.turn is None:
+                    self.turn, self._turn_of = turn, number
+
+    # Sleeping.
+
+    @contextmanager
+    def listen(self, channel: bytes, wakes: Wakes) -> Generator[Self]:
+        """Hold a seat on the lock's channel of every server."""
+        self._sleepers = [_MemberSleeper(self) for _ in self._members]
+        with ExitStack() as stack:
+            for member, sleeper in zip(self._members, self._sleepers, strict=True):
+                commands = member.commands
+                listening = member.context.bus.listen(commands.channel, commands.wakes, sleeper)
+                stack.enter_context(listening)
+            yield self
+
+    def arm(self) -> None:
+        """Forget earlier wake-ups, just before asking."""
+        for sleeper in self._sleepers:
+            sleeper.arm()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Sleep until a quorum may be free, or for `seconds`; then, after a split vote, a bit."""
+        if not self._worth_asking():
+            self._asleep = new_future()
+            await _sleep(seconds, self._asleep)
+        if self._splits:
+            pause = random.uniform(0, self._spread)
+            if self._deadline is not None:
+                pause = min(pause, self._deadline - running_loop().time())
+            await _sleep(pause, new_future())
+
+    async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
+        """Sleep until others have had their turn, or for `seconds`; return whether."""
+        return await self._sleepers[self._turn_of].wait_for_messages(beyond, seconds)
+
+    def heard(self) -> None:
+        """One of the servers told of a release, or its connection is new, or its client closed."""
+        if self._worth_asking():
+            wake(self._asleep)
+
+    def _worth_asking(self) -> bool:
+        """Whether a quorum may be free, or asking will raise."""
+        told = sum(
+            sleeper.seat is not None and sleeper.seat.woken and number not in self._granted
+            for number, sleeper in enumerate(self._sleepers)
+        )
+        return len(self._granted) + told >= self._needed or self._any_closed()
+
+    def _any_closed(self) -> bool:
+        try:
+            for member in self._members:
+                member.context.check()
+        except ClientClosedError:
+            return True
+        return False
+
+
+class _MemberSleeper(Sleeper):
+    """A seat on one server's channel."""
+
+    def __init__(self, rounds: QuorumRounds) -> None:
+        super().__init__()
+        self._rounds = rounds
+
+    def rouse(self) -> None:
+        """A message came on this channel, or a sleep on it alone is over."""
+        super().rouse()
+        self._rounds.heard()
+
+
+async def _sleep(seconds: float | None, woken: Future[None]) -> None:
+    timer = None if seconds is None else call_later(max(0.0, seconds), lambda: wake(woken))
+    try:
+        await woken
+    finally:
+        if timer is not None:
+            timer.cancel()

@@ -1,0 +1,25 @@
+"""Servers that did not answer in time, for which nobody waits until they answer a PING."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import suppress
+
+from redisson_py._loop import Future
+from redisson_py._stream.stream import Stream
+from redisson_py.errors import ClientClosedError
+
+_probes: weakref.WeakKeyDictionary[Stream, Future[object]] = weakref.WeakKeyDictionary()
+
+
+def probe(stream: Stream) -> None:
+    """Send a PING to a server that did not answer in time, unless one is on its way."""
+    if not is_unresponsive(stream):
+        with suppress(ClientClosedError):
+            _probes[stream] = stream.ping().future
+
+
+def is_unresponsive(stream: Stream) -> bool:
+    """Return whether a probe PING is still unanswered, on the connection it was sent on."""
+    sent = _probes.get(stream) if _probes else None
+    return sent is not None and not sent.done()

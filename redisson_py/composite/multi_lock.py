@@ -1,0 +1,381 @@
+"""MultiLock: several locks, all or nothing."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import final
+
+from redisson_py._engine.lease import Lease
+from redisson_py._loop import Task, running_loop, sleep
+from redisson_py._options import PATIENCE
+from redisson_py._stream.call import LateReplyError
+from redisson_py._time import PUNCTUAL
+from redisson_py.composite import _identity
+from redisson_py.composite._gather import Gather
+from redisson_py.composite._identity import Place, check_distinct, server_of
+from redisson_py.composite._member import (
+    NotGrantedError,
+    grant,
+    is_ahead,
+    is_occupied,
+    release_all,
+)
+from redisson_py.composite._ownership import (
+    CompositeLock,
+    CompositeOwnership,
+    database_of,
+    extend_all,
+)
+from redisson_py.errors import (
+    AcquireTimeoutError,
+    ConnectionLostError,
+    LeaseLostError,
+    QuorumError,
+)
+from redisson_py.locks._ownership import STALE_GRANTS, TaskOwnership
+from redisson_py.locks.lock_like import LockLike
+
+#: How long after a refusal the members are asked one after another only, in seconds. Asking
+#: all at once then costs the others more than it can spare us.
+_CONTENDED = 0.05
+
+#: How long to wait for a member while holding others, at first, in seconds, before all are given
+#: back; each time twice as long as the last, and up to twice as long again at random.
+_FIRST_WAIT = 0.25
+
+#: The longest pause in seconds before all are asked for again.
+_LONGEST_PAUSE = 0.05
+
+
+@final
+class MultiLock(CompositeLock):
+    """Several locks that are held together: all of them, or none.
+
+    Members may be of any kind (also read and write sides, also RedLocks) and of any clients.
+    The task that holds the MultiLock holds each member, and may re-enter each by itself. Use
+    it to work on several resources at once, such as a transfer between two accounts.
+
+    Promised: no deadlock among MultiLocks, and none with others that take several of these
+    locks in another order. Members are sorted by name and server. While it holds some of them,
+    it waits for another one for a limited time only, then gives all back and begins again
+    after a random pause; the limit doubles each time. `timeout` covers all members together.
+    Without a lease time each member is renewed by its own client, also while it waits for later
+    ones; with one, the lease counts from when all are held, and is the same for all. If a member
+    is lost, the MultiLock is lost at once. `release` releases all members, also if one of them
+    fails. Cancelled, an acquire holds nothing, and a release is carried out.
+
+    Not promised: an order among waiters. A MultiLock does not survive the loss of a server; for
+    that see `RedLock`. Its leases have no fencing token: re-enter a fenced member inside the
+    block for its token.
+
+    Cost: free members are asked at once, one script each in one round trip; when one is
+    busy, what the others gave is given back and they are taken one after another, a round
+    trip each, and with a lease time one more for all together. A release is one script each,
+    in one round trip. If members of different servers have the same name, these servers are
+    asked once on each connection who they are.
+
+    Source: resource ordering, Havender, "Avoiding deadlock in multitasking systems", IBM
+    Systems Journal 7 (1968). Redisson's RedissonMultiLock uses the same keys, in the order
+    they are given.
+
+    Raises:
+        TypeError: A member is not a lock.
+        ValueError: There is no member, or one is there twice. If the same server was given
+            under two addresses, this is raised by the first acquire.
+    """
+
+    _ownership: MultiOwnership  # type: ignore[mutable-override]  # set once
+
+    def __init__(self, *locks: LockLike) -> None:
+        members = sorted(_flat(locks), key=_sort_key)
+        if not members:
+            raise ValueError("a multi lock needs at least one lock")
+        super().__init__(MultiOwnership(members))
+
+
+class MultiOwnership(CompositeOwnership):
+    """What the tasks of this process hold of one MultiLock."""
+
+    def __init__(self, members: Sequence[LockLike]) -> None:
+        owners = [owner for member in members for owner in _owners(member)]
+        super().__init__("multi lock", members, owners, len(members))
+        #: The members, if each is a lock of a single server.
+        simple = all(isinstance(member._ownership, TaskOwnership) for member in members)
+        self.simple = owners if simple else []
+        self.one_by_one_until = 0.0
+        #: Members of one name, which may be one lock whatever their addresses say.
+        places = [
+            Place(number, member, owner)
+            for number, member in enumerate(members)
+            for owner in _owners(member)
+        ]
+        count = Counter(place.owner.commands.key for place in places)
+        self._doubtful = [place for place in places if count[place.owner.commands.key] > 1]
+        check_distinct(self._doubtful, {})
+
+    async def acquire(
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
+    ) -> Lease | None:
+        """Return a lease, or None when the deadline has passed (or one is busy, with `once`)."""
+        self.check_clients()
+        if self._doubtful:
+            await self._identify(deadline, once)
+        stale_grants = 0
+        while True:
+            outer = self.held_by(task)
+            leases = await self._all(task, deadline, once, lease_time)
+            if leases is None:
+                return None
+            if outer is not None:
+                return self.reentered(outer, leases, task)
+            hold = self.new_hold(leases, task)
+            if hold.valid:
+                return self.take(hold, task)
+            # One was over before the last was there.
+            loss = hold.leases[0]._loss()
+            self.give_back(hold)
+            stale_grants += 1
+            if stale_grants == STALE_GRANTS:
+                raise loss
+
+    async def _identify(self, deadline: float | None, once: bool) -> None:
+        """Learn which servers the members of one name are on, and sort them by that.
+
+        Raises:
+            ValueError: Two members are one lock.
+        """
+        strangers = [
+            _identity.learn(place.owner)
+            for place in self._doubtful
+            # The servers of a red lock need not all answer.
+            if not place.is_shared and _identity.is_stranger(place.owner)
+        ]
+        for place in self._doubtful:
+            _identity.ask(place.owner)
+        limit = None if once or deadline is None else deadline - running_loop().time()
+        await Gather(strangers).wait(limit=limit)
+        servers = {place.owner: server_of(place.owner) for place in self._doubtful}
+        check_distinct(self._doubtful, servers)
+        self.members = tuple(
+            sorted(
+                self.members,
+                key=lambda member: (
+                    _sort_key(member)[0],
+                    *(servers.get(owner, "") for owner in _owners(member)[:1]),
+                ),
+            )
+        )
+        if self.simple:
+            self.simple = [_owners(member)[0] for member in self.members]
+
+    async def _all(
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+    ) -> list[Lease] | None:
+        """Return a lease of each member, or None if time is up or, with `once`, one is busy."""
+        if once:
+            for owner in self.owners:
+                if is_ahead(owner, task):
+                    # Busy, but only Redis can say so: if it does not answer, that is the answer.
+                    await owner.locked()
+                    return None
+        heard_busy = False
+        if self.simple and (once or self._undisturbed(task)):
+            leases = await self._at_once(task, None if once else deadline, lease_time)
+            if once or leases is not None:
+                return leases
+            self.one_by_one_until = running_loop().time() + _CONTENDED
+            heard_busy = True
+        wait = _FIRST_WAIT
+        answered_at = running_loop().time()
+        while True:
+            walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy)
+            leases = await walk.take(wait * random.uniform(1, 2))
+            if leases is not None or once:
+                return leases
+            if walk.answered:
+                answered_at, heard_busy = running_loop().time(), True
+            elif _passed(deadline) or running_loop().time() - answered_at >= PATIENCE:
+                raise _no_answer(walk.error)
+            if _passed(deadline):
+                return None
+            wait *= 2
+            pause = random.uniform(0, _LONGEST_PAUSE)
+            if deadline is not None:
+                pause = min(pause, deadline - running_loop().time())
+            await sleep(pause)
+
+    def _undisturbed(self, task: Task) -> bool:
+        """Whether nobody here is before us, and no other process has its turn."""
+        return running_loop().time() >= self.one_by_one_until and not any(
+            is_occupied(owner, task) for owner in self.simple
+        )
+
+    async def _at_once(
+        self, task: Task, deadline: float | None, lease_time: float | None
+    ) -> list[Lease] | None:
+        """Ask for all members in one round trip, without waiting for any to become free."""
+        asked = Gather(grant(owner, task, lease_time, deadline, {}) for owner in self.simple)
+        try:
+            await asked.wait()
+            for _, error in sorted(asked.errors.items()):
+                if not isinstance(error, NotGrantedError):
+                    raise _in_time(error, deadline)
+        except BaseException:
+            asked.cancel()
+            release_all(list(asked.results.values()))
+            raise
+        leases = [each for _, each in sorted(asked.results.items())]
+        if asked.errors:
+            release_all(leases)
+            return None
+        return leases
+
+
+class _Walk:
+    """One attempt to take the members in their order.
+
+    Args:
+        members: The members.
+        task: The task that wants them.
+        deadline: Until when it wants to wait, in loop time.
+        once: It does not want to wait.
+        lease_time: Seconds; None for the watchdog's.
+        heard_busy: An earlier attempt of the same caller found a member busy.
+
+    Attributes:
+        answered: A member that it waited for in vain was busy.
+        error: Why it ended otherwise: a member did not answer.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[LockLike],
+        task: Task,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+        heard_busy: bool,
+    ) -> None:
+        self._members = members
+        self._task = task
+        self._deadline = deadline
+        self._once = once
+        self._lease_time = lease_time
+        self._heard_busy = heard_busy
+        self.answered = False
+        self.error: Exception | None = None
+
+    async def take(self, wait: float) -> list[Lease] | None:
+        """Return a lease of each member, or None if one was not to be had.
+
+        The watchdog keeps those we have. Nothing is held while the first is waited for, so there
+        the deadline is the only limit; for later ones it is `wait` seconds.
+        """
+        leases: list[Lease] = []
+        alone = len(self._members) == 1
+        try:
+            for member in self._members:
+                lease_time = self._lease_time if alone else None
+                lease = await self._take_one(member, lease_time, wait if leases else None)
+                if lease is None:
+                    release_all(leases)
+                    return None
+                leases.append(lease)
+            if self._lease_time is not None and not alone:
+                await self._set_all(leases, self._lease_time)
+        except BaseException:
+            release_all(leases)
+            raise
+        return leases
+
+    async def _take_one(
+        self, member: LockLike, lease_time: float | None, wait: float | None
+    ) -> Lease | None:
+        deadline = self._deadline
+        limited = False
+        if wait is not None and not self._once:
+            limit = running_loop().time() + wait
+            limited = deadline is None or limit < deadline
+            deadline = limit if limited else deadline
+        try:
+            lease = await member._ownership.acquire(self._task, deadline, self._once, lease_time)
+        except QuorumError as error:
+            if not error.quorum_answered:
+                self.error = error
+                if not limited:
+                    raise
+            lease = None
+        except (AcquireTimeoutError, ConnectionLostError) as error:
+            lease = None
+            if limited:
+                self.error = error
+            elif isinstance(error, ConnectionLostError) or not self._heard_busy:
+                raise
+        self.answered = lease is None and self.error is None
+        return lease
+
+    async def _set_all(self, leases: Sequence[Lease], lease_time: float) -> None:
+        """Have the same lease on all, from now; one that is lost by now is found later."""
+        settings = extend_all([each for each in leases if each._state == "held"], lease_time)
+        limit = None if self._deadline is None else self._deadline - running_loop().time()
+        await settings.wait(limit=limit)
+        for _, error in sorted(settings.errors.items()):
+            if not isinstance(error, LeaseLostError):
+                raise error
+        if settings.left:
+            raise AcquireTimeoutError("Redis did not answer within the timeout")
+
+
+def _flat(locks: Sequence[object]) -> Iterator[LockLike]:
+    """Yield the locks themselves in place of the MultiLocks made of them."""
+    for lock in locks:
+        if isinstance(lock, MultiLock):
+            yield from lock._members
+        elif isinstance(lock, LockLike):
+            yield lock
+        else:
+            raise TypeError(f"a multi lock is made of locks, not of {type(lock).__name__}")
+
+
+def _owners(member: LockLike) -> Sequence[TaskOwnership]:
+    """Return the locks of single servers that a member is made of, or itself."""
+    ownership = member._ownership
+    if isinstance(ownership, CompositeOwnership):
+        return ownership.owners
+    assert isinstance(ownership, TaskOwnership)
+    return [ownership]
+
+
+def _sort_key(member: LockLike) -> tuple[bytes, str]:
+    """Return by what to sort a member, as far as is known without asking its server."""
+    owners = _owners(member)
+    return min(owner.commands.key for owner in owners), database_of(owners[0])
+
+
+def _passed(deadline: float | None) -> bool:
+    return deadline is not None and running_loop().time() >= deadline - PUNCTUAL
+
+
+def _no_answer(error: Exception | None) -> ConnectionLostError:
+    """Return the error to raise when a member did not answer while others were held."""
+    if isinstance(error, ConnectionLostError):
+        return error
+    lost = ConnectionLostError(str(error), maybe_held=False)
+    lost.__cause__ = error
+    return lost
+
+
+def _in_time(error: BaseException, deadline: float | None) -> BaseException:
+    """Return the error to raise for one of a member: was it the caller's time that was up?"""
+    late = deadline is not None and running_loop().time() >= deadline
+    if not (late and isinstance(error, LateReplyError)):
+        return error
+    timeout = AcquireTimeoutError("Redis did not answer within the timeout")
+    timeout.__cause__ = error
+    return timeout

@@ -1,0 +1,307 @@
+"""RedLock: one lock on several independent servers, held by a quorum of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, final
+
+from redisson_py._engine import waiting
+from redisson_py._engine.lease import Lease
+from redisson_py._engine.local_queue import LocalQueue, Waiter
+from redisson_py._loop import Task, running_loop
+from redisson_py._owner import reference
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._time import Duration, now
+from redisson_py.composite._gather import Gather
+from redisson_py.composite._hold import CompositeHold, CompositeLease
+from redisson_py.composite._member import is_ahead
+from redisson_py.composite._ownership import (
+    LOOK_GRACE,
+    CompositeLock,
+    CompositeOwnership,
+    database_of,
+)
+from redisson_py.composite._quorum_rounds import QuorumRounds, answer_time
+from redisson_py.errors import QuorumError
+from redisson_py.locks._ownership import STALE_GRANTS
+from redisson_py.locks.lock import FairLock, RLock, ServerLock
+
+
+@final
+class RedLock(CompositeLock):
+    """A lock on several independent servers that is held once a quorum of them granted it.
+
+    Use it instead of `RLock` where the lock must survive the loss of a server, and a failover
+    that forgets writes must not give it to two: `RedLock(a.get_lock("k"), b.get_lock("k"),
+    c.get_lock("k"))` with clients of three to five servers that share nothing and do not
+    replicate each other. A quorum is more than half of them.
+
+    Promised: at most one holder, as long as fewer than a quorum of the servers forget what
+    they granted, and clocks run at nearly the same speed. It remains available while a quorum
+    of the servers responds: all are asked at once, no caller waits for more than a quorum, and
+    a server that is dead or unresponsive is left out until it answers again. `lease.remaining`
+    counts from before the first request, less the drift allowance; a quorum that comes after
+    that time counts as none. Each member is renewed by its own client, and when fewer than a
+    quorum are left the lock is lost. What was not granted, or is given up, is given back on
+    every server, at once or as soon as it answers. Tasks of one client are served in the order
+    they came; processes take turns.
+
+    Not promised: safety when servers restart without their data within a lease (let them
+    stay down for that long), when their clocks are stepped, or against a holder that was
+    paused: "Redlock does not have any facility for generating fencing tokens", and where
+    correctness depends on that, use `FencedLock` and have the resource check its token. A
+    server that did not answer when the lock was asked for does not join later. There are no
+    semaphores on this principle, because they would be unsound.
+
+    Cost: one script a server for an acquire and one for a release, in one round trip each.
+    Waiting costs a subscription on each server. Each server is asked once on each connection
+    who it is, so that one server with two addresses does not count twice.
+
+    Cancelled, an acquire holds nothing, and a release is carried out.
+
+    Errors: `acquire` raises `QuorumError` when its time is up, whose `answers` tell what each
+    server said; `try_acquire` returns None then if a quorum of servers answered, and raises
+    `QuorumError` if not. Servers that do not answer are no error as long as there is a quorum
+    of others. Without a timeout, `ConnectionLostError` is raised when fewer than a quorum
+    answered for 10 seconds. Errors that servers reply (wrong type, out of memory) are raised
+    when they make a quorum impossible.
+
+    Source: "Distributed Locks with Redis" (Redlock), redis.io, with the objections of
+    Kleppmann, "How to do distributed locking", 2016. Redisson's RedissonRedLock uses the same
+    keys, without a margin for drift.
+
+    Raises:
+        TypeError: A member is not a lock of one server, or is a fair lock, whose order exists on
+            one server only.
+        ValueError: There is no member, or two are of one client or server. If one server was
+            given under two addresses, this is raised by the first acquire that reaches it.
+    """
+
+    _ownership: QuorumOwnership  # type: ignore[mutable-override]  # set once
+
+    def __init__(self, *locks: ServerLock) -> None:
+        for lock in locks:
+            if not isinstance(lock, ServerLock):
+                raise TypeError(f"a red lock is made of locks, not of {type(lock).__name__}")
+            if isinstance(lock, FairLock):
+                raise TypeError("a red lock has no use for the order of a fair lock: take an RLock")
+        if not locks:
+            raise ValueError("a red lock needs at least one lock")
+        members = sorted(locks, key=lambda lock: database_of(lock._ownership))
+        for one, other in itertools.pairwise(members):
+            if _address(one) == _address(other):
+                raise ValueError(f"{one!r} and {other!r} are on one server")
+        super().__init__(QuorumOwnership(members))
+
+    async def try_acquire(
+        self, *, timeout: Duration | None = 0, lease_time: Duration | None = None
+    ) -> Lease | None:
+        """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
+
+        It is busy only if a quorum of the servers answered. It never overtakes: with tasks of
+        this client waiting, or another process's turn due, it returns None. Arguments and other
+        errors are those of `acquire`.
+
+        Raises:
+            QuorumError: Fewer than a quorum of the servers answered.
+        """
+        try:
+            return await self.acquire(timeout=timeout, lease_time=lease_time)
+        except QuorumError as error:
+            if error.quorum_answered:
+                return None
+            raise
+
+
+class QuorumOwnership(CompositeOwnership):
+    """What the tasks of this process hold of one RedLock."""
+
+    def __init__(self, members: Sequence[ServerLock]) -> None:
+        owners = [member._ownership for member in members]
+        super().__init__("red lock", members, owners, len(members) // 2 + 1)
+        self.queue: LocalQueue[CompositeHold] = self.context.registry.queue(
+            self.hold_key, LocalQueue
+        )
+        # Others bring something to each holder, a token, or leave something with it.
+        self.passable = all(isinstance(lock, RLock) for lock in members)
+
+    # Acquiring.
+
+    async def acquire(
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
+    ) -> Lease:
+        """Return a lease.
+
+        Raises:
+            QuorumError: The deadline has passed, or it is busy, with `once`.
+        """
+        self.context.check()
+        outer = self.held_by(task)
+        if outer is not None:
+            return await self._reenter(outer, task, deadline, once, lease_time)
+        stale_grants = 0
+        while True:
+            hold = await self._new_hold(task, deadline, once, lease_time)
+            if hold.valid:
+                return self.take(hold, task)
+            # Granted, but over before it could be used.
+            loss = hold.leases[-1]._loss()
+            self.give_back(hold)
+            stale_grants += 1
+            if stale_grants == STALE_GRANTS:
+                raise loss
+
+    async def _reenter(
+        self,
+        outer: CompositeHold,
+        task: Task,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+    ) -> Lease:
+        if outer.pending and outer.late is not None:
+            # Soon it is known whether they are ours; asked again, they would be busy.
+            soon = answer_time(self.owners, lease_time)
+            if deadline is not None and not once:
+                soon = min(soon, deadline - running_loop().time())
+            await outer.late.wait(0, soon)
+        rounds = QuorumRounds(self, task, lease_time, inner=True, once=once)
+        return self.reentered(outer, await self._ask(rounds, deadline, once), task)
+
+    async def _new_hold(
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+    ) -> CompositeHold:
+        """Get a hold that a quorum grants, or a task here passes on."""
+        queue = self.queue
+        if once:
+            if self._is_ahead(task):
+                await self._refuse()
+        elif not queue.go_first():
+            began_at = now()
+            passed = await queue.wait(Waiter(reference(task), lease_time is None), deadline)
+            if passed is False:
+                first = "not asked: other tasks here came first"
+                busy = queue.busy_at >= began_at or (queue.hold is not None and queue.hold.valid)
+                raise self._no_quorum(dict.fromkeys(self._servers, first), busy)
+            if passed is not True:
+                return passed
+        try:
+            rounds = QuorumRounds(self, task, lease_time, inner=False, once=once)
+            leases = await self._ask(rounds, deadline, once)
+            if rounds.turn is not None and not rounds.turn.taken:
+                for owner in self.owners:
+                    if owner.queue is not None:
+                        owner.queue.turn_not_taken()
+            hold = queue.hold = self.new_hold(leases, task)
+            rounds.hand_over(hold)
+            return hold
+        finally:
+            if not once:
+                queue.asked()
+
+    def _is_ahead(self, task: Task) -> bool:
+        """Whether asking once would overtake: tasks here, or other processes' turn at a quorum."""
+        ahead = sum(is_ahead(owner, task) for owner in self.owners)
+        return self.queue.is_ahead or len(self.owners) - ahead < self.needed
+
+    async def _refuse(self) -> None:
+        """Others come first. It is busy, but only a quorum of servers can say so."""
+        looks = Gather(owner.locked() for owner in self.owners)
+        try:
+            await self.settle_look(looks)
+        finally:
+            looks.cancel()
+        answers = dict.fromkeys(self._servers, "not asked: others came first")
+        for number, error in looks.errors.items():
+            answers[self._servers[number]] = str(error) or "no answer in time"
+        raise self._no_quorum(answers, len(looks.results) >= self.needed)
+
+    async def _ask(self, rounds: QuorumRounds, deadline: float | None, once: bool) -> list[Lease]:
+        leases = await waiting.acquire(rounds, rounds, None if once else deadline, once=once)
+        if leases is None:
+            raise self._no_quorum(rounds.answers, rounds.quorum_answered)
+        return leases
+
+    @property
+    def _servers(self) -> list[str]:
+        return [database_of(owner) for owner in self.owners]
+
+    def _no_quorum(self, answers: dict[str, str], quorum_answered: bool) -> QuorumError:
+        told = "; ".join(f"{server}: {answer}" for server, answer in answers.items())
+        return QuorumError(
+            f"{self!r} was not granted by {self.needed} of {len(self.owners)} servers in time"
+            f" ({told})",
+            answers,
+            quorum_answered,
+        )
+
+    # Releasing.
+
+    async def release_hold(self, hold: CompositeHold, lease: CompositeLease) -> None:
+        """Give the whole hold back, or to somebody else here."""
+        queue = self.queue
+        if self._pass_on(hold):
+            return
+        queue.releasing = True
+        try:
+            await super().release_hold(hold, lease)
+        finally:
+            queue.releasing = False
+            queue.advance()
+
+    def _pass_on(self, hold: CompositeHold) -> bool:
+        """Hand the hold to the next task that waits here, if that may be; return whether."""
+        options = self.context.options
+        return bool(self.queue.waiters) and self.queue.pass_on(
+            hold, options.turn, options.lease_time / 2
+        )
+
+    def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
+        """A hold is about to be given back."""
+        super().end(hold, lease)
+        self._leave_queue(hold)
+
+    def give_back(self, hold: CompositeHold) -> None:
+        """Nobody wants this hold: pass it on or release it, without waiting."""
+        if hold.state != "held" or self._pass_on(hold):
+            return
+        super().give_back(hold)
+        self.queue.advance()
+
+    def over(self, hold: CompositeHold) -> None:
+        """A hold was lost: the tasks that wait here must ask the servers."""
+        super().over(hold)
+        self._leave_queue(hold)
+        self.queue.advance()
+
+    def _leave_queue(self, hold: CompositeHold) -> None:
+        if self.queue.hold is hold:
+            self.queue.hold = None
+
+    def heard_busy(self) -> None:
+        """A quorum of servers answered, and did not grant it to a task that waits."""
+        self.queue.heard_busy()
+
+    async def settle(self, operations: Gather[Any]) -> None:
+        """Wait until a quorum of the members has done what it was asked to do."""
+        await operations.wait(self.needed)
+
+    async def settle_look(self, looks: Gather[Any]) -> None:
+        """Wait for the answers of a quorum, and a moment for the others; not long for any."""
+        limit = max(answer_time(self.owners, None), LOOK_GRACE)
+        await looks.wait(self.needed, LOOK_GRACE, limit)
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters: tasks that wait for it or a member, and its leases."""
+        found = super().statistics()
+        return PrimitiveStatistics(found.waiters + self.queue.waiting, found.held_leases)
+
+
+def _address(lock: ServerLock) -> str:
+    """Return the address of the server of a lock, whatever its database."""
+    return database_of(lock._ownership).rpartition("/")[0]

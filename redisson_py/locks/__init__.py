@@ -1,0 +1,1 @@
+"""Locks that tasks hold: RLock, FencedLock, FairLock, ReadWriteLock."""

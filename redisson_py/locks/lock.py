@@ -1,0 +1,173 @@
+"""RLock: a reentrant lock, as Redisson's."""
+
+from __future__ import annotations
+
+from typing import Self, final
+
+from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._engine.context import Context
+from redisson_py._engine.inspecting import Describer, LockSnapshot, seconds, texts
+from redisson_py._keys import Name
+from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.locks.lock_like import LockLike
+
+
+class ServerLock(LockLike):
+    """Base of the locks that one server keeps: what members of a `RedLock` have in common."""
+
+    _ownership: TaskOwnership  # type: ignore[mutable-override]
+
+    def __init__(self, ownership: TaskOwnership) -> None:
+        super().__init__(ownership, ownership.commands.key)
+
+    @property
+    def _context(self) -> Context:
+        return self._ownership.context
+
+    async def inspect(self) -> LockSnapshot:
+        """Return the holder, as a snapshot for people. Decide nothing from it."""
+        ownership, context = self._ownership, self._context
+        context.check()
+        left, *fields = await context.executor.run(INSPECT, self.key, lock=self.key)
+        describer = Describer(context, ownership.all_holds())
+        holders = [
+            await describer.holder(owner.decode(), int(count), seconds(left))
+            for owner, count in zip(fields[::2], fields[1::2], strict=True)
+        ]
+        return LockSnapshot(tuple(holders), (), texts(ownership.commands.keys))
+
+
+@final
+class RLock(ServerLock):
+    """A lock that one task holds at a time, across processes and hosts.
+
+    The holder is the current asyncio task: it may re-enter, and a child task does not share its
+    hold. One lock object may be shared by any number of tasks. With `reentrant=False` a second
+    acquire by the holder raises `RuntimeError`.
+
+    Use `FencedLock` where the protected resource can check a token, and `FairLock` where the
+    order of arrival matters across processes.
+
+    Promised: at any instant at most one owner holds the lock as the server sees it, and a
+    holder's own view ends before the server's. Tasks of one client are served in the order
+    they came; processes take turns.
+
+    Not promised: an order between processes; exclusion after a failover that lost the write,
+    after an eviction or FLUSHALL, or when the server's clock is stepped forward; that a
+    paused holder notices its loss in time. In those cases only a fencing token protects the
+    resource.
+
+    Cost: uncontended one round trip for an acquire and one for a release. Inside one process a
+    contended lock is passed from task to task without a command. Cancellation, times and errors:
+    see `acquire` and `release`.
+
+    Protocol: Redisson's RLock (a hash of owner and hold count whose expiry is the lease, a
+    message on release). Passing in one process: lock cohorting, Dice, Marathe, Shavit,
+    PPoPP 2012.
+    """
+
+    def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
+        commands = LockCommands(context.options.names.key(name))
+        super().__init__(TaskOwnership(context, name, commands, reentrant=reentrant))
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name, reentrant=self._ownership.reentrant)
+
+
+@final
+class FencedLock(ServerLock):
+    """A reentrant lock whose leases carry a fencing token, for resources that can check it.
+
+    `lease.token` is greater than that of every earlier holder. Send it with each write, and
+    have the protected resource refuse a token smaller than one it has seen: then a holder that
+    was paused past its lease can do no harm. Re-entry keeps the token.
+
+    Use it instead of `RLock` where correctness, not only efficiency, depends on the lock. Do not
+    use both on one name: a plain lock takes no token.
+
+    Promised: tokens grow from holder to holder as long as the counter survives in Redis; if it is
+    lost, as long as the server's clock is ahead of the last token (microseconds). Not promised:
+    that tokens are consecutive, or that Redisson's `getToken` (the last one issued) belongs to
+    the holder; nor, after Redis lost its data, that a hold passed among this client's tasks has a
+    greater token than another process got meanwhile: that hold is lost, and the resource refuses
+    it.
+
+    Cost, cancellation, times and errors: as for `RLock`.
+
+    Protocol: Redisson's RFencedLock, its counter raised to max(last + 1, server microseconds);
+    see Kleppmann, "How to do distributed locking", 2016.
+    """
+
+    def __init__(self, context: Context, name: Name) -> None:
+        commands = FencedLockCommands(context.options.names.key(name))
+        super().__init__(TaskOwnership(context, name, commands))
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name)
+
+
+#: Shortest time in seconds for which a waiter in a fair queue counts as alive: it asks at most 20
+#: times a second.
+_SHORTEST_ALIVE = 0.3
+
+
+@final
+class FairLock(ServerLock):
+    """A lock that one task holds at a time, given in the order in which they asked for it.
+
+    Use it instead of `RLock` where the order of arrival matters between processes, or where
+    no task may starve. Otherwise prefer `RLock`: it passes the lock to a task of the same process
+    without asking Redis, and keeps no queue there.
+
+    The holder is the current asyncio task: it may re-enter, ahead of the queue. With
+    `reentrant=False` a second acquire by the holder raises `RuntimeError`.
+
+    Promised: tasks of all processes are served in the order in which Redis saw them come; waiters
+    that give up, are cancelled or die do not change the order of the others. A dead waiter is
+    passed over one `lease_time` of its client after it last asked. A live one keeps its place for
+    as long as it waits. A release wakes the next in the queue and no other. Everything else is as
+    for `RLock`, exclusion and its limits included.
+
+    Not promised: that a task of a client that could not reach Redis for a whole `lease_time`
+    keeps its place when its turn came meanwhile (it is queued again, as the last); that a
+    dead waiter of Redisson is noticed before Redisson's own five minutes; that `try_acquire()`
+    gets a free lock for which others wait.
+
+    Cost: uncontended one round trip, as `RLock`. Each waiting task has a subscription and a
+    place in Redis of its own and shows that it is alive by asking again, a small command every
+    few seconds and at least three times a `lease_time` of the client. A hold much shorter than
+    that costs one message more, so that the next in the queue knows when it ends.
+
+    Cancellation: a cancelled `acquire` leaves the queue and holds nothing; a cancelled
+    `release` is carried out. Times are seconds. Errors: see `acquire` and `release`.
+
+    Protocol: Redisson's RFairLock (a list of owners, a sorted set of the moments after which
+    they count as dead, a channel for each), with its known faults repaired from our side:
+    waiters show that they are alive, a live one is never forgotten, and none asks without a pause.
+    """
+
+    def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
+        alive = max(context.options.lease_time, _SHORTEST_ALIVE)
+        self._commands = FairLockCommands(context.options.names.key(name), alive)
+        super().__init__(
+            TaskOwnership(context, name, self._commands, passes=False, reentrant=reentrant)
+        )
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name, reentrant=self._ownership.reentrant)
+
+    async def inspect(self) -> LockSnapshot:
+        """Return the holder, and the waiters in order, as a snapshot. Decide nothing from it."""
+        context, commands = self._context, self._commands
+        context.check()
+        left, words, *rest = await context.executor.answer(
+            context.executor.start(commands.inspect_script, self.key, commands.inspect())
+        )
+        fields, queue = rest[:words], rest[words:]
+        describer = Describer(context, self._ownership.all_holds())
+        holders = [
+            await describer.holder(owner.decode(), int(count), seconds(left))
+            for owner, count in zip(fields[::2], fields[1::2], strict=True)
+        ]
+        waiters = tuple(owner.decode() for owner in queue)
+        return LockSnapshot(tuple(holders), waiters, texts(commands.keys))

@@ -1,0 +1,303 @@
+"""The calls that every lock has: acquire, try, hold, release, look."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from redisson_py._engine.block import Block, BlockHalf, HoldBlock
+from redisson_py._engine.decorating import Fill, P, R, decorate
+from redisson_py._engine.inspecting import LockSnapshot
+from redisson_py._engine.lease import Lease
+from redisson_py._keys import Name
+from redisson_py._loop import Task, current_task, running_loop
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._time import Duration, check_lease_time, check_timeout
+from redisson_py.errors import AcquireTimeoutError
+
+
+class Locking(Protocol):
+    """How a lock is acquired and released, by tasks.
+
+    Attributes:
+        name: The resource name, as it was given.
+        kind: What people call it.
+    """
+
+    name: Name
+    kind: str
+
+    async def acquire(
+        self,
+        task: Task,
+        deadline: float | None = None,
+        once: bool = False,
+        lease_time: float | None = None,
+    ) -> Lease | None:
+        """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
+        ...
+
+    async def release_newest(self) -> None:
+        """Give back the newest hold of the current task."""
+
+    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
+        """Return the newest lease of a task that is younger than `lease` and in no block."""
+
+    async def locked(self) -> bool:
+        """Return whether anybody holds it now."""
+        ...
+
+    async def hold_count(self) -> int:
+        """Return how many holds the current task has, as Redis sees it."""
+        ...
+
+    async def remaining(self) -> float | None:
+        """Return the seconds left on the server; None when it is free."""
+
+    async def force_release(self) -> bool:
+        """Free it whoever holds it; return whether anybody did."""
+        ...
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name."""
+        ...
+
+
+class LockLike(ABC):
+    """Base of everything that is acquired, held by a task, and released.
+
+    Arguments, timeouts, blocks and decorators are checked and made here; the rest is the
+    ownership's.
+    """
+
+    _half: Block | None = None
+
+    def __init__(self, ownership: Locking, key: bytes) -> None:
+        self._ownership = ownership
+        self._key = key
+        self._by_hand: list[Block] = []
+        self._acquire_for_block: Callable[[Task], Awaitable[Lease | None]] = ownership.acquire
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    @property
+    def kind(self) -> str:
+        """What people call it: lock, fenced lock."""
+        return self._ownership.kind
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        return self._ownership.name
+
+    @property
+    def key(self) -> bytes:
+        """The key in Redis."""
+        return self._key
+
+    # Acquiring.
+
+    async def acquire(
+        self, *, timeout: Duration | None = None, lease_time: Duration | None = None
+    ) -> Lease:
+        """Acquire it, waiting until it is free.
+
+        A task that holds it already gets it again at once; release it as often as you acquired
+        it. Without `lease_time` the watchdog renews it until you release it or this process
+        dies. With `lease_time` it ends by itself after that time, even if you are still working;
+        a body inside `async with` is cancelled at that moment.
+
+        Waiting costs one subscription for all waiters of this client and no polling. A cancelled
+        acquire leaves nothing held.
+
+        Args:
+            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
+                ever, 0 asks once.
+            lease_time: Seconds to hold; None renews for as long as needed.
+
+        Raises:
+            AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
+            ConnectionLostError: Redis did not answer. What may be held is given back as soon
+                as it answers, and ends with its lease in any case.
+            LeaseLostError: The task held it already and has lost it, or three grants in a row
+                came too late to be used.
+            RuntimeError: The task holds it already and it is not reentrant, or the task reads and
+                asks to write.
+            ScriptError: Redis refused: wrong type of key, out of memory, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: A time is neither a number nor a timedelta.
+            ValueError: A time is out of range; nothing was sent.
+        """
+        seconds = check_timeout(timeout)
+        lease = await self._acquire_checked(seconds, lease_time)
+        if lease is None:
+            raise AcquireTimeoutError(
+                f"{self.kind} {self.name!r} stayed busy for {seconds or 0:g} s"
+            )
+        return lease
+
+    async def try_acquire(
+        self, *, timeout: Duration | None = 0, lease_time: Duration | None = None
+    ) -> Lease | None:
+        """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
+
+        By default this asks once and waits for nothing but the answer. It never overtakes: with
+        tasks of this client waiting, or another process's turn due, it returns None. Arguments
+        and other errors are those of `acquire`; no answer from Redis is an error, never None.
+        """
+        try:
+            return await self._acquire_checked(check_timeout(timeout), lease_time)
+        except AcquireTimeoutError:
+            return None
+
+    async def _acquire_checked(
+        self, timeout: float | None, lease_time: Duration | None
+    ) -> Lease | None:
+        seconds = None if lease_time is None else check_lease_time(lease_time)
+        deadline = None if timeout is None else running_loop().time() + timeout
+        return await self._ownership.acquire(current_task(), deadline, timeout == 0, seconds)
+
+    async def release(self) -> None:
+        """Give back the newest hold of the current task. A cancelled release is carried out.
+
+        Inside `async with` this is the hold of the block, unless the task has acquired again
+        since. The rest of the body is then not protected, and the block ends in silence: it has
+        nothing left to give back.
+
+        Raises:
+            NotHeldError: The current task has no hold.
+            LeaseLostError: It had one and lost it, or the key was overwritten; raised once.
+            ConnectionLostError: Redis did not answer; the lock is free after one lease at most.
+            ScriptError: Redis refused: no permission.
+            ClientClosedError: The client was closed.
+        """
+        await self._ownership.release_newest()
+
+    # Blocks.
+
+    def hold(
+        self, *, timeout: Duration | None = None, lease_time: Duration | None = None
+    ) -> HoldBlock[Self, Lease]:
+        """Return a block with the options of `acquire`: `async with lock.hold(timeout=1) as lease`.
+
+        Above an async function, `@lock.hold(timeout=1)` is `@lock` with these options.
+
+        Each call makes a block of its own. It may be left by another task than the one that
+        entered it. Entering it a second time while it is in use raises `RuntimeError`.
+
+        Raises:
+            ValueError: A time is out of range.
+            TypeError: A time is neither a number nor a timedelta.
+        """
+        check_timeout(timeout)
+        if lease_time is not None:
+            check_lease_time(lease_time)
+        return HoldBlock(self, lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time))
+
+    if TYPE_CHECKING:
+
+        async def __aenter__(self) -> Lease: ...
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+
+    else:
+        __aenter__ = BlockHalf("__aexit__")
+        __aexit__ = BlockHalf("__aenter__")
+
+    def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
+        return None if task is None else self._ownership.acquired_since(lease, task)
+
+    # Decorators.
+
+    def __call__(
+        self, func: Callable[P, Coroutine[Any, Any, R]]
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Return `func` with this held around every call: use it as `@client.get_lock("k")`.
+
+        Fields of the name are filled from the arguments of each call, defaults included, as
+        `str.format` does it: `@client.get_lock("report:{user.id}:{day:%F}")`. They name
+        parameters; `{args[0]}` and `{options[tenant]}` reach into `*args` and `**options`,
+        and `{{` and `}}` stand for braces. Names given as bytes are left alone. Write
+        `@lock.hold(timeout=5)` for options.
+
+        Calls with equal names exclude each other, others do not. A call inside a call, in the
+        same task, is a re-entry. Errors are those of a block: `AcquireTimeoutError` before
+        the function runs, `LeaseLostError` when it was cancelled because of a loss.
+
+        On a method, `{self.x}` is a field like others. `@classmethod` and `@staticmethod` go
+        above this, so do routes of web frameworks and tasks of job queues: what is above
+        sees the function with the lock. Name, docstring and signature stay the function's.
+
+        Different arguments must give different names: between two fields, put a character that
+        the first cannot contain.
+
+        Raises:
+            TypeError: `func` is no `async def`.
+            ValueError: A field names no parameter, or the name is no format string.
+        """
+        return decorate(self._names, func, self._filled)
+
+    @property
+    def _names(self) -> Sequence[Name]:
+        """The names that a decorator formats."""
+        return (self.name,)
+
+    def _filled(self, fill: Fill) -> Self:
+        """Return the lock that one call needs."""
+        name = fill(self.name)
+        return self if name == self.name else self._named(name)
+
+    @abstractmethod
+    def _named(self, name: Name) -> Self:
+        """Return the lock of another name: of this kind, client and options."""
+
+    # Looking.
+
+    async def locked(self) -> bool:
+        """Return whether anybody holds it now."""
+        return await self._ownership.locked()
+
+    async def owned(self) -> bool:
+        """Return whether the current task holds it now, as Redis sees it."""
+        return await self._ownership.hold_count() > 0
+
+    async def hold_count(self) -> int:
+        """Return how many holds the current task has, as Redis sees it."""
+        return await self._ownership.hold_count()
+
+    async def remaining(self) -> float | None:
+        """Return the seconds left of the holder's lease on the server; None when it is free.
+
+        Infinity if somebody has taken the key's expiry away.
+        """
+        return await self._ownership.remaining()
+
+    async def force_release(self) -> bool:
+        """Free it, whoever holds it, and wake waiters; return whether it was held.
+
+        For operators: the holder's critical section may still be running. A holder of this client
+        is told at once, any other at its next renewal. Cancelled, it may or may not be carried
+        out.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been freed.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
+        """
+        return await self._ownership.force_release()
+
+    @abstractmethod
+    async def inspect(self) -> LockSnapshot:
+        """Return the holders, as a snapshot for people. Decide nothing from it."""
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name. No I/O; nothing is decided from them."""
+        return self._ownership.statistics()

@@ -1,0 +1,230 @@
+"""ReadWriteLock: many readers or one writer, as Redisson's.
+
+Both sides share one hash, one channel, and an owner a task: what a task reads while it writes
+is held under the owner of its write hold, and goes on when that is released (a downgrade). There
+is no upgrade: a reader that asks to write would wait for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self, final
+
+from redisson_py._commands.read_write_lock import (
+    INSPECT,
+    WRITE_SUFFIX,
+    ReadLockCommands,
+    WriteLockCommands,
+)
+from redisson_py._engine.context import Context
+from redisson_py._engine.inspecting import Describer, HolderSnapshot, LockSnapshot, seconds, texts
+from redisson_py._keys import Name
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.locks.lock import ServerLock
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWriteSnapshot(LockSnapshot):
+    """A read-write lock as Redis had it a moment ago.
+
+    Attributes:
+        writer: The holder that writes, if there is one; it may read as well.
+        readers: The holders that read, each with what is left of its own lease; not those whose
+            lease is over.
+    """
+
+    writer: HolderSnapshot | None
+    readers: tuple[HolderSnapshot, ...]
+
+
+@final
+class ReadLock(ServerLock):
+    """The side of a read-write lock that any number of tasks hold together, in all processes.
+
+    Made by `client.get_read_write_lock(name).read_lock()`; see `ReadWriteLock` for when to
+    use it and what it promises. Readers are let in whenever nobody writes, also while a writer
+    waits. All that waited for a writer come in together.
+
+    Each reader has a lease of its own: a long one outlives the renewals of others, a short
+    one ends nobody else's, and a reader that dies keeps a writer waiting for its own lease at
+    most. The client checks a read with `lease_time` as often as it renews others, because
+    Redisson's watchdog may cut it short: the lease is then restored, or the loss is reported. The
+    same task may re-enter. A task that holds the write side reads under that hold, and goes on
+    reading when it has released the write side.
+
+    A read under a write hold with a `lease_time` of its own lasts no longer than that, until the
+    write side is released: one hash keeps both, and a longer read would keep the writer alive.
+    If the write side ends by itself, count on the end of the read in that moment.
+
+    Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and `release`.
+
+    `locked` is true while anybody reads, a writer that also reads included. `force_release`
+    frees it from all readers, but not from a writer. Protocol: Redisson's RReadWriteLock.
+    """
+
+    def __init__(self, context: Context, name: Name) -> None:
+        commands = ReadLockCommands(context.options.names.key(name))
+        ownership = TaskOwnership(context, name, commands, passes=False)
+        ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
+        super().__init__(ownership)
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name)
+
+    async def locked(self) -> bool:
+        """Return whether anybody reads now."""
+        mode = await _mode(self)
+        if mode == b"write":
+            # The mode, the writer, and perhaps the same task as a reader.
+            fields: int = await self._context.executor.ask(self.key, "HLEN", self.key)
+            return fields > 2
+        return mode == b"read"
+
+    async def inspect(self) -> LockSnapshot:
+        """Return the readers, as a snapshot for people. Decide nothing from it."""
+        found = await _inspect(self)
+        return LockSnapshot(found.readers, (), found.keys)
+
+
+@final
+class WriteLock(ServerLock):
+    """The side of a read-write lock that one task holds at a time, while nobody reads.
+
+    Made by `client.get_read_write_lock(name).write_lock()`; see `ReadWriteLock` for when to
+    use it and what it promises. It is held, waited for and handed over as an `RLock`: tasks
+    of one client are served in the order they came, processes take turns, and the same task may
+    re-enter.
+
+    The holder may read as well, and goes on reading when it has released this side (a
+    downgrade): then other readers come in, and no writer was in between. A task that reads
+    and does not write cannot ask to write: every acquire raises `RuntimeError` at once, because
+    it would wait for itself. Release the read side first; another writer may come in between.
+
+    Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and
+    `release`. `force_release` frees it from a writer, its reads included, but not from other
+    readers. Protocol: Redisson's RReadWriteLock.
+    """
+
+    def __init__(self, context: Context, name: Name) -> None:
+        commands = WriteLockCommands(context.options.names.key(name))
+        ownership = TaskOwnership(context, name, commands)
+        ownership.reads_waiting_key = b"read lock:" + commands.key
+        ownership.reads = context.registry.task_holds(ownership.reads_waiting_key)
+        super().__init__(ownership)
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name)
+
+    async def locked(self) -> bool:
+        """Return whether anybody writes now."""
+        return await _mode(self) == b"write"
+
+    async def inspect(self) -> LockSnapshot:
+        """Return the writer, as a snapshot for people. Decide nothing from it."""
+        found = await _inspect(self)
+        return LockSnapshot(() if found.writer is None else (found.writer,), (), found.keys)
+
+
+@final
+class ReadWriteLock:
+    """A lock that many tasks hold for reading or one for writing, across processes and hosts.
+
+    Use it instead of `RLock` where it is enough to keep readers and writers apart, where readers
+    hold it for longer than a round trip, and where they come much more often than writers. For
+    short sections an `RLock` is simpler and hands over faster. It is not a lock itself but has
+    two, `read_lock()` and `write_lock()`, each with all the methods of a lock:
+
+        lock = client.get_read_write_lock("prices")
+        async with lock.read_lock():
+            ...
+
+    Promised, as the server sees it: at any instant many readers or one writer, which may read
+    as well; every holder's own view ends before the server's; a reader that leaves or dies
+    keeps writers waiting no longer than the others need; all readers that waited for a writer
+    come in together.
+
+    Not promised: that a writer's turn comes. As with Redisson, readers are let in while a writer
+    waits, so readers that overlap without end keep writers out for ever. Nor does it promise an
+    order between processes, or exclusion where an `RLock` does not (see there).
+
+    Both sides of one task go together: a task that writes may read, and keeps reading after
+    releasing the write side; one that only reads gets `RuntimeError` at once when it asks to
+    write. What cancellation does, the times and the errors are those of each side's `acquire`
+    and `release`.
+
+    Protocol: Redisson's RReadWriteLock (a hash with the mode and a field for each holder, and a
+    key for the lease of each reader's hold), with renewals that only lengthen, and with a
+    message when a writer goes on reading, which Redisson's own clients ignore.
+    """
+
+    def __init__(self, context: Context, name: Name) -> None:
+        self._read_lock = ReadLock(context, name)
+        self._write_lock = WriteLock(context, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        return self._read_lock.name
+
+    @property
+    def key(self) -> bytes:
+        """The key in Redis."""
+        return self._read_lock.key
+
+    def read_lock(self) -> ReadLock:
+        """Return the side that any number of tasks hold together."""
+        return self._read_lock
+
+    def write_lock(self) -> WriteLock:
+        """Return the side that one task holds alone."""
+        return self._write_lock
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for both sides together. No I/O; nothing is decided from them."""
+        sides = self._read_lock.statistics(), self._write_lock.statistics()
+        return PrimitiveStatistics(
+            waiters=sum(side.waiters for side in sides),
+            held_leases=sum(side.held_leases for side in sides),
+        )
+
+    async def inspect(self) -> ReadWriteSnapshot:
+        """Return the readers and the writer, as a snapshot for people. Decide nothing from it.
+
+        Raises:
+            ConnectionLostError: Redis did not answer.
+            ScriptError: The key is no read-write lock.
+            ClientClosedError: The client was closed.
+        """
+        return await _inspect(self._write_lock)
+
+
+async def _mode(side: ServerLock) -> bytes | None:
+    """Return the mode in which it is held: `b"read"`, `b"write"`, or None if it is free."""
+    context = side._context
+    context.check()
+    mode: bytes | None = await context.executor.ask(side.key, "HGET", side.key, "mode")
+    return mode
+
+
+async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
+    """Return a snapshot of both sides."""
+    context, key, ownership = side._context, side.key, side._ownership
+    context.check()
+    lock_left, _, *words = await context.executor.run(INSPECT, key, lock=key)
+    others = ownership.reads if ownership.writes is None else ownership.writes
+    describer = Describer(context, [*ownership.all_holds(), *(others or {}).values()])
+    writer = None
+    readers: list[HolderSnapshot] = []
+    for field, holds, left in zip(words[::3], words[1::3], words[2::3], strict=True):
+        name = field.decode(errors="replace")
+        owner = name.removesuffix(WRITE_SUFFIX)
+        if owner != name:
+            writer = await describer.holder(owner, holds, seconds(lock_left))
+        elif left != -2:
+            readers.append(await describer.holder(owner, holds, seconds(left)))
+    holders = (*(() if writer is None else (writer,)), *readers)
+    return ReadWriteSnapshot(holders, (), texts((key,)), writer, tuple(readers))

@@ -1,0 +1,1 @@
+"""Semaphores: numbers of permits that tasks, processes and hosts take and give back."""

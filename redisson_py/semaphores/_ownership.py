@@ -1,0 +1,367 @@
+"""What one client has of one semaphore: taking units, giving them back, passing them on.
+
+Who holds a lock is a task; units of a semaphore belong to whoever has the permit, and any task
+of the client may give them back. So they are found by the queue of the semaphore, not by task.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+
+from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
+from redisson_py._commands.replies import Granted
+from redisson_py._commands.semaphore import SemaphoreCommands
+from redisson_py._engine import waiting
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import Lease, lost_error
+from redisson_py._engine.ownership import TOMBSTONE_MS, Ownership, Release
+from redisson_py._keys import Name
+from redisson_py._loop import Task, running_loop
+from redisson_py._owner import reference
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._stream.call import Call
+from redisson_py._time import PUNCTUAL, now
+from redisson_py.errors import NotHeldError, RedissonError
+from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
+from redisson_py.semaphores.permit import Permit
+
+#: Grants in a row that were over before they could be used, after which it is no use to go on.
+_STALE_GRANTS = 3
+
+#: How many lost permits a task is told of that releases without naming them.
+_MOST_LOST = 1000
+
+
+Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
+
+
+class PermitOwnership(Ownership):
+    """What one client has of one semaphore."""
+
+    commands: Commands  # type: ignore[mutable-override]
+
+    def __init__(
+        self,
+        context: Context,
+        name: Name,
+        commands: SemaphoreCommands | PermitExpirableSemaphoreCommands,
+    ) -> None:
+        key = commands.kind.encode() + b":" + commands.key
+        self.permit_queue = context.registry.queue(key, PermitQueue)
+        super().__init__(context, name, commands, self.permit_queue)
+        #: The lost permits of each task that it has not been told of.
+        self._lost: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
+
+    @property
+    def place(self) -> tuple[str, str, bytes]:
+        """What tells this semaphore from all others."""
+        return self.context.database, self.kind, self.commands.key
+
+    # Acquiring.
+
+    async def acquire(
+        self,
+        task: Task,
+        units: int,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+    ) -> list[Permit] | None:
+        """Return permits for so many units, or None when time is up."""
+        context = self.context
+        context.check()
+        stream = context.executor.router.stream_for(self.commands.key)
+        if stream.full:
+            await stream.room()
+        stale_grants = 0
+        while True:
+            holds = await self._new_holds(task, units, deadline, once, lease_time)
+            if holds is None:
+                return None
+            present = now()
+            if all(present < hold.ends_at and hold.state == "held" for hold in holds):
+                return [self._take(hold, task, lease_time, present) for hold in holds]
+            # Granted, but over before it could be used.
+            for hold in holds:
+                self.give_back(hold)
+            stale_grants += 1
+            if stale_grants == _STALE_GRANTS:
+                raise lost_error(self, holds[0].owner, present - holds[0].granted_at, "expired")
+
+    async def _new_holds(
+        self,
+        task: Task,
+        units: int,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+    ) -> list[Hold] | None:
+        """Get holds that Redis grants, or one that a task here passes on; None: time is up."""
+        context, queue, began_at = self.context, self.permit_queue, now()
+        request = self._new_request(units, lease_time, once, deadline)
+        if not queue.is_ahead:
+            # Several may be on their way: nobody is before them.
+            limit = None if once else deadline
+            answer = await waiting.acquire(request, context.bus, limit, once=True)
+            if isinstance(answer, Granted):
+                return self._granted(request, task, lease_time)
+        elif once:
+            # Busy, but only Redis can say so: if it does not answer, that is the answer.
+            await context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
+        if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
+            return None
+        if request.undone:
+            # A duplicate of it may come late, so its owner was declared gone.
+            request = self._new_request(units, lease_time, once, deadline)
+        waiter = PermitWaiter(reference(task), self.commands.passes and lease_time is None, request)
+        if queue.go_first():
+            queue.head = waiter
+        elif not await self._wait(waiter, deadline):
+            return None
+        request.heard_busy = queue.busy_at >= began_at
+        try:
+            granted = await self._ask_as_head(request, deadline)
+            if request.passed is not None and (granted or request.passed.valid):
+                return [request.passed]
+            return self._granted(request, task, lease_time) if granted else None
+        finally:
+            queue.asked()
+
+    def _new_request(
+        self, units: int, lease_time: float | None, once: bool, deadline: float | None
+    ) -> PermitRequest:
+        owners, options = self.context.owners, self.context.options
+        lease = options.lease_time if lease_time is None else lease_time
+        owner = owners.new_owner()
+        for _ in self.commands.fields(owner, units)[1:]:
+            # Taken for the others, right behind it: see batch_of.
+            owners.new_owner()
+        return PermitRequest(self, owner, units, lease, once=once, deadline=deadline)
+
+    async def _wait(self, waiter: PermitWaiter, deadline: float | None) -> bool:
+        """Wait to be the head of the queue; return whether it is, or time is up."""
+        try:
+            return bool(await self.permit_queue.wait(waiter, deadline))
+        except BaseException:
+            # The head can be cancelled before it had a chance to look at what it was passed.
+            waiter.request.undo()
+            raise
+
+    async def _ask_as_head(self, request: PermitRequest, deadline: float | None) -> bool:
+        """Ask for the queue, until something is granted or passed; return whether."""
+        queue = self.permit_queue
+        if request.passed is not None and request.passed.valid:
+            return True
+        request.listen_first(None if queue.turn is None else queue.take_turn())
+        granted = await waiting.acquire(request, request, deadline)
+        if granted is not None and request.turn and not request.turn.taken:
+            queue.turn_not_taken()
+        return granted is not None
+
+    def _granted(self, request: PermitRequest, task: Task, lease_time: float | None) -> list[Hold]:
+        """Keep what a request was granted."""
+        return [
+            Hold(
+                self,
+                owner,
+                field,
+                reference(task),
+                request.sent_at,
+                request.lease_time,
+                lease_time is None,
+                units=units,
+                uncertain=request.uncertain,
+                batch=request.owner,
+            )
+            for owner, field, units in self.commands.fields(request.owner, request.target)
+        ]
+
+    def _take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Permit:
+        """Make a hold that Redis granted, or a task passed, the current task's."""
+        hold.taken_by(reference(task))
+        limit = None if lease_time is None else hold.ends_at
+        permit = Permit(hold, self.commands.permit_text(hold.field), limit, present)
+        hold.add_lease(permit)
+        self.permit_queue.holds[hold.field] = hold
+        return permit
+
+    # Releasing.
+
+    def pass_on(self, hold: Hold) -> bool:
+        """Hand a hold to the next task that waits here, if that may be; return whether."""
+        first = self.permit_queue.first
+        if first is None or not first.passable or first.request.target != hold.units:
+            return False
+        options = self.context.options
+        if not hold.may_pass(options.turn, options.lease_time / 2):
+            return False
+        if not first.request.take(hold):
+            return False
+        hold.pass_to(first.task)
+        return True
+
+    def left(self, reply: int | None, own_message: int) -> None:
+        """A final release was answered, or nobody waits for its answer: who else subscribed?"""
+        queue = self.permit_queue
+        queue.releasing = False
+        others = (reply or 1) - 1 - (1 if own_message else 0)
+        turn = queue.offer_turn(others, own_message) if others > 0 else None
+        first = queue.first
+        if turn is not None and first is not None and first.request.listens:
+            # It is about to be woken by our own message.
+            first.request.turn = turn
+        elif turn is not None:
+            queue.turn = turn
+        if queue.waiters:
+            queue.advance()
+
+    def forget(self, hold: Hold) -> None:
+        """A hold leaves its task."""
+        if self.permit_queue.holds.get(hold.field) is hold:
+            del self.permit_queue.holds[hold.field]
+
+    def over(self, hold: Hold) -> None:
+        """A hold was lost."""
+        self.forget(hold)
+        task = hold.task()
+        lost = [
+            lease
+            for lease in hold.known_leases()
+            if lease._state == "lost" and isinstance(lease, Permit) and lease._block is None
+        ]
+        # Only `release()` of a plain semaphore reports losses by task.
+        by_task = isinstance(self.commands, SemaphoreCommands)
+        if by_task and lost and task is not None and not task.done():
+            unreported = [permit for permit in self._lost.get(task, ()) if not permit._told]
+            self._lost[task] = (unreported + lost)[-_MOST_LOST:]
+
+    async def release(self, lease: Lease) -> None:
+        """Give back a permit; one of no units is not in Redis."""
+        if lease._hold.units:
+            await super().release(lease)
+            return
+        lease._settle()
+        lease._hold.drop(lease)
+        lease._hold.end("released")
+
+    async def extend(self, lease: Lease, lease_time: float) -> None:
+        """Set when a permit ends; one of no units does not."""
+        if lease._hold.units:
+            await super().extend(lease, lease_time)
+
+    async def release_units(self, task: Task, units: int) -> None:
+        """Give back so many units: the newest of the task outside a block, else of the client.
+
+        Raises:
+            NotHeldError: There are not so many; nothing was given back.
+            LeaseLostError: One of them was lost before; the others were given back.
+        """
+        self.context.check()
+        chosen: list[tuple[Permit, int]] = []
+        left = units
+        for permit in self._candidates(task):
+            if left <= 0:
+                break
+            hold = permit._hold
+            part = min(left, hold.units)
+            chosen.append((permit, part))
+            left -= part
+        if left > 0:
+            raise NotHeldError(
+                f"{self!r}: {units} to be given back, but this client has taken"
+                f" {units - left} outside of blocks; only add_permits makes more"
+            )
+        releases = [(permit, self._begin(permit, part)) for permit, part in chosen]
+        problem: RedissonError | None = None
+        for permit, release in releases:
+            try:
+                await self._finish(permit, release)
+            except RedissonError as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+
+    def _begin(self, permit: Permit, units: int) -> Release | Call | None:
+        """Send so many units of a permit back, or pass them on; return what is to be answered."""
+        hold = permit._hold
+        if permit._state == "held" and units < hold.units:
+            hold.units_fell(units)
+            return self.lower(hold)
+        permit._settle()
+        hold.drop(permit)
+        return self.begin_release(hold) if permit._state == "released" else None
+
+    async def _finish(self, permit: Permit, release: Release | Call | None) -> None:
+        """Wait for the end of a release; raise if the permit was lost before."""
+        hold = permit._hold
+        if isinstance(release, Call):
+            await self.answer_lowered(hold, permit, release)
+        elif release is not None:
+            await self.finish_release(hold, permit, release)
+        elif permit._state == "lost":
+            raise permit._loss()
+
+    def lower(self, hold: Hold) -> Call:
+        """Have Redis record as many units as the hold has."""
+        version, keep = hold.begin_change()
+        version_ms = TOMBSTONE_MS if keep else 0
+        lease_time = self.context.options.lease_time
+        args = self.commands.release(hold, hold.units, 0, 0, version, version_ms)
+        call = self.start_release(args, lease_time)
+
+        def lowered(_: object) -> None:
+            hold.end_change(call)
+            done = call.future
+            if not done.cancelled() and done.exception() is None and done.result() is None:
+                self.context.watchdog.lose(hold, "taken")
+
+        call.future.add_done_callback(lowered)
+        return call
+
+    def permit_of(self, hold: Hold) -> Permit:
+        """Return the permit of a hold, a new one if nobody kept the first."""
+        for lease in hold.live:
+            assert isinstance(lease, Permit)
+            return lease
+        limit = None if hold.renewed else hold.ends_at
+        permit = Permit(hold, self.commands.permit_text(hold.field), limit, hold.granted_at)
+        hold.add_lease(permit)
+        return permit
+
+    def released_by_id(self, hold: Hold) -> None:
+        """Redis has given a hold back, whose id was named."""
+        if hold.state != "held":
+            return
+        self.forget(hold)
+        for lease in hold.live:
+            lease._settle()
+            hold.drop(lease)
+        hold.end("released")
+
+    def _candidates(self, task: Task) -> Iterator[Permit]:
+        """Yield the permits that a task may give back without naming them, in that order."""
+        lost = [permit for permit in self._lost.get(task, ()) if not permit._told]
+        held = [
+            permit
+            for hold in self.permit_queue.holds.values()
+            for permit in hold.live
+            if isinstance(permit, Permit) and permit._block is None
+        ]
+        mine = [permit for permit in held if _task_of(permit) is task] + lost
+        yield from sorted(mine, key=lambda permit: permit._granted_at, reverse=True)
+        yield from reversed([permit for permit in held if _task_of(permit) is not task])
+
+    # Looking.
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name."""
+        held = sum(len(hold.live) for hold in self.permit_queue.holds.values())
+        return PrimitiveStatistics(waiters=self.permit_queue.waiting, held_leases=held)
+
+
+def _task_of(lease: Lease) -> Task | None:
+    hold = lease._hold
+    assert isinstance(hold, Hold)
+    return hold.task()

@@ -1,0 +1,42 @@
+"""The handle of units taken from a semaphore."""
+
+from __future__ import annotations
+
+from typing import final
+
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import Lease
+
+
+@final
+class Permit(Lease):
+    """Units of a semaphore, from one acquisition to its release or its loss: a `Lease`.
+
+    Use it as `async with semaphore as permit`, or keep it and call `release` yourself, from
+    any task. Until then the watchdog renews it, unless it has a lease time. The permit of a
+    process that died comes back within one lease. So does one that nobody can give back any more,
+    because its task has ended, the `Permit` is garbage, and its `id` was never read; one warning
+    says so.
+    """
+
+    __slots__ = ("_id",)
+
+    def __init__(self, hold: Hold, permit_id: str, limit: float | None, granted_at: float) -> None:
+        super().__init__(hold, limit, None, granted_at)
+        self._id = permit_id
+
+    @property
+    def id(self) -> str:
+        """What Redis calls it.
+
+        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, also
+        Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was
+        read, the permit is renewed until it is released, even if nobody keeps this object.
+        """
+        self._hold.id_read()
+        return self._id
+
+    @property
+    def units(self) -> int:
+        """The number of units it still stands for; 0 once lost or released."""
+        return self._hold.units if self._state == "held" else 0

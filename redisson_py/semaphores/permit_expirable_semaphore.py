@@ -1,0 +1,399 @@
+"""PermitExpirableSemaphore: permits with ids, as Redisson's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self, final
+
+from redisson_py._commands.permit_expirable_semaphore import (
+    AVAILABLE,
+    INSPECT,
+    LEASE_LEFT,
+    MOST_AT_ONCE,
+    UPDATE_LEASE,
+    PermitExpirableSemaphoreCommands,
+    owner_of,
+)
+from redisson_py._engine.block import HoldBlock
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.inspecting import seconds
+from redisson_py._keys import Name
+from redisson_py._loop import Future
+from redisson_py._numbers import EXACT_LIMIT, check_whole
+from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
+from redisson_py.errors import LeaseLostError, NotHeldError, RedissonError
+from redisson_py.semaphores._ownership import PermitOwnership
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
+
+
+@final
+class PermitExpirableSemaphore(SemaphoreLike):
+    """A number of permits, each with an id and a lease of its own.
+
+    `async with semaphore:` takes one. A client that knows the id of a permit, in another process
+    or in Java, can release it or set its lease. With `permits`, the first use makes the semaphore
+    if there is none; an existing one keeps its count. A disagreement is not an error: `available`,
+    `acquired` and `permits` log a warning, once, if they find another number.
+
+    Use it instead of `Semaphore` where a permit is handed over by its id, or ends by itself:
+    with a `lease_time` it is back after that time, even if its holder still works. Without,
+    the watchdog of the client that took it renews it until it is released.
+
+    Promised: never more permits are taken than there are, as the server sees it; each is given
+    back exactly once, whatever is lost on the way; one of a holder that died comes back within
+    one lease. Several permits are taken, or released, all or none. Tasks of one client are served
+    in the order they came.
+
+    Not promised: an order between processes; that a paused holder learns of its loss in time;
+    that a `Permit` notices a lease that another client set for its id. Permits are not passed
+    from task to task without Redis, as those of a `Semaphore` are: an id is for one acquisition
+    only.
+
+    Cost: one round trip for an acquire and one for a release. Cancellation, times and errors: see
+    `acquire` and `release`.
+
+    Protocol: Redisson's RPermitExpirableSemaphore: a counter, a sorted set of ids by the end of
+    their leases on the server's clock, and a message.
+    """
+
+    def __init__(self, context: Context, name: Name, permits: int | None = None) -> None:
+        super().__init__(context, name, permits, PermitExpirableSemaphoreCommands)
+        commands = self._ownership.commands
+        assert isinstance(commands, PermitExpirableSemaphoreCommands)
+        self._commands = commands
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name, self._permits)
+
+    async def acquire(
+        self, *, lease_time: Duration | None = None, timeout: Duration | None = None
+    ) -> Permit:
+        """Take a permit, waiting until one is free.
+
+        Waiting costs one subscription for all waiters of this client and no polling. A cancelled
+        acquire leaves nothing held.
+
+        Args:
+            lease_time: Seconds after which the permit ends by itself; None renews it until it is
+                released.
+            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
+                ever, 0 asks once.
+
+        Raises:
+            AcquireTimeoutError: None was free within `timeout` seconds.
+            ConnectionLostError: Redis did not answer. What may be held is given back as soon
+                as it answers, and ends with its lease in any case.
+            LeaseLostError: Three grants in a row came too late to be used.
+            ScriptError: Redis refused: wrong type of key, out of memory, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: A time is neither a number nor a timedelta.
+            ValueError: A time is out of range; nothing was sent.
+        """
+        (permit,) = await self._acquire(1, timeout, lease_time)
+        return permit
+
+    async def try_acquire(
+        self, *, lease_time: Duration | None = None, timeout: Duration | None = 0
+    ) -> Permit | None:
+        """Take a permit if one is free within `timeout` seconds; return None if not.
+
+        By default this asks once and waits for nothing but the answer. It never overtakes: with
+        tasks of this client waiting, or another process's turn due, it returns None. Arguments
+        and other errors are those of `acquire`; no answer from Redis is an error, never None.
+        """
+        permits = await self._try_acquire(1, timeout, lease_time)
+        return None if permits is None else permits[0]
+
+    async def acquire_many(
+        self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = None
+    ) -> list[Permit]:
+        """Take `n` permits, all or none, waiting until so many are free.
+
+        Each has an id and can be released by itself. At most 10,000 can be taken at once; more is
+        a `ValueError`. Other arguments and errors are those of `acquire`.
+        """
+        units = _check_many(n)
+        return await self._acquire(units, timeout, lease_time)
+
+    async def try_acquire_many(
+        self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
+    ) -> list[Permit] | None:
+        """As `acquire_many`; return None if so many are not free within `timeout` seconds."""
+        units = _check_many(n)
+        return await self._try_acquire(units, timeout, lease_time)
+
+    def hold(
+        self, *, lease_time: Duration | None = None, timeout: Duration | None = None
+    ) -> HoldBlock[Self, Permit]:
+        """Return a block with the options of `acquire`: `async with s.hold(lease_time=5)`.
+
+        Above an async function, `@s.hold(timeout=1)` is `@s` with these options. Each call makes a
+        block of its own; entering it a second time while it is in use raises `RuntimeError`.
+
+        Raises:
+            TypeError: A time is neither a number nor a timedelta.
+            ValueError: A time is out of range.
+        """
+        check_timeout(timeout)
+        if lease_time is not None:
+            check_lease_time(lease_time)
+        return HoldBlock(
+            self, lambda source: source.acquire(timeout=timeout, lease_time=lease_time)
+        )
+
+    async def release(self, permit: Permit | str) -> None:
+        """Give back a permit: a `Permit` of this client, or any by its id, whoever took it.
+
+        A cancelled release is carried out.
+
+        Raises:
+            NotHeldError: It was released already, or there is no such permit, or it belongs to
+                another semaphore, or another client took it and its lease is over.
+            LeaseLostError: This client took it and lost it.
+            ConnectionLostError: Redis did not answer; it may have been released.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: It is neither a `Permit` nor a str.
+            ValueError: The id is not 32 hex digits.
+        """
+        permit_id = check_id(permit)
+        own = self._own(permit, permit_id)
+        if own is not None:
+            await own.release()
+        elif not await self._change_foreign(bytes.fromhex(permit_id)):
+            raise NotHeldError(
+                f"{self.kind} {self.name!r}: permit {permit_id} was released already, has"
+                " expired, or never was"
+            )
+
+    def _own(self, permit: Permit | str, permit_id: str) -> Permit | None:
+        """Return the permit if this client took it from this semaphore and still knows of it.
+
+        Raises:
+            NotHeldError: It is a permit of another semaphore.
+        """
+        if isinstance(permit, Permit):
+            theirs = permit._hold.ownership
+            if not isinstance(theirs, PermitOwnership) or theirs.place != self._ownership.place:
+                raise NotHeldError(f"{self!r} has no such permit: {permit!r} is another's")
+            return permit
+        hold = self._ownership.permit_queue.holds.get(bytes.fromhex(permit_id))
+        return None if hold is None else self._ownership.permit_of(hold)
+
+    async def _change_foreign(self, permit: bytes) -> bool:
+        """Give back a permit that this client did not take; return whether it was in force."""
+        script, values = self._commands.release_id(permit)
+        return bool(await self._receipts.run(script, **values))
+
+    async def try_release(self, permit: Permit | str) -> bool:
+        """Give a permit back as `release` does; return False if it was not there or was lost.
+
+        Other errors are those of `release`.
+        """
+        try:
+            await self.release(permit)
+        except (NotHeldError, LeaseLostError):
+            return False
+        return True
+
+    async def release_many(self, permits: Iterable[Permit | str]) -> None:
+        """Give several permits back, all or none, whoever took them.
+
+        A cancelled release is carried out. Other errors are those of `release`.
+
+        Raises:
+            NotHeldError: One of them is not there, or its lease is over; all stay as they are.
+            ValueError: An id is not 32 hex digits or is given twice, or there are over 10,000.
+        """
+        ids = self._ids(permits)
+        if ids and not await self._release_all(ids):
+            raise NotHeldError(
+                f"{self.kind} {self.name!r}: one of {len(ids)} permits was released already,"
+                " has expired, or never was; none was released"
+            )
+
+    async def try_release_many(self, permits: Iterable[Permit | str]) -> int:
+        """Give several permits back, all or none; return how many were given back.
+
+        Errors are those of `release_many`, without NotHeldError: 0 says that.
+        """
+        ids = self._ids(permits)
+        return await self._release_all(ids) if ids else 0
+
+    async def update_lease_time(self, permit: Permit | str, lease_time: Duration) -> bool:
+        """Set the lease of a permit from now, whoever took it; return whether it was there.
+
+        It then ends by itself: the watchdog of this client does not renew it any more. Another
+        process that holds the permit does not notice; see the class. A `Permit` that was lost or
+        released stays so. For a bare id Redis alone decides, since another client may hold it.
+        """
+        lease = check_lease_time(lease_time)
+        permit_id = check_id(permit)
+        own = self._own(permit, permit_id)
+        if own is not None:
+            try:
+                await own.extend(lease)
+            except (NotHeldError, LeaseLostError):
+                return False
+            return True
+        owners = self._context.owners
+        args = self._commands.update_lease(
+            bytes.fromhex(permit_id), owners.client_id, milliseconds(lease), owners.new_number()
+        )
+        return bool(await self._answer(UPDATE_LEASE, args))
+
+    async def lease_time(self, permit: Permit | str) -> float:
+        """Return the seconds left of a permit, whoever took it; infinity if it never ends.
+
+        Raises:
+            NotHeldError: It is not there, or its lease is over.
+        """
+        permit_id = check_id(permit)
+        left = await self._answer(LEASE_LEFT, self._commands.lease_left(bytes.fromhex(permit_id)))
+        if left == -2:
+            raise NotHeldError(f"{self.kind} {self.name!r}: there is no permit {permit_id}")
+        return seconds(left)
+
+    async def available(self) -> int:
+        """Return how many permits are free; the permits of dead holders are given back first."""
+        return (await self._counts())[0]
+
+    async def acquired(self) -> int:
+        """Return how many permits are taken."""
+        return (await self._counts())[1]
+
+    async def permits(self) -> int:
+        """Return how many permits there are, free and taken."""
+        return sum(await self._counts())
+
+    async def try_set_permits(self, n: int) -> bool:
+        """Create the semaphore with `n` permits if there is none; return whether it was created.
+
+        If cancelled, it is carried out; so are `set_permits` and `add_permits`.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been created.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: `n` is no int.
+            ValueError: It is negative; nothing was sent.
+        """
+        script, values = self._commands.make(check_whole(n, "n", 0), 0)
+        made = bool(await self._receipts.run(script, **values))
+        self._created = True
+        self._ownership.permit_queue.number_known |= made
+        return made
+
+    async def set_permits(self, n: int) -> None:
+        """Set the number of permits to `n`, taken ones included; create the semaphore if need be.
+
+        If more are taken, the number of free ones is below zero, and releases fill it up first.
+        Errors are those of `try_set_permits`.
+        """
+        script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
+        self._ownership.permit_queue.number_known = True
+        await self._receipts.run(script, **values)
+        self._created = True
+
+    async def add_permits(self, n: int) -> None:
+        """Add `n` permits; a negative `n` removes permits.
+
+        The semaphore keeps its expiry. Errors are those of `try_set_permits`.
+        """
+        units = check_whole(n, "n", 1 - EXACT_LIMIT)
+        await self._change(self._commands.add(units))
+
+    async def _counts(self) -> tuple[int, int]:
+        """Return how many permits are free, and how many taken."""
+        await self._create()
+        free, taken = await self._answer(AVAILABLE, self._commands.available())
+        self._compare(int(free) + int(taken), free_only=False)
+        return int(free), int(taken)
+
+    async def inspect(self) -> SemaphoreSnapshot:
+        """Return the holders of permits, as a snapshot for people. Decide nothing from it."""
+        free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
+        ids = rows[::2]
+        found = [
+            (owner_of(raw), 1, seconds(left)) for raw, left in zip(ids, rows[1::2], strict=True)
+        ]
+        return await self._snapshot(free, found, total, tuple(raw.hex() for raw in ids))
+
+    # Several at once.
+
+    def _ids(self, permits: Iterable[Permit | str]) -> list[str]:
+        """Return the ids of permits, checked."""
+        ids: list[str] = []
+        for permit in permits:
+            permit_id = check_id(permit)
+            self._own(permit, permit_id)
+            ids.append(permit_id)
+        if len({*ids}) < len(ids):
+            raise ValueError("a permit is there twice")
+        if len(ids) > MOST_AT_ONCE:
+            raise ValueError(f"at most {MOST_AT_ONCE} permits at once, not {len(ids)}")
+        return ids
+
+    async def _release_all(self, ids: list[str]) -> int:
+        """Give back all of these, or none; return how many."""
+        raw = [bytes.fromhex(permit_id) for permit_id in ids]
+        held = self._ownership.permit_queue.holds
+        own = [held[each] for each in raw if each in held]
+        script, values = self._commands.release_ids(raw)
+        started = self._receipts.start(script, **values)
+        # A renewal must not come after the release and find nothing.
+        for hold in own:
+            hold.suspend()
+        started[1].future.add_done_callback(lambda done: self._all_released(own, done))
+        try:
+            return int(await self._receipts.answer(started))
+        except RedissonError:
+            raise
+        except BaseException:
+            # Cancelled: it is carried out all the same.
+            for hold in own:
+                self._ownership.released_by_id(hold)
+            raise
+
+    def _all_released(self, own: list[Hold], done: Future[int]) -> None:
+        released = not done.cancelled() and done.exception() is None and done.result() > 0
+        for hold in own:
+            # Without an answer nobody knows; the next renewal will tell.
+            hold.resume()
+            if released:
+                self._ownership.released_by_id(hold)
+
+
+def _check_many(n: object) -> int:
+    """Return how many permits to take at once.
+
+    Raises:
+        TypeError: It is no int.
+        ValueError: It is below 1, or more than one script can take.
+    """
+    units = check_whole(n)
+    if units > MOST_AT_ONCE:
+        raise ValueError(f"at most {MOST_AT_ONCE} permits at once, not {units}")
+    return units
+
+
+def check_id(permit: object) -> str:
+    """Return the id of a permit as text.
+
+    Raises:
+        TypeError: It is neither a permit nor a str.
+        ValueError: It is not 32 hex digits.
+    """
+    if isinstance(permit, Permit):
+        return permit._id
+    if not isinstance(permit, str):
+        raise TypeError(f"a permit must be a Permit or its id, not {type(permit).__name__}")
+    try:
+        raw = bytes.fromhex(permit)
+    except ValueError:
+        raw = b""
+    if len(raw) != 16 or len(permit) != 32:
+        raise ValueError(f"the id of a permit is 32 hex digits, not {permit!r}")
+    return permit.lower()

@@ -1,0 +1,231 @@
+"""Semaphore: Redisson's counter of permits, with leases beside it."""
+
+from __future__ import annotations
+
+import math
+from typing import Self, final
+
+from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommands
+from redisson_py._engine.block import HoldBlock
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.inspecting import seconds
+from redisson_py._keys import Name
+from redisson_py._loop import current_task
+from redisson_py._numbers import EXACT_LIMIT, check_whole
+from redisson_py._owner import reference
+from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
+from redisson_py.errors import LeaseLostError, NotHeldError
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
+
+
+@final
+class Semaphore(SemaphoreLike):
+    """A number of permits that tasks, processes and hosts take and give back.
+
+    `async with semaphore:` takes one. Any task of this client may release the permit of another.
+    With `permits`, the first use makes the semaphore if there is none; an existing one keeps
+    its count. A disagreement is not an error: `available` logs a warning, once, if it finds more
+    permits free than that.
+
+    Use it to bound how many tasks do something at once. Use `PermitExpirableSemaphore` where a
+    permit must be handed to another process, or must end by itself, and `RLock` where only one
+    task at a time may work and the holder should be known.
+
+    Promised: never more permits are taken than there are, as the server sees it. A permit of a
+    holder that died comes back within one lease, as soon as a client of this library waits for,
+    takes or counts permits; its units are given back exactly once, whatever is lost on the way.
+    An acquire takes all `n` units or none. `release` never makes permits. Tasks of one client are
+    served in the order they came, including those that want many; processes take turns.
+
+    Not promised: an order between processes, so that a task that wants many can starve behind
+    another process that wants few; anything for units that Redisson took, which have no lease;
+    that a reduction below what is taken keeps permits from being passed inside one process
+    before its `turn` is over; that a paused holder learns of its loss in time. If an operator
+    deletes the counter, what was taken is void, and is not given back to a counter that this
+    library makes; but one that Redisson makes within a lease is increased by it.
+
+    Cost: uncontended one round trip for an acquire and one for a release. Cancellation, times
+    and errors: see `acquire` and `release`.
+
+    Protocol: Redisson's RSemaphore, a counter and its new value as message. Keys of our own beside
+    it record which owner has how many units until when. Passing in one process: see `RLock`.
+    """
+
+    def __init__(self, context: Context, name: Name, permits: int | None = None) -> None:
+        super().__init__(context, name, permits, SemaphoreCommands)
+        commands = self._ownership.commands
+        assert isinstance(commands, SemaphoreCommands)
+        self._commands = commands
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, name, self._permits)
+
+    async def acquire(self, n: int = 1, *, timeout: Duration | None = None) -> Permit:
+        """Take `n` permits, all or none, waiting until so many are free.
+
+        They are one `Permit`, which any task may release; until then the watchdog renews it. With
+        `n=0` nothing is sent, and the permit stands for no units.
+
+        Waiting costs one subscription for all waiters of this client and no polling. A cancelled
+        acquire leaves nothing held.
+
+        Args:
+            n: How many, 0 or more.
+            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
+                ever, 0 asks once.
+
+        Raises:
+            AcquireTimeoutError: So many were not free within `timeout` seconds.
+            ConnectionLostError: Redis did not answer. What may be held is given back as soon
+                as it answers, and ends with its lease in any case.
+            LeaseLostError: Three grants in a row came too late to be used.
+            ScriptError: Redis refused: wrong type of key, out of memory, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: `n` is no int, or the timeout no time.
+            ValueError: A number or time is out of range; nothing was sent.
+        """
+        units = check_whole(n, "n", 0)
+        if not units:
+            check_timeout(timeout)
+            return self._nothing()
+        (permit,) = await self._acquire(units, timeout, None)
+        return permit
+
+    async def try_acquire(self, n: int = 1, *, timeout: Duration | None = 0) -> Permit | None:
+        """Take `n` permits if that is possible within `timeout` seconds; return None if not.
+
+        By default this asks once and waits for nothing but the answer. It never overtakes: with
+        tasks of this client waiting, or another process's turn due, it returns None. Arguments
+        and other errors are those of `acquire`; no answer from Redis is an error, never None.
+        """
+        units = check_whole(n, "n", 0)
+        if not units:
+            check_timeout(timeout)
+            return self._nothing()
+        permits = await self._try_acquire(units, timeout, None)
+        return None if permits is None else permits[0]
+
+    def hold(self, n: int = 1, *, timeout: Duration | None = None) -> HoldBlock[Self, Permit]:
+        """Return a block with the options of `acquire`: `async with s.hold(n=2) as permit`.
+
+        Above an async function, `@s.hold(n=2)` is `@s` with these options. Each call makes a
+        block of its own; entering it a second time while it is in use raises `RuntimeError`.
+
+        Raises:
+            TypeError: `n` is no int, or the timeout no time.
+            ValueError: A number or time is out of range.
+        """
+        units = check_whole(n)
+        check_timeout(timeout)
+        return HoldBlock(self, lambda source: source.acquire(units, timeout=timeout))
+
+    async def release(self, n: int = 1) -> None:
+        """Give back `n` permits.
+
+        It takes the newest that the current task acquired outside a block; beyond those, the
+        newest that any task of this client acquired outside a block. A `Permit` of several units
+        may be given back in part. `release` never touches the permit of a block, and never makes
+        permits: only `add_permits` does. With `n=0` it does nothing. A cancelled release is
+        carried out.
+
+        Raises:
+            NotHeldError: This client has not taken so many outside a block; none was given back.
+            LeaseLostError: One of them was lost before; the others were given back.
+            ConnectionLostError: Redis did not answer; the permits are back after one lease at
+                most.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: `n` is no int.
+            ValueError: It is negative; nothing was sent.
+        """
+        units = check_whole(n, "n", 0)
+        if units:
+            await self._ownership.release_units(current_task(), units)
+
+    async def release_if_exists(self, n: int = 1) -> bool:
+        """Give back `n` permits as `release` does; return False if they are not there to give back.
+
+        Then this client has not taken so many, or one of them was lost. With `n=0` nothing is sent
+        and the answer is False. Other errors are those of `release`.
+        """
+        units = check_whole(n, "n", 0)
+        try:
+            await self.release(units)
+        except (NotHeldError, LeaseLostError):
+            return False
+        return units > 0
+
+    async def available(self) -> int:
+        """Return how many permits are free; below zero after `add_permits` of a negative number.
+
+        What dead holders had is given back first. If more are free than `permits` says there
+        should be in all, a warning is logged, once.
+        """
+        await self._create()
+        free = int(await self._answer(AVAILABLE, self._commands.available()))
+        self._compare(free, free_only=True)
+        return free
+
+    async def try_set_permits(self, n: int, *, lifetime: Duration | None = None) -> bool:
+        """Create the semaphore with `n` permits if there is none; return whether it was created.
+
+        If cancelled, it is carried out; so are `add_permits` and `drain`.
+
+        Args:
+            n: How many, 0 or more.
+            lifetime: Seconds after which Redis drops the semaphore; None keeps it.
+
+        Raises:
+            ConnectionLostError: Redis did not answer; it may have been created.
+            ScriptError: Redis refused: wrong type of key, no permission.
+            ClientClosedError: The client was closed.
+            TypeError: `n` is no int, or `lifetime` no time.
+            ValueError: A number or time is out of range; nothing was sent.
+        """
+        units = check_whole(n, "n", 0)
+        life_ms = 0
+        if lifetime is not None:
+            life_ms = milliseconds(check_lease_time(lifetime, "lifetime"))
+        script, values = self._commands.make(units, life_ms)
+        made = bool(await self._receipts.run(script, **values))
+        self._created = True
+        self._ownership.permit_queue.number_known |= made
+        return made
+
+    async def add_permits(self, n: int) -> None:
+        """Add `n` permits; a negative `n` removes permits.
+
+        Removing more than are free leaves a number below zero, which releases fill up first. The
+        semaphore keeps its expiry. Errors are those of `try_set_permits`.
+        """
+        units = check_whole(n, "n", 1 - EXACT_LIMIT)
+        await self._change(self._commands.add(units))
+
+    async def drain(self) -> int:
+        """Remove all free permits for good; return how many there were.
+
+        A number below zero is raised to zero. Errors are those of `try_set_permits`.
+        """
+        return int(await self._change(self._commands.drain()))
+
+    async def inspect(self) -> SemaphoreSnapshot:
+        """Return the holders of permits, as a snapshot for people. Decide nothing from it."""
+        free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
+        found = [
+            (owner.decode(errors="replace"), int(units), seconds(left))
+            for owner, units, left in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+        ]
+        return await self._snapshot(free, found, total)
+
+    def _nothing(self) -> Permit:
+        """Return a permit of no units, which nobody has to keep or to give back."""
+        self._context.check()
+        present, task = now(), reference(current_task())
+        owner = self._context.owners.new_owner()
+        field = owner.encode()
+        hold = Hold(self._ownership, owner, field, task, present, math.inf, False, units=0)
+        permit = Permit(hold, owner, None, present)
+        hold.add_lease(permit)
+        return permit

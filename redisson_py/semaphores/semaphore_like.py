@@ -1,0 +1,262 @@
+"""What both semaphores have: a name, blocks, decorators, the first use that creates them."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
+from redisson_py._commands.semaphore import SemaphoreCommands
+from redisson_py._engine.block import Block, BlockHalf
+from redisson_py._engine.context import Context
+from redisson_py._engine.decorating import Fill, P, R, decorate
+from redisson_py._engine.inspecting import Describer, HolderSnapshot, texts
+from redisson_py._engine.lease import Lease
+from redisson_py._engine.receipts import Receipts, Started
+from redisson_py._keys import Name
+from redisson_py._loop import Task, current_task, running_loop
+from redisson_py._numbers import check_whole
+from redisson_py._scripts.source import Arg, Script
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._time import Duration, check_lease_time, check_timeout
+from redisson_py.errors import AcquireTimeoutError
+from redisson_py.semaphores._ownership import PermitOwnership
+from redisson_py.semaphores.permit import Permit
+
+log = logging.getLogger("redisson_py")
+
+Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
+
+
+@dataclass(frozen=True, slots=True)
+class SemaphoreSnapshot:
+    """A semaphore as Redis had it a moment ago.
+
+    Attributes:
+        available: How many permits are free; None where there is no such semaphore.
+        holders: The holders and their units, as `holds`; the first hundred by the end of their
+            leases. For a plain semaphore these are clients of this library only: Redisson does
+            not record its holders. The owner of a permit with an id that Redisson took is that id.
+        permit_ids: The ids of the permits, in the same order, where they have ids.
+        waiters: Tasks of this client that wait for it.
+        keys: The keys it uses.
+        more: The number of holders beyond those shown.
+    """
+
+    available: int | None
+    holders: tuple[HolderSnapshot, ...]
+    permit_ids: tuple[str, ...]
+    waiters: int
+    keys: tuple[str, ...]
+    more: int = 0
+
+
+class SemaphoreLike(ABC):
+    """Base of the semaphores."""
+
+    _half: Block | None = None
+
+    def __init__(
+        self,
+        context: Context,
+        name: Name,
+        permits: int | None,
+        kind: Callable[[bytes, int], Commands],
+    ) -> None:
+        self._context = context
+        self._permits = permits
+        start_units = -1 if permits is None else check_whole(permits, "permits", 0)
+        commands = kind(context.options.names.key(name), start_units)
+        self._ownership = PermitOwnership(context, name, commands)
+        self._receipts = Receipts(context, commands.key)
+        self._created = permits is None
+        self._by_hand: list[Block] = []
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return self._ownership.kind
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        return self._ownership.name
+
+    @property
+    def key(self) -> bytes:
+        """The key in Redis: Redisson's counter."""
+        return self._ownership.commands.key
+
+    @property
+    def channel(self) -> bytes:
+        """Where permits that became free are announced."""
+        return self._ownership.commands.channel
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name. No I/O; nothing is decided from them."""
+        return self._ownership.statistics()
+
+    # Acquiring.
+
+    async def _acquire(
+        self, units: int, timeout: Duration | None, lease_time: Duration | None
+    ) -> list[Permit]:
+        """Return permits for so many units, or raise."""
+        permits = await self._try_acquire(units, timeout, lease_time)
+        if permits is None:
+            seconds = check_timeout(timeout)
+            raise AcquireTimeoutError(
+                f"{self.kind} {self.name!r} had not {units} free within {seconds or 0:g} s"
+            )
+        return permits
+
+    async def _try_acquire(
+        self, units: int, timeout: Duration | None, lease_time: Duration | None
+    ) -> list[Permit] | None:
+        """Return permits for so many units, or None."""
+        seconds = check_timeout(timeout)
+        lease = None if lease_time is None else check_lease_time(lease_time)
+        deadline = None if seconds is None else running_loop().time() + seconds
+        permits = await self._ownership.acquire(
+            current_task(), units, deadline, seconds == 0, lease
+        )
+        if permits is not None:
+            self._created = True
+        return permits
+
+    if TYPE_CHECKING:
+
+        async def __aenter__(self) -> Permit: ...
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+
+    else:
+        __aenter__ = BlockHalf("__aexit__")
+        __aexit__ = BlockHalf("__aenter__")
+
+    async def _acquire_for_block(self, task: Task) -> Permit:
+        (permit,) = await self._acquire(1, None, None)
+        return permit
+
+    def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
+        """Return nothing: `release` never touches the permit of a block."""
+        return None
+
+    # Decorators.
+
+    def __call__(
+        self, func: Callable[P, Coroutine[Any, Any, R]]
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Return `func` with a permit taken around every call: `@client.get_semaphore("s", 5)`.
+
+        Fields of the name are filled from the arguments of each call, as for a lock: see
+        `RLock.__call__`. Write `@semaphore.hold(timeout=5)` for options.
+
+        Raises:
+            TypeError: `func` is no `async def`.
+            ValueError: A field names no parameter, or the name is no format string.
+        """
+        return decorate(self._names, func, self._filled)
+
+    @property
+    def _names(self) -> Sequence[Name]:
+        """The names that a decorator formats."""
+        return (self.name,)
+
+    def _filled(self, fill: Fill) -> Self:
+        """Return the semaphore that one call needs."""
+        name = fill(self.name)
+        return self if name == self.name else self._named(name)
+
+    @abstractmethod
+    def _named(self, name: Name) -> Self:
+        """Return the semaphore of another name: of this kind, client and options."""
+
+    # Changing the count: each leaves a receipt, and creates the semaphore first if need be.
+
+    async def _change(self, change: tuple[Script, dict[str, Arg]]) -> Any:
+        """Carry out a change of what nobody owns, also if cancelled; return its raw reply."""
+        first = self._begin_creating()
+        self._ownership.permit_queue.number_known = True
+        script, values = change
+        started = self._receipts.start(script, **values)
+        await self._finish_creating(first)
+        return await self._receipts.answer(started)
+
+    async def _create(self) -> None:
+        """Create the semaphore, if that was asked for and is not known to be done."""
+        await self._finish_creating(self._begin_creating())
+
+    def _begin_creating(self) -> Started | None:
+        if self._created or self._permits is None:
+            return None
+        script, values = self._ownership.commands.make(self._permits, 0)
+        return self._receipts.start(script, **values)
+
+    async def _finish_creating(self, started: Started | None) -> None:
+        if started is not None:
+            await self._receipts.answer(started)
+            self._created = True
+
+    def _compare(self, found: int, *, free_only: bool) -> None:
+        """Warn, once for a name, if there are not the permits that `permits` says.
+
+        Args:
+            found: How many there are; with `free_only`, how many of them are free.
+            free_only: Others may be taken by holders that leave no record.
+        """
+        queue, wanted = self._ownership.permit_queue, self._permits
+        if wanted is None or queue.number_known:
+            return
+        if found > wanted or (found < wanted and not free_only):
+            queue.number_known = True
+            log.warning(
+                "%s %r has %d permits%s, not %d: `permits` only counts where there is none yet",
+                self.kind,
+                self.name,
+                found,
+                " free" if free_only else "",
+                wanted,
+            )
+
+    async def _answer(self, script: Script, args: bytes) -> Any:
+        """Run a script that looks."""
+        self._context.check()
+        executor = self._context.executor
+        return await executor.answer(executor.start(script, self.key, args))
+
+    async def _snapshot(
+        self,
+        free: bytes,
+        rows: list[tuple[str, int, float]],
+        total: int,
+        permit_ids: tuple[str, ...] = (),
+    ) -> SemaphoreSnapshot:
+        """Return a snapshot, with the holders of owner, units and seconds left described."""
+        ownership = self._ownership
+        describer = Describer(self._context, ownership.permit_queue.holds.values())
+        holders = [await describer.holder(*row) for row in rows]
+        for place, permit_id in enumerate(permit_ids):
+            if holders[place].host is None:
+                # Redisson's, or nobody has described itself as that owner: any id looks like ours.
+                holders[place] = replace(holders[place], owner=permit_id)
+        return SemaphoreSnapshot(
+            int(free) if free else None,
+            tuple(holders),
+            permit_ids,
+            self.statistics().waiters,
+            texts(ownership.commands.keys),
+            total - len(rows),
+        )

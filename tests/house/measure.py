@@ -1,0 +1,211 @@
+"""Measures of the code's shape: `python -m tests.house.measure` prints them as a table."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import cProfile
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+
+import redisson_py
+from redisson_py import Redisson
+from redisson_py._engine.hold import Hold
+from redisson_py._stream.wire import Wire
+from redisson_py.testing import embedded_server
+from tests.house import files
+
+PACKAGE = files.ROOT / "redisson_py"
+_PAIRS = 100
+
+
+def lines_of(paths: list[Path]) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for path in paths)
+
+
+# What runs.
+
+
+async def _with_client(measure: Callable[[Redisson], Awaitable[None]]) -> None:
+    async with embedded_server() as url, Redisson.from_url(url) as client:
+        for _ in range(20):
+            async with client.get_lock("k"):
+                pass
+        await measure(client)
+
+
+def files_of_a_pair() -> list[Path]:
+    """Return the files of the package in which something runs for a pair of a plain lock."""
+    seen: set[str] = set()
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        seen.add(frame.f_code.co_filename)
+
+    async def pair(client: Redisson) -> None:
+        sys.setprofile(note)
+        async with client.get_lock("k"):
+            pass
+        sys.setprofile(None)
+
+    asyncio.run(_with_client(pair))
+    return sorted(path for path in map(Path, seen) if path.is_relative_to(PACKAGE))
+
+
+def frames_to_the_write() -> list[str]:
+    """Return the frames of the package from `async with lock` to where the stream has the bytes.
+
+    They leave at once or, with those of other tasks, at the end of the loop's turn.
+    """
+    frames: list[str] = []
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        if frames or event != "call" or frame.f_code is not Wire.put.__code__:
+            return
+        back: FrameType | None = frame
+        while back is not None:
+            path = Path(back.f_code.co_filename)
+            if path.is_relative_to(PACKAGE):
+                frames.append(f"{path.relative_to(PACKAGE)}:{back.f_code.co_name}")
+            back = back.f_back
+
+    async def enter(client: Redisson) -> None:
+        sys.setprofile(note)
+        async with client.get_lock("k"):
+            sys.setprofile(None)
+
+    asyncio.run(_with_client(enter))
+    return frames[::-1]
+
+
+def calls_a_pair() -> float:
+    """Return how many functions a pair calls, on uvloop, whose own work is not counted."""
+    counted: list[int] = []
+
+    async def pairs(client: Redisson) -> None:
+        profile = cProfile.Profile()
+        profile.enable()
+        for _ in range(_PAIRS):
+            async with client.get_lock("k"):
+                pass
+        profile.disable()
+        counted.append(sum(entry.callcount for entry in profile.getstats()))
+
+    if find_spec("uvloop") is None:
+        return float("nan")
+    import uvloop
+
+    uvloop.run(_with_client(pairs))
+    return counted[0] / _PAIRS
+
+
+# What is written.
+
+
+def deepest_public_type() -> tuple[str, int, int]:
+    """Return the public type with most classes below it, how many, and how often one overrides."""
+
+    def own_bases(each: type) -> list[type]:
+        return [
+            base
+            for base in each.__mro__
+            if base.__module__.startswith("redisson_py")
+            and not getattr(base, "_is_protocol", False)
+        ]
+
+    def overrides(each: type) -> int:
+        names: Counter[str] = Counter(
+            name
+            for base in own_bases(each)
+            for name, value in vars(base).items()
+            if inspect.isroutine(value) or isinstance(value, property)
+        )
+        return sum(count - 1 for name, count in names.items() if name != "__init__")
+
+    types = [getattr(redisson_py, name) for name in redisson_py.__all__]
+    classes = [
+        each for each in types if inspect.isclass(each) and not issubclass(each, BaseException)
+    ]
+    deepest = max(classes, key=lambda each: (len(own_bases(each)), overrides(each)))
+    return deepest.__name__, len(own_bases(deepest)), overrides(deepest)
+
+
+def writers_of_holds() -> dict[str, int]:
+    """Return the files in which a hold's field is set, and how often, by the names of variables.
+
+    `hold.x = ...`, `self._hold.x = ...` and the like, for a field of `Hold`; its own file sets
+    its fields on `self`.
+    """
+    found: Counter[str] = Counter()
+    for path in files.of_kind(".py", "redisson_py"):
+        tree = ast.parse(path.read_text("utf-8"))
+        own = path == PACKAGE / "_engine" / "hold.py"
+        found[files.name(path)] += sum(
+            1 for owner in _set_attributes(tree) if _is_a_hold(owner) or (own and owner == "self")
+        )
+    return {name: count for name, count in found.most_common() if count}
+
+
+def _set_attributes(tree: ast.AST) -> Iterator[str]:
+    """Yield the expression before the dot, for each field of `Hold` that is set or deleted."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()) if name in Hold.__slots__:
+                yield ast.unparse(node.value)
+
+
+def _is_a_hold(expression: str) -> bool:
+    last = expression.rpartition(".")[2].lstrip("_")
+    return last in ("hold", "held", "parent", "read", "write") or last.endswith("_hold")
+
+
+def files_by_folder() -> dict[str, int]:
+    folders = Counter(files.name(path.parent) for path in files.of_kind(".py", "redisson_py"))
+    return dict(folders.most_common())
+
+
+def share_of_tests() -> float:
+    return lines_of(files.of_kind(".py", "tests")) / lines_of(files.of_kind(".py", "redisson_py"))
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Yield what is measured, and the figure."""
+    touched = files_of_a_pair()
+    yield (
+        "lines to read to understand one lock",
+        f"{lines_of(touched)} in {len(touched)} files that a pair runs through",
+    )
+    frames = frames_to_the_write()
+    places = {frame.partition(":")[0] for frame in frames}
+    yield "frames from `async with lock` to the write", f"{len(frames)}, in {len(places)} files"
+    yield "function calls an uncontended pair", f"{calls_a_pair():.0f}"
+    name, depth, overridden = deepest_public_type()
+    yield (
+        "deepest inheritance of a public type",
+        f"{depth} (`{name}`), {overridden} methods overridden",
+    )
+    writers = writers_of_holds()
+    yield (
+        "files that write a hold's fields",
+        f"{len(writers)}: " + ", ".join(f"{file} ({count})" for file, count in writers.items()),
+    )
+    folders = files_by_folder()
+    yield "files a folder", ", ".join(f"{folder} {count}" for folder, count in folders.items())
+    yield "test lines to source lines", f"{share_of_tests():.1f} : 1"
+
+
+def main() -> None:
+    print("| | now |\n|---|---|")  # noqa: T201
+    for what, figure in rows():
+        print(f"| {what} | {figure} |")  # noqa: T201
+    print()  # noqa: T201
+    print("Frames:", *frames_to_the_write(), sep="\n  ")  # noqa: T201
+    print("Files of a pair:", *map(files.name, files_of_a_pair()), sep="\n  ")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""Every kind of thing that can be held, and what the lifecycle tests ask about it.
+
+Only the public API is used here, and what a plain client sees on the servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet
+from tests.support import until, until_async
+
+T = TypeVar("T")
+Clients = Sequence[Redisson]
+#: Makes a lock or a semaphore: clients (one for each server), name, permits.
+Make = Callable[[Clients, str, int], Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of lock or semaphore.
+
+    Attributes:
+        make: Makes one.
+        rival: Makes what excludes it, when that is not another one of its kind.
+        reentrant: Whether a task may acquire it again.
+        semaphore: Whether it has permits instead of holds.
+        shared: Whether several tasks can hold it at once (semaphores: with several permits).
+        servers: On how many servers it lives.
+        members: Of how many locks on one server it is made.
+    """
+
+    make: Make
+    rival: Make | None = None
+    reentrant: bool = True
+    semaphore: bool = False
+    shared: bool = False
+    servers: int = 1
+    members: int = 1
+
+
+def member_names(name: str, count: int) -> list[str]:
+    """Return the names of the locks that a multi-lock `name` is made of."""
+    return [name, *(f"{name}-{number}" for number in range(2, count + 1))]
+
+
+def _multi(count: int) -> Make:
+    def make(clients: Clients, name: str, _: int) -> Any:
+        locks = [clients[0].get_lock(each) for each in member_names(name, count)]
+        return clients[0].get_multi_lock(*locks)
+
+    return make
+
+
+KINDS: dict[str, Kind] = {
+    "lock": Kind(lambda clients, name, _: clients[0].get_lock(name)),
+    "non_reentrant_lock": Kind(
+        lambda clients, name, _: clients[0].get_lock(name, reentrant=False), reentrant=False
+    ),
+    "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name)),
+    "fenced_lock": Kind(lambda clients, name, _: clients[0].get_fenced_lock(name)),
+    "read_lock": Kind(
+        lambda clients, name, _: clients[0].get_read_write_lock(name).read_lock(),
+        rival=lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(),
+        shared=True,
+    ),
+    "write_lock": Kind(lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock()),
+    "multi_lock_of_one": Kind(_multi(1)),
+    "multi_lock_of_three": Kind(_multi(3), members=3),
+    "red_lock": Kind(
+        lambda clients, name, _: clients[0].get_red_lock(
+            *[each.get_lock(name) for each in clients]
+        ),
+        servers=3,
+    ),
+    "semaphore": Kind(
+        lambda clients, name, permits: clients[0].get_semaphore(name, permits),
+        semaphore=True,
+        shared=True,
+    ),
+    "expirable_semaphore": Kind(
+        lambda clients, name, permits: clients[0].get_permit_expirable_semaphore(name, permits),
+        semaphore=True,
+        shared=True,
+    ),
+}
+
+SEMAPHORES = [name for name, kind in KINDS.items() if kind.semaphore]
+SHARED = [name for name, kind in KINDS.items() if kind.shared]
+LOCKS = [name for name, kind in KINDS.items() if not kind.semaphore]
+SINGLE = [name for name in LOCKS if KINDS[name].servers == 1]
+REENTRANT = [name for name in LOCKS if KINDS[name].reentrant]
+
+
+class Party:
+    """One application: clients of its own (one for each server), and what it uses.
+
+    Attributes:
+        clients: Its clients.
+        thing: The lock or the semaphore. Of any type, because the semaphores' methods differ.
+    """
+
+    def __init__(self, clients: Clients, thing: Any) -> None:
+        self.clients = clients
+        self.thing = thing
+
+    @property
+    def held(self) -> int:
+        """How many leases it holds, members of composite locks included."""
+        return sum(each.statistics().held_leases for each in self.clients)
+
+    @property
+    def waiters(self) -> int:
+        """How many of its tasks wait."""
+        return max(each.statistics().waiters for each in self.clients)
+
+    @property
+    def renewals(self) -> int:
+        """How often the client that renewed least has renewed."""
+        return min(each.statistics().renewals for each in self.clients)
+
+    async def renewed(self, times: int) -> None:
+        """Return when every client has renewed `times` more."""
+        renewals = self.renewals
+        await until(lambda: self.renewals >= renewals + times)
+
+
+class Stage:
+    """Real servers, and parties that use one kind of thing on them.
+
+    Attributes:
+        kind: What is used.
+        servers: A plain client of each server.
+        name: The name of what is used.
+    """
+
+    def __init__(
+        self, kind: Kind, clients: ClientFactory, redis: Redis, fleet: Fleet | None
+    ) -> None:
+        self.kind = kind
+        self.servers = [redis] if fleet is None else fleet.redis[: kind.servers]
+        # The fixture that looks for keys left behind knows counters by this name.
+        self.name = "semaphore" if kind.semaphore else "k"
+        self.permits = 1
+        self._clients = clients
+        self._fleet = fleet
+
+    def party(self, **options: Any) -> Party:
+        """Return somebody who uses the thing, with new clients that have these options."""
+        return self._party(self.kind.make, options)
+
+    def rival(self, **options: Any) -> Party:
+        """Return somebody who cannot have it while a party has."""
+        return self._party(self.kind.rival or self.kind.make, options)
+
+    def other(self, party: Party) -> Any:
+        """Return a second thing of this kind, of another name, for the clients of a party."""
+        return self.kind.make(party.clients, f"{self.name}-other", 1)
+
+    def _party(self, make: Make, options: dict[str, Any]) -> Party:
+        if self._fleet is None:
+            made = [self._clients(**options)]
+        else:
+            made = self._fleet.clients(self.kind.servers, **options)
+        return Party(made, make(made, self.name, self.permits))
+
+    async def out(self) -> int:
+        """Return how many holds or permits are out, as the servers see it.
+
+        On several servers: the greatest number that one of them has.
+        """
+        return max([await self._out(each) for each in self.servers])
+
+    async def _out(self, redis: Redis) -> int:
+        if self.kind.semaphore:
+            free = await redis.get(self.name)
+            return 0 if free is None else self.permits - int(free)
+        keys = member_names(self.name, self.kind.members)
+        # A hash has a field for each owner, and that of a read-write lock its mode.
+        found: list[dict[bytes, bytes]] = [await self._hash(redis, key) for key in keys]
+        return max(sum(int(n) for key, n in each.items() if key != b"mode") for each in found)
+
+    @staticmethod
+    async def _hash(redis: Redis, key: str) -> dict[bytes, bytes]:
+        found: Any = await redis.hgetall(key)
+        return dict(found)
+
+    async def free(self) -> bool:
+        """Whether nothing is out."""
+        return await self.out() == 0
+
+    @asynccontextmanager
+    async def no_memory(self) -> AsyncIterator[None]:
+        """Have the servers refuse, inside the block, what would take memory."""
+        before = [await each.config_get("maxmemory") for each in self.servers]
+        try:
+            for each in self.servers:
+                await each.config_set("maxmemory", 1)
+            yield
+        finally:
+            for each, values in zip(self.servers, before, strict=True):
+                await each.config_set("maxmemory", values["maxmemory"] or 0)
+
+    async def wipe(self) -> None:
+        """Empty the servers: whatever is held is lost."""
+        for each in self.servers:
+            await each.flushdb()
+
+    async def assert_nothing_held(self, *parties: Party) -> None:
+        """Fail unless the thing is free on the servers, here, and for others at once."""
+        # Not for as long as a lease: what only its end gives back was not given back.
+        await until(lambda: sum(party.held for party in parties) == 0, 5)
+        await until_async(self.free, 5)
+        lease = await self.rival().thing.acquire(timeout=10)
+        await lease.release()
+
+
+def reason_of(error: Any) -> str:
+    """Return why a `LeaseLostError` says the lease was lost; its message says so, too."""
+    assert error.reason in str(error)
+    return str(error.reason)
+
+
+async def in_a_task(work: Coroutine[Any, Any, T]) -> T:
+    """Run something in a task of its own; return what it returns, or raise what it raises."""
+    return await asyncio.create_task(work)
+
+
+async def enter(block: Any) -> Any:
+    """Enter a block by hand; return its lease."""
+    return await block.__aenter__()
+
+
+async def leave(block: Any) -> None:
+    """Leave a block by hand, as after a body without an error."""
+    await block.__aexit__(None, None, None)

@@ -1,0 +1,324 @@
+"""The steps of the state machine: what tasks do, and what must come of each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+from urllib.parse import urlsplit
+
+from redisson_py import Lease, LeaseLostError, NotHeldError, RedissonError
+from tests.lifecycle.actors import Actor, Block, Order, Work
+from tests.lifecycle.records import Grip, Mishap, Wait
+from tests.lifecycle.world import SOON, World
+from tests.support import until
+
+
+class Play(World):
+    """The world, and what can be done in it."""
+
+    # Steps.
+
+    async def acquire(
+        self,
+        actor: Actor,
+        side: str,
+        lease_time: float | None,
+        units: int,
+        *,
+        once: bool = False,
+        mishap: Mishap = None,
+    ) -> None:
+        target = self.targets[actor.client][side]
+        subject = self.subject
+
+        async def work() -> Lease | None:
+            return await subject.acquire(target, lease_time, units, once=once)
+
+        wait = Wait(actor, Order(work), side, lease_time, units, once=once)
+        await self._acquire(wait, work, mishap)
+
+    async def enter(
+        self,
+        actor: Actor,
+        side: str,
+        lease_time: float | None,
+        units: int,
+        *,
+        over: str,
+        stack: bool,
+        mishap: Mishap = None,
+    ) -> None:
+        """Enter a block over the "bare" thing, its "hold()", a "shared" hold(), or a "lease"."""
+        target = self.targets[actor.client][side]
+        subject = self.subject
+        if over != "hold" and over != "lease":
+            lease_time, units = None, 1
+        if over == "hold":
+            manager = subject.hold(target, lease_time, units)
+        else:
+            manager = self.shared[actor.client][side] if over == "shared" else target
+        block = Block(manager, over, stack=stack)
+        self.note(over, "stack" if stack else "generator")
+
+        async def work() -> Lease | None:
+            if over == "lease":
+                lease = await subject.acquire(target, lease_time, units, once=False)
+                assert lease is not None
+                block.manager = lease
+            lease = await block.enter()
+            actor.blocks.append(block)
+            return lease
+
+        await self._acquire(Wait(actor, Order(work), side, lease_time, units, block), work, mishap)
+
+    async def _acquire(self, wait: Wait, work: Work, mishap: Mishap) -> None:
+        self.note(wait.side, wait.lease_time, wait.units, "once" * wait.once)
+        wait.raced = self.racing
+        wait.refused = self.full
+        self.waits.append(wait)
+        if mishap == "refused":
+            self.fill_memory()
+        wait.order = self._begin(wait.actor, work, mishap)
+        client = self.clients[wait.actor.client]
+
+        def settled() -> bool:
+            waiting = len(self.pending(wait.actor.client))
+            return wait.order.finished or client.statistics().waiters >= waiting
+
+        # A multi-lock counts its waiters as it likes while it asks for its members.
+        await until(settled, SOON * 2)
+        if mishap == "refused":
+            self.free_memory()
+        self._calm(wait.actor.client)
+
+    async def leave(self, grip: Grip, by: Actor, how: str, mishap: Mishap = None) -> None:
+        """Leave a block, in the task that entered it or in another."""
+        block = grip.block
+        assert block is not None
+        own = self.entered_by(grip)
+        here = own is by
+        if own is not None:
+            own.blocks.remove(block)
+        self.note(grip, how)
+        block.left = True
+        hollow = not grip.held and not grip.lost
+        sure = self.is_sure(grip)
+        before = self.held()
+        self.allow(grip, hollow=hollow)
+        order = await self._finished(by, lambda: block.leave(how), mishap)
+        error = order.error
+        grip.told = True
+        if error is None:
+            assert how != "error", "the block swallowed the error of its body"
+        elif order.thrown and isinstance(error, asyncio.CancelledError):
+            pass
+        elif type(error) is RuntimeError:
+            assert not here, f"its own task could not leave a block: {error!r}"
+            grip.block = None
+        elif how == "error":
+            assert isinstance(error, ZeroDivisionError), f"an error was masked by {error!r}"
+        else:
+            assert not sure or not here, f"a block whose lease was valid ended with {error!r}"
+            assert isinstance(error, RedissonError), f"a block ended with {error!r}"
+        if hollow:
+            gone = [each for each in before if not each.held and not each.lost]
+            assert len(gone) <= 1, f"leaving a block whose lease was released took {gone}"
+
+    async def drop(self, grip: Grip) -> None:
+        """Forget a generator that has not ended; the event loop closes it."""
+        block = grip.block
+        assert block is not None
+        self.note(grip)
+        own = self.entered_by(grip)
+        if own is not None:
+            own.blocks.remove(block)
+        self.allow(grip, hollow=not grip.held and not grip.lost)
+        block.drop()
+        grip.told = True
+        self.dropped.clear()
+        with contextlib.suppress(TimeoutError):
+            await until(lambda: not grip.held or self.dropped, SOON)
+        assert not grip.held or self.dropped, f"closed by the event loop, and still held: {grip}"
+        if any(type(error) is RuntimeError for error in self.dropped):
+            grip.block = None
+
+    async def release_lease(self, grip: Grip, by: Actor, mishap: Mishap = None) -> None:
+        """Release by the handle: also late, and also twice."""
+        held, lost = grip.held, grip.lost
+        sure = self.is_sure(grip)
+        self.note(grip)
+        grip.may_go = True
+        order = await self._finished(by, grip.lease.release, mishap)
+        grip.told = True
+        if order.thrown:
+            return
+        if sure:
+            assert order.error is None, f"a valid lease was released with {order.error!r}"
+        elif not held and not self.racing:
+            wanted = LeaseLostError | NotHeldError if lost else NotHeldError
+            assert isinstance(order.error, wanted), f"{grip} released again: {order.error!r}"
+
+    async def release_own(self, actor: Actor, side: str, mishap: Mishap = None) -> None:
+        """Call `release()` of the thing itself."""
+        target = self.targets[actor.client][side]
+        mine = [grip for grip in self.held() if grip.side == side and grip.task is actor.task]
+        candidates = mine[-1:]
+        if self.subject.is_semaphore:
+            # Also one that the clock has ended a moment ago.
+            plain = [grip for grip in self.grips if grip.client == actor.client]
+            candidates = [grip for grip in plain if grip.block is None and not grip.told]
+        for grip in candidates:
+            grip.may_go = True
+        mine = [grip for grip in self.grips if grip.task is actor.task and grip.side == side]
+        left = [grip for grip in mine if grip.held or (grip.lost and not grip.told)]
+        order = await self._finished(actor, target.release, mishap)
+        if isinstance(order.error, LeaseLostError):
+            for grip in [grip for grip in left if grip.lost][-1:]:
+                grip.told = True
+
+    async def extend(self, grip: Grip, by: Actor, seconds: float, mishap: Mishap = None) -> None:
+        sure = self.is_sure(grip)
+        self.note(grip, seconds)
+        grip.own_end = True
+        order = await self._finished(by, lambda: grip.lease.extend(seconds), mishap)
+        if sure and not order.thrown:
+            assert order.error is None, f"a valid lease was extended with {order.error!r}"
+
+    async def let_end(self) -> None:
+        """Wait until every short lease has ended."""
+        await until(lambda: not self.ending(), SOON)
+
+    async def force_release(self, by: Actor, side: str) -> None:
+        target = self.targets[by.client][side]
+        gone = [grip for grip in self.held() if grip.side == side]
+        if side == "write" and gone:
+            # What the writer reads goes with it.
+            gone += [grip for grip in self.held() if grip.side == "read"]
+        if side == "read" and any(grip.side == "write" for grip in self.held()):
+            # As in Redisson: what the writer reads stays with it.
+            gone = []
+        async with self._sever(gone):
+            order = await self._finished(by, target.force_release)
+        # It may have cancelled the body that called it.
+        assert order.error is None or order.thrown, f"force_release raised {order.error!r}"
+        believers = [grip for grip in gone if grip.client == by.client and grip.held]
+        assert not believers, f"freed by force, and believed in: {believers}"
+
+    async def delete(self) -> None:
+        """Delete the key on the server."""
+        for wait in self.waits:
+            wait.untold = True
+            # It may have this key already, and wait for the other one.
+            wait.severed = wait.severed or len(self.subject.keys) > 1
+        async with self._sever(self.held()):
+            await self.subject.delete(self.redis, self.observer)
+
+    async def cancel_wait(self, wait: Wait | None) -> None:
+        assert wait is not None
+        wait.order.cancel()
+        await until(lambda: wait.order.finished, SOON)
+
+    async def cancel_body(self, actor: Actor) -> None:
+        """Cancel a task outside any operation: it leaves all its blocks."""
+        for grip in self.grips:
+            if grip.block in actor.blocks:
+                self.allow(grip, hollow=not grip.held and not grip.lost)
+                grip.told = True
+        actor.cancel_body()
+        await until(lambda: not actor.unwinding, SOON)
+
+    async def cut(self, actor: Actor) -> None:
+        """Break the connection of an actor's client."""
+        self.links[actor.client].cut()
+
+    async def end_task(self, actor: Actor) -> None:
+        """End an actor's task; what it has stays, and a new task takes its place."""
+        actor.end()
+        await until(actor.task.done, SOON)
+        self.ended.append(actor)
+        place = self.actors.index(actor)
+        self.actors[place] = Actor(f"actor {place} after {len(self.ended)}", actor.client)
+
+    async def straggle(self) -> None:
+        """Have the server execute commands of broken connections, which come late."""
+        late, self.late.commands = self.late.commands, []
+        parts = urlsplit(self.url)
+        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+        for command in late:
+            writer.write(command)
+            assert await reader.read(65536)
+        writer.close()
+        await writer.wait_closed()
+
+    # Ends.
+
+    async def leave_all(self) -> None:
+        """Leave every block and release everything, each in its own task where it can."""
+        self._calm(0)
+        self._calm(1)
+        for wait in self.waits:
+            await self.cancel_wait(wait)
+        # Some may have been granted just before.
+        self.collect()
+        for grip in reversed(self.grips):
+            idle = self.idle()
+            by = next((actor for actor in idle if actor.task is grip.task), idle[0])
+            if grip.block is not None and not grip.block.left:
+                await self.leave(grip, by, "end")
+            if grip.held or (grip.lost and not grip.told):
+                await self.release_lease(grip, by)
+
+    async def close_all(self) -> None:
+        """Close the clients, whatever is held and whoever waits."""
+        for number, client in enumerate(self.clients):
+            self._calm(number)
+            await client.ping()
+        self.closed |= set(range(len(self.clients)))
+        await asyncio.wait_for(
+            asyncio.gather(*(client.aclose() for client in self.clients)), 2 * SOON
+        )
+        await until(lambda: all(wait.order.finished for wait in self.waits), SOON)
+        await until(lambda: all(actor.idle for actor in self.actors), SOON)
+        self.collect()
+        assert not self.held(), f"held by closed clients: {self.held()}"
+        for grip in self.open_blocks():
+            await self.leave(grip, self.actors[0], "end")
+
+    # How.
+
+    @contextlib.asynccontextmanager
+    async def _sever(self, grips: list[Grip]) -> AsyncIterator[None]:
+        """Excuse what is held now, and what is granted meanwhile."""
+        self.severing = True
+        for grip in grips:
+            grip.severed = True
+        yield
+        for client in self.clients:
+            await client.ping()
+        self.collect()
+        self.severing = False
+
+    def _begin(self, actor: Actor, work: Work, mishap: Mishap) -> Order:
+        self.note("by", actor, "mishap", mishap)
+        if mishap == "lost reply":
+            self.links[actor.client].cut_after_execution(self.late)
+        return actor.begin(work, None if isinstance(mishap, str) else mishap)
+
+    async def _finished(
+        self, actor: Actor, work: Callable[[], Coroutine[Any, Any, Any]], mishap: Mishap = None
+    ) -> Order:
+        """Have an operation done that never waits for others."""
+        order = self._begin(actor, work, mishap)
+        await until(lambda: order.finished, SOON * 2)
+        self._calm(actor.client)
+        if order.error is None:
+            assert not order.thrown, "a cancellation was swallowed"
+        elif isinstance(order.error, asyncio.CancelledError) and not order.thrown:
+            self.check_strike(actor)
+            order.thrown = True
+        return order
+
+    def _calm(self, client: int) -> None:
+        self.links[client].pass_through()

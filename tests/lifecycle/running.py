@@ -1,0 +1,77 @@
+"""Runs the state machine on a server, a given number of times."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.errors import Flaky
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.lifecycle.machine import Lifecycle
+
+STEPS = 35
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Losses and clients closed with things held are what is played; each of them warns."""
+    log = logging.getLogger("redisson_py")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+
+
+def _loop_factory(uvloop: bool) -> Callable[[], asyncio.AbstractEventLoop]:
+    if not uvloop:
+        return asyncio.new_event_loop
+    from uvloop import new_event_loop
+
+    return new_event_loop
+
+
+def run_lifecycles(
+    kind: str,
+    url: str,
+    *,
+    examples: int,
+    number: int | None = None,
+    uvloop: bool = False,
+    without: frozenset[str] = frozenset(),
+    shrink: bool = True,
+) -> None:
+    """Play `examples` lifecycles of a kind on an empty server, the same for the same number.
+
+    Raises:
+        AssertionError: An invariant did not hold; the notes say after which steps.
+    """
+    phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
+    options = settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        deadline=None,
+        database=None,
+        derandomize=number is None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+    with asyncio.Runner(loop_factory=_loop_factory(uvloop)) as runner, _quiet():
+
+        class Played(Lifecycle):
+            pass
+
+        Played.kind, Played.url, Played.runner, Played.without = kind, url, runner, without
+        Played.failures = []
+        play = Played if number is None else seed(number)(Played)
+        try:
+            run_state_machine_as_test(play, settings=options)
+        except Flaky as error:
+            # It did not come once more with the same steps: time has a say. It counts.
+            raise Played.failures[0] from error

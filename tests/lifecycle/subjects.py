@@ -1,0 +1,142 @@
+"""What the state machine plays with: how to acquire it, and how to see it on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from redis.asyncio import Redis
+
+from redisson_py import Lease, Redisson
+
+#: Permits of each semaphore.
+PERMITS = 3
+
+
+class Subject:
+    """A lock-like thing on the key `k`.
+
+    Attributes:
+        sides: Its sides; most have one. Locks named "read" are shared.
+        keys: The keys of the locks it is made of.
+        leases: How many leases of locks one acquisition takes.
+        releases: It has a `release()` of the task's newest.
+        most_units: How much one acquisition takes at most.
+    """
+
+    sides: tuple[str, ...] = ("",)
+    keys: tuple[str, ...] = ("k",)
+    most_units = 1
+    is_semaphore = False
+    takes_lease_time = True
+    releases = True
+
+    def __init__(self, make: Callable[[Redisson, str], Any], **attributes: Any) -> None:
+        self.make = make
+        vars(self).update(attributes)
+
+    @property
+    def leases(self) -> int:
+        return len(self.keys)
+
+    def options(self, lease_time: float | None, units: int) -> dict[str, Any]:
+        """Return the options of an acquisition."""
+        return {} if lease_time is None else {"lease_time": lease_time}
+
+    async def acquire(
+        self, target: Any, lease_time: float | None, units: int, *, once: bool
+    ) -> Lease | None:
+        """Acquire it without a block; None: it is busy."""
+        method = target.try_acquire if once else target.acquire
+        lease: Lease | None = await method(**self.options(lease_time, units))
+        return lease
+
+    def hold(
+        self, target: Any, lease_time: float | None, units: int
+    ) -> AbstractAsyncContextManager[Lease]:
+        """Return a block with options."""
+        block: AbstractAsyncContextManager[Lease] = target.hold(**self.options(lease_time, units))
+        return block
+
+    async def prepare(self, observer: Redisson) -> None:
+        """Make what must be there before the first use."""
+
+    async def taken(self, redis: Redis, observer: Redisson) -> list[int]:
+        """Return how many holds the server counts, for each key."""
+        counts = []
+        for key in self.keys:
+            found: Any = await redis.hgetall(key)
+            found.pop(b"mode", None)
+            counts.append(sum(map(int, found.values())))
+        return counts
+
+    async def lease_ends(
+        self, redis: Redis, observer: Redisson, leases: list[Lease]
+    ) -> list[tuple[Lease, float]]:
+        """Return each lease with the seconds that the server keeps what it relies on."""
+        left = [await redis.pttl(key) / 1000 for key in self.keys]
+        return [(lease, min(left)) for lease in leases]
+
+    async def delete(self, redis: Redis, observer: Redisson) -> None:
+        """Delete it on the server, whoever holds it."""
+        await redis.delete(self.keys[0])
+
+
+class SemaphoreSubject(Subject):
+    """Either semaphore, with `PERMITS` permits."""
+
+    is_semaphore = True
+
+    def __init__(self, make: Callable[[Redisson, str], Any], **attributes: Any) -> None:
+        super().__init__(make, keys=("semaphore",), **attributes)
+
+    def options(self, lease_time: float | None, units: int) -> dict[str, Any]:
+        options = super().options(lease_time, units)
+        return options if units == 1 else options | {"n": units}
+
+    async def prepare(self, observer: Redisson) -> None:
+        assert await self.make(observer, "").try_set_permits(PERMITS)
+
+    async def taken(self, redis: Redis, observer: Redisson) -> list[int]:
+        return [PERMITS - await self.make(observer, "").available()]
+
+    async def lease_ends(
+        self, redis: Redis, observer: Redisson, leases: list[Lease]
+    ) -> list[tuple[Lease, float]]:
+        seen = await self.make(observer, "").inspect()
+        names = seen.permit_ids or [holder.owner for holder in seen.holders]
+        left = dict(zip(names, [holder.remaining for holder in seen.holders], strict=True))
+        return [(lease, left.get(lease.id, -2.0)) for lease in leases]  # type: ignore[attr-defined]
+
+    async def delete(self, redis: Redis, observer: Redisson) -> None:
+        await redis.delete(self.keys[0])
+        await self.prepare(observer)
+
+
+def _side(client: Redisson, side: str) -> Any:
+    lock = client.get_read_write_lock("k")
+    return lock.read_lock() if side == "read" else lock.write_lock()
+
+
+def _two(client: Redisson, side: str) -> Any:
+    return client.get_multi_lock(client.get_lock("k"), client.get_lock("k-2"))
+
+
+SUBJECTS: dict[str, Subject] = {
+    "lock": Subject(lambda client, side: client.get_lock("k")),
+    "fair_lock": Subject(lambda client, side: client.get_fair_lock("k")),
+    "fenced_lock": Subject(lambda client, side: client.get_fenced_lock("k")),
+    "non_reentrant_lock": Subject(lambda client, side: client.get_lock("k", reentrant=False)),
+    "read_write_lock": Subject(_side, sides=("write", "read")),
+    "multi_lock": Subject(_two, keys=("k", "k-2")),
+    "semaphore": SemaphoreSubject(
+        lambda client, side: client.get_semaphore("semaphore"),
+        most_units=2,
+        takes_lease_time=False,
+    ),
+    "permit_expirable_semaphore": SemaphoreSubject(
+        lambda client, side: client.get_permit_expirable_semaphore("semaphore"),
+        releases=False,
+    ),
+}

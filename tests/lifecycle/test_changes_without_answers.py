@@ -1,0 +1,94 @@
+"""A change whose answer is not here yet: of all leases of the hold the shorter end counts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Lease
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.lifecycle.late_bytes import REENTRANT, shortest_lease
+from tests.support import until_async
+
+#: What is allowed for the server's rounding to whole milliseconds.
+ROUNDING = 0.005
+
+each_kind = pytest.mark.parametrize("kind", REENTRANT)
+
+
+def change(lease: Lease, seconds: float | None) -> asyncio.Task[Any]:
+    """Begin to extend a lease, or to release it."""
+    return asyncio.create_task(lease.release() if seconds is None else lease.extend(seconds))
+
+
+async def until_executed(redis: Redis, least: float, most: float) -> float:
+    """Return the seconds that Redis has left, when they are between these."""
+    left = 0.0
+
+    async def executed() -> bool:
+        nonlocal left
+        left = await shortest_lease(redis) / 1000
+        return least < left <= most
+
+    await until_async(executed)
+    return left
+
+
+@pytest.mark.parametrize("seconds", [None, 10], ids=["released", "extended"])
+@each_kind
+async def test_the_outer_lease_ends_with_what_redis_may_have(
+    kind: str, seconds: float | None, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link = await proxy()
+    lock = REENTRANT[kind](clients(link.url, lease_time=30))
+    outer = await lock.acquire()
+    inner = await lock.acquire(lease_time=100)
+    assert outer.remaining > 90
+    link.black_hole("down")
+    changing = change(inner, seconds)
+    left = await until_executed(redis, 0, 30)
+    assert 0 < outer.remaining <= left + ROUNDING
+    link.pass_through()
+    link.cut()
+    await changing
+    if seconds is not None:
+        await inner.release()
+    await outer.release()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((1, 100), (1, 10)), ((2, None), (1, None)), ((1, 100), (1, None)), ((2, None), (1, 10))],
+    ids=["extended twice", "released twice", "extended, released", "released, extended"],
+)
+@each_kind
+async def test_the_answer_to_a_change_does_not_count_after_the_next_was_sent(
+    kind: str,
+    first: tuple[int, float | None],
+    second: tuple[int, float | None],
+    clients: ClientFactory,
+    proxy: ProxyFactory,
+    redis: Redis,
+) -> None:
+    link = await proxy()
+    lock = REENTRANT[kind](clients(link.url, lease_time=30))
+    leases = [await lock.acquire(lease_time=seconds) for seconds in (None, 50, None)]
+    link.delay(1, direction="down")
+    begun = change(leases[first[0]], first[1])
+    await until_executed(redis, 40 if first[1] is None else 90, 100)
+    link.black_hole("down")
+    next_one = change(leases[second[0]], second[1])
+    left = await until_executed(redis, 0, 30)
+    assert not begun.done()
+    await begun
+    assert 0 < leases[0].remaining <= left + ROUNDING
+    link.pass_through()
+    link.cut()
+    await next_one
+    for lease in leases:
+        if lease.remaining:
+            await lease.release()

@@ -1,0 +1,152 @@
+"""`force_release()` by the holder's own client ends its block at once (issue 12, item 8)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from redisson_py import LeaseLostError
+from tests.lifecycle.kinds import LOCKS, REENTRANT, Stage, in_a_task, reason_of
+from tests.support import until, until_async
+
+locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
+"""For all that have `force_release()`."""
+
+#: Less than a third of the lease, so that no renewal tells of the loss first.
+SOON = 5
+
+
+@locks
+async def test_forced_by_another_task_cancels_the_body(stage: Stage) -> None:
+    party = stage.party()
+    leases: list[Any] = []
+    cancelled = False
+
+    async def work() -> None:
+        nonlocal cancelled
+        async with party.thing as lease:
+            leases.append(lease)
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                cancelled = True
+                raise
+
+    task = asyncio.create_task(work())
+    await until(lambda: leases)
+    assert await party.thing.force_release() is True
+    assert leases[0].lost
+    with pytest.raises(LeaseLostError) as caught:
+        async with asyncio.timeout(SOON):
+            await task
+    assert cancelled
+    await stage.assert_nothing_held(party)
+    assert reason_of(caught.value) == "forced"
+
+
+@locks
+async def test_forced_by_the_holder_itself(stage: Stage) -> None:
+    party = stage.party()
+    with pytest.raises(LeaseLostError) as caught:
+        async with party.thing as lease:
+            try:
+                assert await party.thing.force_release() is True
+            finally:
+                assert lease.lost
+    await stage.assert_nothing_held(party)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    assert reason_of(caught.value) == "forced"
+
+
+@locks
+async def test_forced_by_the_holder_itself_with_on_lost_raise(stage: Stage) -> None:
+    party = stage.party(on_lost="raise")
+    went_on = False
+    with pytest.raises(LeaseLostError) as caught:
+        async with party.thing as lease:
+            assert await party.thing.force_release() is True
+            assert lease.lost
+            await asyncio.sleep(0)
+            went_on = True
+    assert went_on
+    await stage.assert_nothing_held(party)
+    assert reason_of(caught.value) == "forced"
+
+
+@locks
+async def test_forced_outside_a_block_is_told_by_the_release(stage: Stage) -> None:
+    party = stage.party()
+    lease = await party.thing.acquire()
+    assert await in_a_task(party.thing.force_release()) is True
+    assert lease.lost
+    with pytest.raises(LeaseLostError) as caught:
+        lease.check()
+    with pytest.raises(LeaseLostError):
+        await party.thing.release()
+    await stage.assert_nothing_held(party)
+    assert reason_of(caught.value) == "forced"
+
+
+@locks
+async def test_forced_release_serves_the_waiters_of_this_client(stage: Stage) -> None:
+    party = stage.party()
+    lease = await party.thing.acquire()
+
+    # Readers do not wait for each other; a writer of this client does.
+    lock: Any = party.thing
+    if stage.kind.shared:
+        lock = party.clients[0].get_read_write_lock(stage.name).write_lock()
+    waiting = asyncio.create_task(lock.acquire(timeout=15))
+    await until(lambda: party.waiters == 1)
+    assert await party.thing.force_release() is True
+    await (await waiting).release()
+    assert lease.lost
+    await stage.assert_nothing_held(party)
+
+
+@pytest.mark.parametrize("stage", REENTRANT, indirect=True)
+async def test_forced_inside_two_blocks_ends_both(stage: Stage) -> None:
+    party = stage.party()
+    leases: list[Any] = []
+
+    async def work() -> None:
+        async with party.thing as outer:
+            leases.append(outer)
+            async with party.thing as inner:
+                leases.append(inner)
+                await asyncio.sleep(30)
+
+    task = asyncio.create_task(work())
+    await until(lambda: len(leases) == 2)
+    assert await party.thing.force_release() is True
+    assert [lease.lost for lease in leases] == [True, True]
+    with pytest.raises(LeaseLostError) as caught:
+        async with asyncio.timeout(SOON):
+            await task
+    await stage.assert_nothing_held(party)
+    assert reason_of(caught.value) == "forced"
+
+
+@pytest.mark.parametrize("stage", ["read_lock"], indirect=True)
+async def test_forced_release_of_readers_ends_all_of_this_client(stage: Stage) -> None:
+    party = stage.party()
+    tasks = [asyncio.create_task(read(party.thing)) for _ in range(3)]
+
+    async def all_in() -> bool:
+        return await stage.out() == 3
+
+    await until_async(all_in)
+    assert await party.thing.force_release() is True
+    async with asyncio.timeout(SOON):
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(outcome, LeaseLostError) for outcome in outcomes)
+    await stage.assert_nothing_held(party)
+
+
+async def read(lock: Any) -> None:
+    async with lock:
+        await asyncio.sleep(30)

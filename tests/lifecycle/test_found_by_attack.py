@@ -1,0 +1,183 @@
+"""What a fresh eye found in the engine when it was done (issue 12)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, Redisson
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.lifecycle.kinds import KINDS, Stage
+from tests.support import until
+
+lock_only = pytest.mark.parametrize("stage", ["lock"], indirect=True)
+
+
+async def test_fenced_re_entry_beside_a_release_keeps_the_token(client: Redisson) -> None:
+    """The first lease is released by another task while the re-entry is on its way."""
+    lock = client.get_fenced_lock("fenced")
+    first = await lock.acquire()
+    releasing = asyncio.create_task(first.release())
+    second = await lock.acquire()
+    await releasing
+    assert first.token is not None
+    assert second.token == first.token
+    await second.release()
+
+
+@pytest.mark.parametrize("kind", ["expirable_semaphore", "semaphore"])
+async def test_lost_permits_are_not_kept_for_ever(
+    client: Redisson, redis: Redis, kind: str
+) -> None:
+    """A task that lives long, and permits that end: nothing may grow with their number."""
+    kept: list[weakref.ref[Any]] = []
+    if kind == "semaphore":
+        plain = client.get_semaphore("permits", 5)
+        permit: Any = await plain.acquire()
+        kept.append(weakref.ref(permit))
+        await redis.flushall()
+        with pytest.raises(LeaseLostError):
+            await permit.extend(5)
+        with pytest.raises(LeaseLostError):
+            await permit.release()
+        again: Any = await plain.acquire()
+        await redis.flushall()
+        with pytest.raises(LeaseLostError):
+            await again.extend(5)
+        with pytest.raises(LeaseLostError):
+            await again.release()
+    else:
+        expirable = client.get_permit_expirable_semaphore("permits", 5)
+        permit = await expirable.acquire(lease_time=0.05)
+        kept.append(weakref.ref(permit))
+        await until(lambda: not client._watchdog.holds)
+        await redis.flushall()
+    del permit
+    gc.collect()
+    assert [each() for each in kept] == [None]
+
+
+async def test_permit_of_no_units_is_released_like_any_other(
+    client: Redisson, redis: Redis
+) -> None:
+    """Nor is it renewed, or found abandoned again and again."""
+    semaphore = client.get_semaphore("permits", 2)
+    permit = await semaphore.acquire(0)
+    await permit.extend(5)
+    await permit.release()
+    assert not permit.lost
+    async with await semaphore.acquire(0):
+        client._watchdog.check()
+    assert client._watchdog._schedule.next_event() is None
+    assert await semaphore.available() == 2
+    await redis.delete("permits")
+
+
+async def test_closing_while_a_renewal_is_unanswered_says_nothing(
+    clients: ClientFactory, proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = await proxy()
+    client = clients(url=link.url, lease_time=3)
+    renewals: list[object] = []
+    send = client._executor.start_batch
+
+    def counted(*args: Any, **values: Any) -> Any:
+        renewals.append(None)
+        return send(*args, **values)
+
+    monkeypatch.setattr(client._executor, "start_batch", counted)
+    said: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: said.append(told))
+    await client.get_lock("held").acquire()
+    link.black_hole("down")
+    await until(lambda: renewals)
+    await client.aclose()
+    gc.collect()
+    await asyncio.sleep(0)
+    assert said == []
+
+
+async def test_re_entry_of_a_deleted_lock_says_taken(client: Redisson, redis: Redis) -> None:
+    lock = client.get_lock("deleted")
+    first = await lock.acquire()
+    await redis.delete("deleted")
+    with pytest.raises(LeaseLostError) as caught:
+        await lock.acquire()
+    assert caught.value.reason == "taken"
+    with pytest.raises(LeaseLostError):
+        await first.release()
+
+
+async def test_re_entry_after_an_own_lease_time_says_ended(
+    clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    lock = clients(url=link.url).get_lock("ended")
+    first = await lock.acquire(lease_time=1)
+
+    async def let_through_when_ended() -> None:
+        await until(lambda: first.lost)
+        link.release_held()
+
+    link.hold()
+    helping = asyncio.create_task(let_through_when_ended())
+    with pytest.raises(LeaseLostError) as caught:
+        await lock.acquire()
+    await helping
+    assert caught.value.reason == "ended"
+
+
+@pytest.mark.parametrize("stage", KINDS, indirect=True)
+async def test_lease_pushed_on_an_exit_stack_is_released(stage: Stage) -> None:
+    party = stage.party()
+    async with AsyncExitStack() as stack:
+        lease = await party.thing.acquire()
+        stack.push_async_exit(lease)
+    assert lease.remaining == 0
+    await stage.assert_nothing_held(party)
+
+
+@lock_only
+async def test_lease_of_a_block_pushed_on_an_exit_stack_inside_it(stage: Stage) -> None:
+    party = stage.party()
+    async with party.thing as lease:
+        async with AsyncExitStack() as stack:
+            stack.push_async_exit(lease)
+        assert lease.remaining == 0
+    await stage.assert_nothing_held(party)
+
+
+async def test_multi_lock_outside_a_block_is_given_back_at_shutdown(
+    server_url: str, redis: Redis
+) -> None:
+    """Nobody can give it back any more when all tasks have ended, as with a lock."""
+
+    async def forget_it() -> None:
+        client = Redisson.from_url(server_url)
+        await client.get_multi_lock(client.get_lock("one"), client.get_lock("two")).acquire()
+
+    await asyncio.to_thread(asyncio.run, forget_it())
+    assert await redis.exists("one", "two") == 0
+
+
+async def test_both_leases_of_a_re_entered_multi_lock_are_told_of_the_loss(
+    client: Redisson, redis: Redis
+) -> None:
+    """The first gives its members back while the second is still to be told."""
+    both = client.get_multi_lock(client.get_lock("one"), client.get_lock("two"))
+    leases = [await both.acquire() for _ in range(3)]
+    await redis.delete("one")
+    with pytest.raises(LeaseLostError):
+        await client.get_lock("one").acquire()
+    assert [lease.lost for lease in leases] == [True] * 3
+    await until(lambda: client.statistics().held_leases == 0)
+    for lease in leases:
+        with pytest.raises(LeaseLostError):
+            await lease.release()

@@ -1,0 +1,235 @@
+"""A change of a live hold whose reply was lost, and whose bytes come again after a newer one.
+
+The tombstone of a released owner does not help here: the hold is the same, and alive.
+"""
+
+from __future__ import annotations
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from redisson_py.testing import FaultProxy
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.lifecycle.late_bytes import (
+    REENTRANT,
+    deliver_late,
+    lose_next_script_reply,
+    recorded,
+    shortest_lease,
+)
+
+#: Far from what the late bytes ask for, and from what a busy machine may take.
+LONG, SHORT = 60.0, 1.5
+KINDS = pytest.mark.parametrize("kind", REENTRANT)
+
+
+@pytest.fixture
+async def link(proxy: ProxyFactory) -> FaultProxy:
+    """A proxy before the session's server."""
+    return await proxy()
+
+
+@pytest.fixture
+async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
+    """A client behind the proxy, connected."""
+    client = clients(link.url)
+    await client.ping()
+    return client
+
+
+@KINDS
+async def test_an_extension_that_comes_late_does_not_undo_a_newer_one(
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+) -> None:
+    lease = await REENTRANT[kind](far).acquire()
+    late = lose_next_script_reply(link)
+    await lease.extend(SHORT)
+    await lease.extend(LONG)
+    await deliver_late(server_url, late)
+    assert await shortest_lease(redis) > 1000 * LONG / 2
+    assert await shortest_lease(redis) / 1000 >= lease.remaining
+    lease.check()
+    await lease.release()
+    assert await recorded(redis) == {}
+
+
+@KINDS
+async def test_an_extension_that_comes_late_does_not_shorten_what_the_watchdog_renews(
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+) -> None:
+    """A re-entry without a lease time has the watchdog keep the hold after the extension."""
+    lock = REENTRANT[kind](far)
+    outer = await lock.acquire()
+    late = lose_next_script_reply(link)
+    await outer.extend(SHORT)
+    inner = await lock.acquire()
+    await deliver_late(server_url, late)
+    assert await shortest_lease(redis) > 10_000
+    inner.check()
+    await inner.release()
+    await outer.release()
+    assert await recorded(redis) == {}
+
+
+@KINDS
+async def test_a_partial_release_that_comes_late_takes_no_newer_re_entry(
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+) -> None:
+    lock = REENTRANT[kind](far)
+    outer = await lock.acquire(lease_time=20)
+    inner = await lock.acquire(lease_time=20)
+    late = lose_next_script_reply(link)
+    await inner.release()
+    again = await lock.acquire(lease_time=LONG)
+    before = await recorded(redis)
+    await deliver_late(server_url, late)
+    assert await recorded(redis) == before
+    assert await shortest_lease(redis) > 1000 * LONG / 2
+    assert await lock.hold_count() == 2
+    await again.release()
+    outer.check()
+    await outer.release()
+    assert await recorded(redis) == {}
+
+
+@KINDS
+async def test_a_partial_release_that_comes_late_does_not_undo_an_extension(
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+) -> None:
+    lock = REENTRANT[kind](far)
+    outer = await lock.acquire(lease_time=20)
+    inner = await lock.acquire(lease_time=20)
+    late = lose_next_script_reply(link)
+    await inner.release()
+    await outer.extend(LONG)
+    await deliver_late(server_url, late)
+    assert await shortest_lease(redis) > 1000 * LONG / 2
+    outer.check()
+    await outer.release()
+    assert await recorded(redis) == {}
+
+
+async def test_a_read_released_under_a_write_hold_that_comes_late_takes_no_newer_read(
+    far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+) -> None:
+    sides = far.get_read_write_lock("k")
+    async with sides.write_lock():
+        first = await sides.read_lock().acquire()
+        late = lose_next_script_reply(link)
+        await first.release()
+        second = await sides.read_lock().acquire()
+        before = await recorded(redis)
+        await deliver_late(server_url, late)
+        assert await recorded(redis) == before
+        second.check()
+        await second.release()
+    assert await recorded(redis) == {}
+
+
+async def test_a_read_whose_reply_was_lost_does_not_spoil_the_next_read_under_a_write_hold(
+    far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, server_url: str
+) -> None:
+    sides = far.get_read_write_lock("k")
+    async with sides.write_lock():
+        late = lose_next_script_reply(link)
+        async with sides.read_lock():
+            assert link.triggered == 1
+        async with sides.read_lock() as lease:
+            assert await sides.read_lock().owned()
+            lease.check()
+        # The read that was given back comes once more, and must not enter.
+        before = await recorded(redis)
+        await deliver_late(server_url, late)
+        assert await recorded(redis) == before
+    assert await recorded(redis) == {}
+    async with client.get_read_write_lock("k").write_lock().hold(timeout=5):
+        pass
+
+
+async def test_a_read_released_without_an_answer_does_not_spoil_the_next_under_a_write_hold(
+    far: Redisson, link: FaultProxy, redis: Redis
+) -> None:
+    sides = far.get_read_write_lock("k")
+    async with sides.write_lock():
+        first = await sides.read_lock().acquire()
+        lost = lose_next_script_reply(link)
+        await first.release()
+        assert len(lost) == link.triggered == 1
+        for _ in range(3):
+            async with sides.read_lock() as lease:
+                lease.check()
+    assert await recorded(redis) == {}
+
+
+async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
+    far: Redisson, link: FaultProxy, server_url: str
+) -> None:
+    semaphore = far.get_semaphore("semaphore", 2)
+    permit = await semaphore.acquire()
+    late = lose_next_script_reply(link)
+    await permit.extend(SHORT)
+    await permit.extend(LONG)
+    await deliver_late(server_url, late)
+    (holder,) = (await semaphore.inspect()).holders
+    assert holder.remaining > LONG / 2
+    permit.check()
+    await permit.release()
+    assert await semaphore.available() == 2
+
+
+async def test_an_expirable_permits_extension_that_comes_late_does_not_undo_a_newer_one(
+    far: Redisson, link: FaultProxy, server_url: str
+) -> None:
+    semaphore = far.get_permit_expirable_semaphore("semaphore", 2)
+    permit = await semaphore.acquire()
+    late = lose_next_script_reply(link)
+    await permit.extend(SHORT)
+    await permit.extend(LONG)
+    await deliver_late(server_url, late)
+    assert await semaphore.lease_time(permit.id) > LONG / 2
+    permit.check()
+    await permit.release()
+
+
+@pytest.mark.parametrize("first", ["extend", "update_lease_time"])
+@pytest.mark.parametrize("second", ["extend", "update_lease_time"])
+async def test_an_updated_lease_time_that_comes_late_does_not_undo_a_newer_change(
+    first: str, second: str, far: Redisson, link: FaultProxy, server_url: str
+) -> None:
+    """Either way to set the lease of a permit, in any order: they change one thing."""
+    semaphore = far.get_permit_expirable_semaphore("semaphore", 2)
+    permit = await semaphore.acquire(lease_time=20)
+
+    async def set_lease(way: str, seconds: float) -> None:
+        if way == "extend":
+            await permit.extend(seconds)
+        else:
+            await semaphore.update_lease_time(permit.id, seconds)
+
+    late = lose_next_script_reply(link)
+    await set_lease(first, SHORT)
+    await set_lease(second, LONG)
+    await deliver_late(server_url, late)
+    assert await semaphore.lease_time(permit.id) > LONG / 2
+    await semaphore.release(permit)
+
+
+async def test_a_part_of_a_permit_given_back_late_does_not_undo_an_extension(
+    far: Redisson, link: FaultProxy, server_url: str
+) -> None:
+    """Nor is it given back twice."""
+    semaphore = far.get_semaphore("semaphore", 5)
+    permit = await semaphore.acquire(4)
+    late = lose_next_script_reply(link)
+    await semaphore.release(1)
+    await semaphore.release(1)
+    await permit.extend(LONG)
+    await deliver_late(server_url, late)
+    assert await semaphore.available() == 3
+    (holder,) = (await semaphore.inspect()).holders
+    assert holder.holds == 2
+    assert holder.remaining > LONG / 2
+    await permit.release()
+    assert await semaphore.available() == 5

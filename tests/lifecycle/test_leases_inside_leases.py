@@ -1,0 +1,184 @@
+"""A lease with a `lease_time` of its own inside another of the same task (issue 12, item 5).
+
+When the inner one ends by itself, only that acquisition is over: the outer block goes on, and
+its end frees the lock for everybody at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from redisson_py import LeaseLostError, NotHeldError
+from tests.lifecycle.kinds import REENTRANT, Party, Stage, reason_of
+from tests.support import until, until_async
+
+pytestmark = pytest.mark.parametrize("stage", REENTRANT, indirect=True)
+
+SHORT = 0.2
+
+
+async def inner_that_ended(party: Party) -> Any:
+    """Acquire again for a short time; return the lease when that is over."""
+    inner = await party.thing.acquire(lease_time=SHORT)
+    async with asyncio.timeout(10):
+        await inner.wait_lost()
+    assert inner.lost
+    assert inner.remaining == 0
+    return inner
+
+
+async def until_counted(party: Party, count: int) -> None:
+    """Return when the server counts so many holds of the current task."""
+
+    async def counted() -> bool:
+        return bool(await party.thing.hold_count() == count)
+
+    await until_async(counted)
+
+
+async def test_outer_block_ends_after_the_inner_lease(stage: Stage) -> None:
+    party = stage.party()
+    async with party.thing as outer:
+        await inner_that_ended(party)
+        assert not outer.lost
+        assert await stage.rival().thing.try_acquire() is None
+    assert not outer.lost
+    await stage.assert_nothing_held(party)
+
+
+async def test_count_on_the_server_follows(stage: Stage) -> None:
+    party = stage.party()
+    async with party.thing:
+        async with party.thing:
+            await inner_that_ended(party)
+            await until_counted(party, 2)
+        await until_counted(party, 1)
+        assert await party.thing.owned()
+    await stage.assert_nothing_held(party)
+
+
+async def test_waiters_of_this_client_get_it_when_the_outer_block_ends(stage: Stage) -> None:
+    party = stage.party()
+
+    async def wait_for_it() -> bool:
+        async with party.thing.hold(timeout=15) as lease:
+            return not lease.lost
+
+    async with party.thing:
+        waiting = [asyncio.create_task(wait_for_it()) for _ in range(2)]
+        # Readers do not wait for each other.
+        await until(lambda: party.waiters + sum(task.done() for task in waiting) == 2)
+        await inner_that_ended(party)
+    # The lease is 30 s: the end of it is not what lets them in.
+    assert await asyncio.gather(*waiting) == [True, True]
+    await stage.assert_nothing_held(party)
+
+
+async def test_next_blocks_of_the_task_work(stage: Stage) -> None:
+    party = stage.party()
+    async with party.thing:
+        await inner_that_ended(party)
+    other = stage.other(party)
+    async with other:
+        pass
+    async with party.thing as lease:
+        assert await party.thing.hold_count() == 1
+        assert not lease.lost
+    await stage.assert_nothing_held(party)
+
+
+async def test_inner_lease_says_that_it_ended(stage: Stage) -> None:
+    party = stage.party()
+    async with party.thing as outer:
+        inner = await inner_that_ended(party)
+        with pytest.raises(LeaseLostError) as caught:
+            await inner.release()
+        with pytest.raises(NotHeldError):
+            await inner.release()
+        assert not outer.lost
+        await until_counted(party, 1)
+    await stage.assert_nothing_held(party)
+    assert reason_of(caught.value) == "ended"
+
+
+async def test_release_tells_of_the_inner_lease_once(stage: Stage) -> None:
+    party, rival = stage.party(), stage.rival()
+    outer = await party.thing.acquire()
+    await inner_that_ended(party)
+    with pytest.raises(LeaseLostError) as caught:
+        await party.thing.release()
+    assert outer.remaining > 0
+    await until_counted(party, 1)
+    assert await rival.thing.try_acquire() is None
+    await party.thing.release()
+    assert outer.remaining == 0
+    assert not outer.lost
+    await stage.assert_nothing_held(party)
+    with pytest.raises(NotHeldError):
+        await party.thing.release()
+    assert reason_of(caught.value) == "ended"
+
+
+async def test_inner_block_that_ends_by_itself_leaves_the_outer_block(stage: Stage) -> None:
+    party = stage.party()
+    async with party.thing as outer:
+        with pytest.raises(LeaseLostError) as caught:
+            async with party.thing.hold(lease_time=SHORT):
+                await asyncio.sleep(30)
+        assert not outer.lost
+        await until_counted(party, 1)
+        async with party.thing:
+            await until_counted(party, 2)
+    await stage.assert_nothing_held(party)
+    assert reason_of(caught.value) == "ended"
+
+
+async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
+    party = stage.party()
+    async with party.thing as outer:
+        inner = [await party.thing.acquire(lease_time=SHORT) for _ in range(3)]
+        await until(lambda: all(lease.lost for lease in inner))
+        assert not outer.lost
+    await stage.assert_nothing_held(party)
+
+
+async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
+    party, rival = stage.party(lease_time=1), stage.rival()
+    outer = await party.thing.acquire(lease_time=0.5)
+    inner = await party.thing.acquire()
+    async with asyncio.timeout(10):
+        await outer.wait_lost()
+    await party.renewed(6)
+    assert not inner.lost
+    assert await rival.thing.try_acquire() is None
+    await inner.release()
+    await stage.assert_nothing_held(party)
+    with pytest.raises(LeaseLostError):
+        await outer.release()
+
+
+async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) -> None:
+    party, rival = stage.party(lease_time=1), stage.rival()
+    async with party.thing as outer:
+        await inner_that_ended(party)
+        await party.renewed(6)
+        assert not outer.lost
+        assert await rival.thing.try_acquire() is None
+    await stage.assert_nothing_held(party)
+
+
+async def test_both_leases_end_by_themselves(stage: Stage) -> None:
+    party = stage.party()
+    outer = await party.thing.acquire(lease_time=0.5)
+    inner = await party.thing.acquire(lease_time=SHORT)
+    await until(lambda: outer.lost and inner.lost)
+    await stage.assert_nothing_held(party)
+    for lease in (inner, outer):
+        with pytest.raises(LeaseLostError):
+            await lease.release()
+    async with party.thing as lease:
+        assert not lease.lost
+    await stage.assert_nothing_held(party)

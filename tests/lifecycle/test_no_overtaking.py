@@ -1,0 +1,168 @@
+"""`try_acquire` does not overtake: with waiters ahead, or another process's turn due, it is None.
+
+A loop of `try_acquire`, a short hold and a release must not keep a waiter out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from redisson_py import Redisson
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import until, until_listening, until_waiting
+
+HOLD = 0.02
+#: Grants to the loop after which a waiter counts as starved.
+MOST_ROUNDS = 60
+#: While the waiter of another client is woken, on a busy machine, and asks.
+FEW_ROUNDS = 30
+#: How far away another process is, in seconds.
+AWAY = 0.0005
+
+Make = Callable[[Redisson], Any]
+MAKES: dict[str, Make] = {
+    "lock": lambda client: client.get_lock("k"),
+    "non_reentrant_lock": lambda client: client.get_lock("k", reentrant=False),
+    "fenced_lock": lambda client: client.get_fenced_lock("k"),
+    "fair_lock": lambda client: client.get_fair_lock("k"),
+    "write_lock": lambda client: client.get_read_write_lock("k").write_lock(),
+    "multi_lock": lambda client: client.get_multi_lock(client.get_lock("k"), client.get_lock("l")),
+    "semaphore": lambda client: client.get_semaphore("semaphore", 1),
+    "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore("semaphore", 1),
+}
+KINDS = pytest.mark.parametrize("kind", MAKES)
+
+
+async def visit(thing: Any, got: asyncio.Event) -> None:
+    """Wait for it as long as it takes, within reason."""
+    lease = await thing.acquire(timeout=30)
+    got.set()
+    await lease.release()
+
+
+async def try_until(got: asyncio.Event, thing: Any, lease: Any) -> int:
+    """Release, try to get it again at once, hold it a moment, until a waiter got it.
+
+    Returns:
+        How often it was granted to this loop while the waiter waited.
+    """
+    granted = 0
+    while not got.is_set() and granted < MOST_ROUNDS:
+        if lease is not None:
+            await asyncio.sleep(HOLD)
+            await lease.release()
+        lease = await thing.try_acquire()
+        granted += lease is not None
+        if lease is None:
+            await asyncio.sleep(HOLD / 4)
+    if lease is not None:
+        await lease.release()
+    return granted
+
+
+@KINDS
+async def test_a_waiter_of_the_same_client_goes_first(kind: str, client: Redisson) -> None:
+    thing = MAKES[kind](client)
+    got = asyncio.Event()
+    lease = await thing.acquire()
+    waiting = asyncio.create_task(visit(thing, got))
+    await until_waiting(client, 1)
+    granted = await try_until(got, thing, lease)
+    await waiting
+    assert granted <= 2
+
+
+@KINDS
+async def test_a_waiter_of_another_client_gets_its_turn(
+    kind: str, clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    """It is as far away as another process: the loop asks again before it hears anything."""
+    link = await proxy()
+    link.delay(AWAY)
+    ours, theirs = clients(), clients(link.url)
+    got = asyncio.Event()
+    thing = MAKES[kind](ours)
+    lease = await thing.acquire()
+    waiting = asyncio.create_task(visit(MAKES[kind](theirs), got))
+    await until_listening(theirs)
+    granted = await try_until(got, thing, lease)
+    await waiting
+    assert granted <= FEW_ROUNDS
+
+
+async def test_a_reader_that_waits_goes_before_the_next_write_that_is_only_tried(
+    client: Redisson,
+) -> None:
+    sides = client.get_read_write_lock("k")
+    got = asyncio.Event()
+    lease = await sides.write_lock().acquire()
+    waiting = asyncio.create_task(visit(sides.read_lock(), got))
+    await until_waiting(client, 1)
+    granted = await try_until(got, sides.write_lock(), lease)
+    await waiting
+    assert granted <= FEW_ROUNDS
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
+async def test_one_permit_that_is_tried_for_does_not_overtake_who_waits_for_two(
+    kind: str, client: Redisson
+) -> None:
+    """One is free all the time, and the waiter at the head wants it together with the next."""
+    expirable = kind == "expirable_semaphore"
+    make: Any = client.get_permit_expirable_semaphore if expirable else client.get_semaphore
+    semaphore = make("semaphore", 2)
+    first = await semaphore.acquire()
+    take = semaphore.acquire_many if expirable else semaphore.acquire
+    waiting = asyncio.create_task(take(2, timeout=30))
+    await until_waiting(client, 1)
+    for _ in range(5):
+        assert await semaphore.try_acquire() is None
+    await first.release()
+    got = await waiting
+    for permit in got if expirable else [got]:
+        await permit.release()
+    permit = await semaphore.try_acquire()
+    assert permit is not None
+    await permit.release()
+
+
+async def test_a_red_lock_that_is_tried_for_does_not_overtake_a_waiter_here(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    got = asyncio.Event()
+    lease = await lock.acquire()
+    await until_executed(lock)
+    waiting = asyncio.create_task(visit(lock, got))
+    await until(lambda: lock.statistics().waiters == 1)
+    granted = await try_until(got, lock, lease)
+    await waiting
+    assert granted <= 2
+
+
+async def test_a_red_lock_that_is_tried_for_leaves_other_clients_their_turn(fleet: Fleet) -> None:
+    ours, theirs = fleet.red_lock(3), fleet.red_lock(3)
+    got = asyncio.Event()
+    lease = await ours.acquire()
+    await until_executed(ours)
+    waiting = asyncio.create_task(visit(theirs, got))
+    await until(lambda: theirs.statistics().waiters == 1)
+    await asyncio.gather(*[until_listening(client) for client in fleet.made[3:]])
+    granted = await try_until(got, ours, lease)
+    await waiting
+    assert granted <= FEW_ROUNDS
+    await until_executed(ours)
+    await until_executed(theirs)
+
+
+@KINDS
+async def test_what_nobody_waits_for_is_had_again_and_again(kind: str, client: Redisson) -> None:
+    thing = MAKES[kind](client)
+    for _ in range(20):
+        lease = await thing.try_acquire()
+        assert lease is not None
+        await lease.release()

@@ -1,0 +1,262 @@
+"""What a holder believes of its lease after each partial change is never more than Redis has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import AcquireTimeoutError, Lease, Redisson
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.lifecycle.late_bytes import REENTRANT
+from tests.support import until, until_waiting
+
+#: What is allowed for the server's rounding to whole milliseconds.
+ROUNDING = 0.005
+
+#: Seconds for which the client's watchdog keeps what has no lease time of its own.
+WATCHDOG = 30
+
+Steps = list[tuple[str, int, float | None]]
+
+#: What is done with the leases of one task, by their numbers: `in`, `out`, `extend`.
+CHANGES: dict[str, Steps] = {
+    "a long one inside the watchdog's": [("in", 0, None), ("in", 1, 100), ("out", 1, None)],
+    "a long one inside a short one": [("in", 0, 10), ("in", 1, 100), ("out", 1, None)],
+    "a short one inside a long one": [("in", 0, 100), ("in", 1, 10), ("out", 1, None)],
+    "the watchdog's inside a long one": [("in", 0, 100), ("in", 1, None), ("out", 1, None)],
+    "the watchdog's inside a short one": [("in", 0, 10), ("in", 1, None), ("out", 1, None)],
+    "the outer is left first": [("in", 0, 100), ("in", 1, None), ("out", 0, None)],
+    "three, the middle left first": [
+        *[("in", 0, None), ("in", 1, 100), ("in", 2, 50)],
+        *[("out", 1, None), ("out", 2, None)],
+    ],
+    "an inner one extended": [
+        *[("in", 0, None), ("in", 1, 10)],
+        *[("extend", 1, 100), ("out", 1, None)],
+    ],
+    "an outer one extended": [
+        *[("in", 0, None), ("in", 1, None)],
+        *[("extend", 0, 100), ("out", 0, None)],
+    ],
+    "an inner one extended to less": [
+        *[("in", 0, 100), ("in", 1, 50)],
+        *[("extend", 1, 10), ("out", 1, None)],
+    ],
+    "one beside the watchdog's extended to less": [
+        *[("in", 0, None), ("in", 1, None)],
+        *[("extend", 1, 10), ("out", 1, None)],
+    ],
+    "two long ones are left": [
+        *[("in", 0, 100), ("in", 1, 50), ("in", 2, None)],
+        *[("out", 2, None), ("out", 1, None)],
+    ],
+    "again and again": [
+        *[("in", 0, None), ("in", 1, 100), ("out", 1, None)],
+        *[("in", 1, 50), ("out", 1, None), ("in", 1, 100), ("out", 1, None)],
+    ],
+}
+
+
+async def change(lock: Any, steps: Steps, check: Callable[[dict[int, Lease]], Any]) -> None:
+    """Do these steps, check after each, and release what is left."""
+    leases: dict[int, Lease] = {}
+    for verb, number, seconds in steps:
+        if verb == "in":
+            leases[number] = await lock.acquire(lease_time=seconds)
+        elif verb == "extend":
+            assert seconds is not None
+            await leases[number].extend(seconds)
+        else:
+            await leases.pop(number).release()
+        await check(leases)
+    for lease in leases.values():
+        await lease.release()
+
+
+@pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("kind", REENTRANT)
+async def test_no_lease_is_believed_to_last_longer_than_redis_has_it(
+    kind: str, steps: Steps, client: Redisson
+) -> None:
+    lock = REENTRANT[kind](client)
+
+    async def check(leases: dict[int, Lease]) -> None:
+        left = await lock.remaining()  # first: what is read later can only be less
+        for lease in leases.values():
+            assert 0 < lease.remaining <= left + ROUNDING
+
+    await change(lock, steps, check)
+    assert not await lock.locked()
+
+
+@pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("kind", REENTRANT)
+async def test_no_lease_is_shortened_by_a_change_of_another(
+    kind: str, steps: Steps, client: Redisson
+) -> None:
+    """Each lasts as long as it was asked for, less the allowance for clocks that drift."""
+    lock = REENTRANT[kind](client)
+    clock = asyncio.get_running_loop().time
+    ends: dict[int, float] = {}
+    coming = iter(steps)
+
+    def begin_next() -> None:
+        verb, number, seconds = next(coming, ("out", 0, None))
+        if verb != "out":
+            ends[number] = clock() + 0.98 * (seconds or WATCHDOG)
+
+    async def check(leases: dict[int, Lease]) -> None:
+        left = await lock.remaining()
+        for number, lease in leases.items():
+            assert clock() + lease.remaining > ends[number]
+            assert clock() + left > ends[number]
+        begin_next()
+
+    begin_next()
+    await change(lock, steps, check)
+
+
+@pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
+async def test_no_lease_of_a_red_lock_is_believed_to_last_longer_than_a_quorum_has_it(
+    steps: Steps, fleet: Fleet
+) -> None:
+    lock = fleet.red_lock(3)
+
+    async def check(leases: dict[int, Lease]) -> None:
+        await until_executed(lock)
+        left = sorted([await redis.pttl("k") for redis in fleet.redis[:3]])
+        for lease in leases.values():
+            assert 0 < lease.remaining <= left[1] / 1000 + ROUNDING
+
+    await change(lock, steps, check)
+    await until_executed(lock)
+
+
+@pytest.mark.parametrize("side", ["read in write", "write in write"])
+async def test_no_side_of_a_lock_is_believed_to_last_longer_than_redis_has_it(
+    side: str, client: Redisson
+) -> None:
+    sides = client.get_read_write_lock("k")
+    inner = sides.read_lock() if side.startswith("read") else sides.write_lock()
+    async with sides.write_lock() as outer:
+        for lease_time in (100, None, 10, 100):
+            lease = await inner.acquire(lease_time=lease_time)
+            await lease.release()
+            left = await sides.write_lock().remaining()
+            assert left is not None
+            assert 0 < outer.remaining <= left + ROUNDING
+
+
+# The local queue of a semaphore.
+
+
+@pytest.mark.parametrize("leaves", ["cancelled", "timed out"])
+@pytest.mark.parametrize("holder", ["same client", "another client"])
+@pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
+async def test_who_wants_one_gets_it_when_the_head_that_wants_two_leaves(
+    kind: str, holder: str, leaves: str, clients: ClientFactory
+) -> None:
+    """One is free all the time; it is had at once, and not at the next look after seconds."""
+    client = clients()
+    expirable = kind == "expirable_semaphore"
+
+    def semaphore_of(of: Redisson) -> Any:
+        get: Any = of.get_permit_expirable_semaphore if expirable else of.get_semaphore
+        return get("semaphore", 2)
+
+    holding = client if holder == "same client" else clients()
+    held = await semaphore_of(holding).acquire()
+    semaphore = semaphore_of(client)
+    take = semaphore.acquire_many if expirable else semaphore.acquire
+    timeout = 1.5 if leaves == "timed out" else 60
+    wants_two = asyncio.create_task(take(2, timeout=timeout))
+    await until_waiting(client, 1)
+    wants_one = asyncio.create_task(semaphore.acquire())
+    await until_waiting(client, 2)
+    if leaves == "cancelled":
+        wants_two.cancel()
+        await asyncio.wait([wants_two])
+    else:
+        with pytest.raises(AcquireTimeoutError):
+            await wants_two
+    commands = client.statistics().commands_sent
+    async with asyncio.timeout(3):
+        permit = await wants_one
+    assert client.statistics().commands_sent <= commands + 5
+    await permit.release()
+    await held.release()
+    assert await semaphore.available() == 2
+
+
+# The signs of life of a fair lock's waiter.
+
+
+async def life_left(redis: Redis, keys: tuple[str, ...]) -> float:
+    """Return for how many seconds every waiter still counts as alive, by the server's clock."""
+    (key,) = [each for each in keys if each.endswith("redisson_py:waiters")]
+    looking: Any = redis.pipeline(transaction=True)
+    (seconds, micros), alive = await looking.time().zrange(key, 0, 0, withscores=True).execute()
+    left: float = alive[0][1] / 1000 - seconds - micros / 1e6
+    return left
+
+
+async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    """It says that it lives well before it would count as dead, not once a lease."""
+    lease_time = 3.0
+    holder = clients(lease_time=60)
+    first, second = clients(lease_time=lease_time), clients(lease_time=lease_time)
+    visitor = clients(lease_time=lease_time)
+    lease = await holder.get_fair_lock("k").acquire()
+    waiting = []
+    for number, client in enumerate((first, second)):
+        waiting.append(asyncio.create_task(client.get_fair_lock("k").acquire()))
+        await until_queued(visitor, number + 1)
+    snapshot = await visitor.get_fair_lock("k").inspect()
+    order = snapshot.waiters
+    assert [owner.partition(":")[0] for owner in order] == [first.id, second.id]
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + 3.3 * lease_time
+    least = lease_time
+    while loop.time() < ends:
+        least = min(least, await life_left(redis, snapshot.keys))
+        assert await visitor.get_fair_lock("k").try_acquire() is None
+        assert (await visitor.get_fair_lock("k").inspect()).waiters == order
+        await asyncio.sleep(lease_time / 40)
+    assert least > lease_time / 5
+    await lease.release()
+    await (await waiting[0]).release()
+    await (await waiting[1]).release()
+
+
+async def until_queued(client: Redisson, count: int) -> None:
+    """Return when so many wait in the queue, as Redis knows it."""
+    async with asyncio.timeout(10):
+        while len((await client.get_fair_lock("k").inspect()).waiters) < count:
+            await asyncio.sleep(0.005)
+
+
+async def test_a_waiter_asked_about_once_at_more_than_a_lease_is_alive(
+    clients: ClientFactory,
+) -> None:
+    """Nobody asks in between: only the waiter's own signs of life keep it in the queue."""
+    lease_time = 2.0
+    holder, waiter = clients(lease_time=60), clients(lease_time=lease_time)
+    visitor = clients(lease_time=lease_time)
+    lease = await holder.get_fair_lock("k").acquire()
+    waiting = asyncio.create_task(waiter.get_fair_lock("k").acquire())
+    await until_queued(visitor, 1)
+    for _ in range(4):
+        await asyncio.sleep(1.1 * lease_time)
+        assert await visitor.get_fair_lock("k").try_acquire() is None
+        queue = (await visitor.get_fair_lock("k").inspect()).waiters
+        assert [owner.partition(":")[0] for owner in queue] == [waiter.id]
+    await until(lambda: not waiting.done())
+    await lease.release()
+    await (await waiting).release()

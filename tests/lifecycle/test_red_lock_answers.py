@@ -1,0 +1,99 @@
+"""A red lock says "busy" only if a quorum said so, and does not wait long for silent servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from redisson_py import ConnectionLostError, QuorumError
+from tests.fixtures.fleet import Fleet, until_executed
+
+#: Long before the patience of a call on one server is over.
+SOON = 4.0
+
+
+@asynccontextmanager
+async def silenced(fleet: Fleet, how: str, count: int) -> AsyncIterator[None]:
+    """Have the last servers of three answer no more inside a block; the fixture starts killed."""
+    servers = fleet.servers[3 - count : 3]
+    for server in servers:
+        await (server.pause() if how == "paused" else server.kill())
+    try:
+        yield
+    finally:
+        for server in servers:
+            if server.running:
+                await server.resume()
+
+
+@pytest.mark.parametrize("how", ["paused", "killed"])
+@pytest.mark.parametrize("timeout", [0, 0.05, 1])
+async def test_none_is_not_said_of_servers_that_did_not_answer(
+    timeout: float, how: str, fleet: Fleet
+) -> None:
+    lock = fleet.red_lock(3)
+    async with lock:
+        await until_executed(lock)
+    async with silenced(fleet, how, 2), asyncio.timeout(SOON):
+        with pytest.raises(QuorumError) as caught:
+            await lock.try_acquire(timeout=timeout)
+    addresses = [f"127.0.0.1:{each.port}/0" for each in fleet.servers[:3]]
+    assert set(caught.value.answers) == set(addresses)
+    assert all("busy" not in caught.value.answers[each] for each in addresses[1:])
+
+
+@pytest.mark.parametrize("how", ["paused", "killed"])
+async def test_none_is_said_when_a_quorum_answered_and_one_is_silent(
+    how: str, fleet: Fleet
+) -> None:
+    lock = fleet.red_lock(3)
+    async with lock:
+        await until_executed(lock)
+    holder = fleet.clients(1)[0].get_lock("k")
+    async with holder:
+        # One is busy, one says yes and one nothing: no quorum of grants, but of answers.
+        async with silenced(fleet, how, 1), asyncio.timeout(SOON):
+            assert await lock.try_acquire(timeout=0.5) is None
+    async with lock.hold(timeout=10):
+        pass
+
+
+async def test_none_is_said_when_a_quorum_is_busy(fleet: Fleet) -> None:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    async with rival:
+        await until_executed(rival)
+        assert await lock.try_acquire() is None
+        assert await lock.try_acquire(timeout=0.05) is None
+    async with lock:
+        pass
+    await until_executed(lock)
+
+
+@pytest.mark.parametrize("how", ["paused", "killed"])
+@pytest.mark.parametrize("look", ["locked", "remaining"])
+async def test_looking_does_not_wait_long_for_a_silent_majority(
+    look: str, how: str, fleet: Fleet
+) -> None:
+    lock = fleet.red_lock(3)
+    async with lock:
+        await until_executed(lock)
+    async with silenced(fleet, how, 2), asyncio.timeout(SOON):
+        with pytest.raises(ConnectionLostError):
+            await (lock.locked() if look == "locked" else lock.remaining())
+
+
+@pytest.mark.parametrize("how", ["paused", "killed"])
+async def test_looking_needs_no_silent_minority(how: str, fleet: Fleet) -> None:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    async with lock:
+        await until_executed(lock)
+    lease = await rival.acquire(lease_time=20)
+    await until_executed(rival)
+    async with silenced(fleet, how, 1):
+        async with asyncio.timeout(SOON):
+            assert await lock.locked()
+        async with asyncio.timeout(20):
+            await lease.release()

@@ -1,0 +1,85 @@
+"""Timeouts of a busy lock on a live server: busy, and never "did not answer"."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from redisson_py import AcquireTimeoutError, BackendError, Redisson
+from tests.fixtures.client import ClientFactory
+
+ROUNDS, TASKS = 20, 10
+#: Of 200, for a machine so busy that the server itself gets no time for 50 ms.
+FEW = 4
+
+
+def things_of(client: Redisson, number: int) -> list[Any]:
+    """Return one of each kind."""
+    return [
+        client.get_lock(f"k{number}"),
+        client.get_fair_lock(f"fair{number}"),
+        client.get_read_write_lock(f"rw{number}").read_lock(),
+        client.get_semaphore(f"semaphore{number}", 1),
+        client.get_permit_expirable_semaphore(f"semaphore-ids{number}", 1),
+    ]
+
+
+def holding(client: Redisson, number: int) -> list[Any]:
+    """Return what keeps each of these busy."""
+    lock, fair, _, *semaphores = things_of(client, number)
+    return [lock, fair, client.get_read_write_lock(f"rw{number}").write_lock(), *semaphores]
+
+
+@pytest.mark.parametrize("way", ["acquire", "try_acquire"])
+async def test_a_timeout_on_a_live_server_is_told_as_busy(way: str, clients: ClientFactory) -> None:
+    """Also where the timer of the event loop is a little early, as uvloop's is."""
+    holder, client = clients(), clients()
+    leases = [await each.acquire() for n in range(TASKS) for each in holding(holder, n)]
+    outcomes: list[object] = []
+
+    async def ask(thing: Any, seconds: float) -> None:
+        try:
+            if way == "acquire":
+                await thing.acquire(timeout=seconds)
+            else:
+                assert await thing.try_acquire(timeout=seconds) is None
+        except (AcquireTimeoutError, BackendError) as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(None)
+
+    for number in range(ROUNDS):
+        seconds = 0.05 + 0.05 * number / ROUNDS
+        await asyncio.gather(
+            *[ask(things_of(client, n)[(n + number) % 5], seconds) for n in range(TASKS)]
+        )
+    assert len(outcomes) == ROUNDS * TASKS
+    wrong = [
+        outcome
+        for outcome in outcomes
+        if isinstance(outcome, BackendError) or "did not answer" in str(outcome)
+    ]
+    assert len(wrong) <= FEW, wrong[0]
+    if way == "acquire":
+        assert sum(isinstance(each, AcquireTimeoutError) for each in outcomes) >= 200 - FEW
+    for lease in leases:
+        await lease.release()
+
+
+async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: ClientFactory) -> None:
+    """One of them asks for all; the others hear nothing of Redis themselves."""
+    holder, client = clients(), clients()
+    async with holder.get_lock("k"):
+        asked = [
+            client.get_lock("k").acquire(timeout=0.05 + 0.05 * number / 200)
+            for number in range(200)
+        ]
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    wrong = [
+        outcome
+        for outcome in outcomes
+        if not isinstance(outcome, AcquireTimeoutError) or "did not answer" in str(outcome)
+    ]
+    assert len(wrong) <= FEW, wrong[0]

@@ -1,0 +1,265 @@
+"""The watchdog at its edges: late grants, keys that Redis refuses, ends that nobody releases."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import ConnectionLostError, LeaseLostError, Redisson
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
+from tests.lifecycle.line_counter import LineCounter
+from tests.support import until, until_async
+
+Take = Callable[[Redisson, str], Awaitable[Any]]
+
+#: Each acquires something of the name given that the watchdog renews.
+TAKES: dict[str, Take] = {
+    "lock": lambda client, name: client.get_lock(f"{name}a").acquire(),
+    "fenced_lock": lambda client, name: client.get_fenced_lock(f"{name}b").acquire(),
+    "fair_lock": lambda client, name: client.get_fair_lock(f"{name}c").acquire(),
+    "write_lock": lambda client, name: (
+        client.get_read_write_lock(f"{name}d").write_lock().acquire()
+    ),
+    "read_lock": lambda client, name: client.get_read_write_lock(f"{name}e").read_lock().acquire(),
+    "semaphore": lambda client, name: client.get_semaphore(f"semaphore{name}f", 1).acquire(),
+    "permits": lambda client, name: client.get_permit_expirable_semaphore(
+        f"semaphore{name}g", 1
+    ).acquire(),
+}
+
+#: Everything but names that begin with X.
+ALL_BUT_X = ("~k*", "~{k*", "~semaphore[^X]*", "~{semaphore[^X]*", "~redisson*")
+
+
+async def test_a_grant_that_took_most_of_its_lease_is_renewed(
+    clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    """The first reply is lost, and a new connection is found only after most of the lease."""
+    lease_time = 6.0
+    link = await proxy()
+    client = clients(link.url, lease_time=lease_time)
+    warm = [await take(client, "k-warm") for take in TAKES.values()]  # loads the scripts
+    for lease in warm:
+        await lease.release()
+    link.cut_after_execution(lambda command: b"EVALSHA" in command)
+    link.refuse()
+    asking = asyncio.gather(*[take(client, "k") for take in TAKES.values()])
+    await link.wait_until(lambda link: link.triggered == 1)
+    await asyncio.sleep(0.73 * lease_time)
+    link.pass_through()
+    leases = await asking
+    # Counted from the first question, less is left than a renewal's period.
+    await asyncio.sleep(lease_time)
+    assert [lease.name for lease in leases if lease.lost] == []
+    for lease in leases:
+        assert lease.remaining > 0
+        await lease.release()
+
+
+@pytest_asyncio.fixture
+async def limit_keys(redis: Redis, server_url: str) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+    """Set the keys that a user may touch; the answer is its URL."""
+
+    async def limit(*patterns: str) -> str:
+        await redis.execute_command("ACL", "SETUSER", "limited", "resetkeys", *patterns)  # type: ignore[no-untyped-call]  # redis-py's
+        return url_of_user(server_url, "limited")
+
+    rules = [rule for rule in documented_rules() if not rule.startswith("~")]
+    await redis.execute_command("ACL", "SETUSER", "limited", "on", f">{PASSWORD}", *rules)  # type: ignore[no-untyped-call]  # redis-py's
+    yield limit
+    await redis.acl_deluser("limited")
+
+
+async def test_a_key_that_redis_refuses_costs_no_other_lease(
+    clients: ClientFactory, limit_keys: Callable[..., Awaitable[str]], redis: Redis
+) -> None:
+    lease_time = 3.0
+    client = clients(await limit_keys("~*"), lease_time=lease_time)
+    names = [f"k{number}-" for number in range(40)]
+    names[17] = "X-"
+    leases = await asyncio.gather(
+        *[take(client, name) for take in TAKES.values() for name in names]
+    )
+    refused = [lease for lease in leases if "X-" in str(lease.name)]
+    kept = [lease for lease in leases if lease not in refused]
+    assert (len(refused), len(kept)) == (len(TAKES), 39 * len(TAKES))
+    await limit_keys(*ALL_BUT_X)
+    await until(lambda: all(lease.lost for lease in refused), 20)
+    await asyncio.sleep(2 * lease_time)
+    assert [lease.name for lease in kept if lease.lost] == []
+    assert client.statistics().losses == len(refused)
+    for lease in refused:
+        with pytest.raises(LeaseLostError):
+            lease.check()
+    await limit_keys("~*")
+    await asyncio.gather(*[lease.release() for lease in kept])
+    await redis.delete(*await redis.keys("*X-*"))
+
+
+@pytest.mark.parametrize("keeps_another", [False, True], ids=["alone", "beside a renewed one"])
+async def test_leases_that_end_by_themselves_cost_the_same_each(
+    keeps_another: bool, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Thousands of leases, each with an end of its own, that nobody ever releases."""
+    caplog.set_level("CRITICAL")
+    client = clients(lease_time=30)
+    other = await client.get_lock("other").acquire() if keeps_another else None
+    chance = random.Random(13)
+    count = 2000
+    lasts = [chance.uniform(2, 5) for _ in range(count)]
+    leases = await asyncio.gather(
+        *[client.get_lock(f"k{n}").acquire(lease_time=last) for n, last in enumerate(lasts)]
+    )
+    with LineCounter() as counter:
+        await asyncio.sleep(max(lasts))  # looking at the leases meanwhile would count too
+    await until(lambda: all(lease.lost for lease in leases), 30)
+    # A sweep of all at each end would be millions of lines.
+    assert counter.lines <= 600 * count
+    if other is not None:
+        await other.release()
+
+
+async def test_leases_that_have_ended_cost_nothing_any_more(
+    clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is left is the work for the one lock still held."""
+    caplog.set_level("CRITICAL")
+    client = clients(lease_time=3)
+
+    async def work() -> int:
+        renewals = client.statistics().renewals
+        with LineCounter() as counter:
+            await asyncio.sleep(2)
+        assert client.statistics().renewals > renewals
+        return counter.lines
+
+    async with client.get_lock("other"):
+        before = await work()
+        leases = await asyncio.gather(
+            *[client.get_lock(f"k{n}").acquire(lease_time=1) for n in range(5000)]
+        )
+        await until(lambda: all(lease.lost for lease in leases), 30)
+        assert await work() < 2 * before + 1000
+
+
+async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(
+    clients: ClientFactory,
+) -> None:
+    client = clients(lease_time=30)
+    leases = await asyncio.gather(
+        *[client.get_lock(f"k{n}").acquire(lease_time=60) for n in range(5000)]
+    )
+    # The tasks that acquired them are forgotten first.
+    await asyncio.sleep(0)
+    gc.collect()
+    with LineCounter() as counter:
+        await asyncio.sleep(2.5)  # the watchdog looks at its clock every second
+    assert counter.lines < 5000
+    await asyncio.gather(*[lease.release() for lease in leases])
+
+
+async def test_renewals_are_spread_over_their_period(clients: ClientFactory) -> None:
+    """Locks taken at one moment are not all renewed at one moment."""
+    lease_time = 12.0
+    client = clients(lease_time=lease_time)
+    leases = await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(5000)])
+    traffic = client._stream.traffic
+    moments: list[float] = []
+    loop = asyncio.get_running_loop()
+    seen = traffic.commands
+    async with asyncio.timeout(lease_time * 2):
+        while len(moments) < 50:
+            await asyncio.sleep(0.005)
+            moments += [loop.time()] * (traffic.commands - seen)
+            seen = traffic.commands
+    assert moments[44] - moments[5] > 0.1 * lease_time / 3
+    assert client.statistics().losses == 0
+    await asyncio.gather(*[lease.release() for lease in leases])
+
+
+async def test_what_a_client_says_of_itself_lives_for_three_leases(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    """So that `inspect` knows a holder that cannot say it again for a lease or two."""
+    client = clients(lease_time=20)
+    async with client.get_lock("k"):
+        left = 0
+
+        async def described() -> bool:
+            nonlocal left
+            left = await redis.pttl(f"redisson_py:client:{client.id}")
+            return left > 0
+
+        await until_async(described)
+        assert 40_000 < left <= 60_000
+
+
+@pytest.mark.parametrize("executed", [True, False])
+async def test_permits_released_without_an_answer_are_not_renewed(
+    executed: bool, clients: ClientFactory, proxy: ProxyFactory, client: Redisson
+) -> None:
+    """The caller is gone before the answer: given back all the same, and watched no more."""
+    link = await proxy()
+    far = clients(link.url, lease_time=1.2)
+    semaphore = far.get_permit_expirable_semaphore("semaphore", 3)
+    permits = await semaphore.acquire_many(3)
+    if executed:
+        link.hold()
+    else:
+        link.black_hole("up")
+    frames = link.up.frames
+    asking = asyncio.create_task(semaphore.release_many(permits))
+    await link.wait_until(lambda link: link.up.frames > frames)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert far.statistics().held_leases == 0
+    link.pass_through()
+    if not executed:
+        link.cut()
+    await until_async(lambda: available(client, 3), 20)
+    renewals = far.statistics().renewals
+    async with far.get_lock("k"):  # the watchdog goes on
+        await until(lambda: far.statistics().renewals >= renewals + 3, 20)
+    assert far.statistics().losses == 0
+    assert await available(client, 3)
+
+
+@pytest.mark.parametrize("lost", ["the release", "its answer"])
+async def test_permits_whose_release_failed_are_held_in_both_places_or_in_none(
+    lost: str, clients: ClientFactory, proxy: ProxyFactory, client: Redisson
+) -> None:
+    """Kept and renewed until it is known, or given back later; but not forgotten."""
+    link = await proxy()
+    far = clients(link.url, lease_time=30)
+    semaphore = far.get_permit_expirable_semaphore("semaphore", 3)
+    permits = await semaphore.acquire_many(3)
+    link.black_hole("up" if lost == "the release" else "down")
+    with pytest.raises(ConnectionLostError):
+        await semaphore.release_many(permits)
+    link.pass_through()
+    link.cut()
+
+    async def consistent() -> bool:
+        return await available(client, 3 - far.statistics().held_leases)
+
+    await until_async(consistent, 14)
+    held = [permit for permit in permits if permit.remaining]
+    assert len(held) == far.statistics().held_leases
+    if held:
+        await semaphore.release_many(held)
+    assert await available(client, 3)
+    assert far.statistics().held_leases == 0
+
+
+async def available(client: Redisson, count: int) -> bool:
+    """Whether this many permits of the semaphore are free."""
+    return await client.get_permit_expirable_semaphore("semaphore").available() == count

@@ -1,0 +1,243 @@
+"""Two clients behind proxies, tasks of each, and what the state machine believes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import AsyncExitStack
+from typing import Any
+
+import redis
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquireTimeoutError,
+    ConnectionLostError,
+    Lease,
+    Redisson,
+    RedissonError,
+    ScriptError,
+)
+from redisson_py.testing import FaultProxy
+from tests.lifecycle.actors import Actor
+from tests.lifecycle.records import Grip, Straggler, Wait
+from tests.lifecycle.subjects import Subject
+
+#: Options of the clients. The first never renews during an example, so that nothing of it is
+#: lost without a cause; the second learns from its watchdog, and its bodies run on.
+CLIENTS: tuple[dict[str, Any], ...] = ({"lease_time": 30}, {"lease_time": 3, "on_lost": "raise"})
+ACTORS = (0, 0, 0, 1, 1)
+
+#: Seconds within which everything must come that has been made possible. Below the safety poll,
+#: which would hide a waiter that nobody wakes.
+SOON = 4.0
+
+
+class World:
+    """Where one example plays.
+
+    Attributes:
+        grips: Every acquisition so far.
+        waits: Acquisitions under way.
+        played: What was done.
+        findings: What the event loop was told of that nobody else saw.
+    """
+
+    def __init__(self, subject: Subject, url: str) -> None:
+        self.subject = subject
+        self.url = url
+        self.grips: list[Grip] = []
+        self.played: list[str] = []
+        self.waits: list[Wait] = []
+        self.findings: list[str] = []
+        self.late = Straggler()
+        self.clients: list[Redisson] = []
+        self.links: list[FaultProxy] = []
+        self.actors: list[Actor] = []
+        self.ended: list[Actor] = []
+        self.severing = False
+        self.racing = False
+        self.full = False
+        self.closed: set[int] = set()
+        self._stack = AsyncExitStack()
+        self.dropped: list[Exception] = []
+
+    async def open(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._unseen)
+        enter = self._stack.enter_async_context
+        self.redis: Redis = await enter(Redis.from_url(self.url))
+        await self.redis.flushdb()
+        self.observer = await enter(Redisson.from_url(self.url))
+        for options in CLIENTS:
+            self.links.append(await enter(FaultProxy.in_front_of(self.url)))
+            self.clients.append(Redisson.from_url(self.links[-1].url, **options))
+        await self.subject.prepare(self.observer)
+        self.targets = [
+            {side: self.subject.make(client, side) for side in self.subject.sides}
+            for client in self.clients
+        ]
+        self.shared = [
+            {side: self.subject.hold(target, None, 1) for side, target in targets.items()}
+            for targets in self.targets
+        ]
+        self.actors = [Actor(f"actor {n}", client) for n, client in enumerate(ACTORS)]
+
+    async def close(self) -> None:
+        """End everything, also after a failure."""
+        for link in self.links:
+            link.pass_through()
+        for client in self.clients:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(client.aclose(), 15)
+        tasks = [actor.task for actor in self.actors + self.ended]
+        for actor in self.actors:
+            actor.kill()
+        await asyncio.wait(tasks, timeout=SOON)
+        self.free_memory()
+        await self.redis.flushdb()
+        await self._stack.aclose()
+
+    def _unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if "asyncgen" in context and isinstance(error, RuntimeError | RedissonError):
+            # Out of a generator that was dropped: nobody else can be told.
+            self.dropped.append(error)
+            return
+        self.findings.append(f"{context.get('message')}: {error!r}")
+
+    def fill_memory(self) -> None:
+        """Have the server refuse whatever takes memory; in no turn of the loop."""
+        self.full = True
+        for wait in self.waits:
+            wait.refused = True
+        self._set_memory(1)
+
+    def free_memory(self) -> None:
+        """Let it take memory again."""
+        self.full = False
+        self._set_memory(0)
+
+    def _set_memory(self, most: int) -> None:
+        with redis.Redis.from_url(self.url) as server:
+            server.config_set("maxmemory", most)
+
+    # What came of it.
+
+    def collect(self) -> None:
+        """Note what became of acquisitions that have ended, and of leases."""
+        for wait in list(self.waits):
+            if not wait.order.finished:
+                continue
+            self.waits.remove(wait)
+            lease = wait.order.value
+            if isinstance(lease, Lease):
+                assert not wait.order.thrown, "a cancellation was swallowed"
+                grip = wait.granted(lease)
+                # A hold that is passed on takes with it what befell it.
+                owner = [each for each in self.grips if each.lease.owner == lease.owner]
+                grip.severed = self.severing or wait.severed or any(each.severed for each in owner)
+                self.grips.append(grip)
+                self.note("->", grip)
+            else:
+                self._check_refusal(wait)
+        for grip in self.grips:
+            if grip.block is not None and grip.block.left:
+                self.allow(grip, hollow=grip.over and not grip.lost)
+                grip.told |= grip.block.ended
+            if grip.held or grip.over:
+                continue
+            grip.over = True
+            for wait in self.waits:
+                # The end of a lease is no message to other clients; a release is one to all.
+                if grip.lost and wait.actor.client != grip.client:
+                    wait.untold = True
+                elif not grip.lost and not grip.severed:
+                    wait.untold = False
+
+    def _check_refusal(self, wait: Wait) -> None:
+        error = wait.order.error
+        mine = [grip for grip in self.grips if grip.task is wait.actor.task]
+        if error is None or wait.order.thrown or type(error) is RuntimeError:
+            return  # busy, for a try; cancelled; or not reentrant, an upgrade, a block in use
+        if wait.actor.client in self.closed:
+            assert isinstance(error, RedissonError | asyncio.CancelledError), repr(error)
+        elif isinstance(error, asyncio.CancelledError):
+            self.check_strike(wait.actor)
+        else:
+            assert not isinstance(error, AcquireTimeoutError), "timed out without a timeout"
+            assert isinstance(error, RedissonError), f"an acquisition ended with {error!r}"
+            short = wait.lease_time is not None and wait.lease_time < 1
+            gone = any(grip.lost or grip.severed for grip in mine)
+            once = wait.once and isinstance(error, ConnectionLostError)
+            refused = wait.refused and isinstance(error, ScriptError)
+            assert short or gone or once or refused or wait.raced, (
+                f"an acquisition failed: {error!r}"
+            )
+
+    def check_strike(self, actor: Actor) -> None:
+        mine = [grip for grip in self.grips if grip.task is actor.task and grip.block]
+        assert any(grip.lost for grip in mine), f"{actor} was cancelled by nobody"
+
+    def allow(self, grip: Grip, *, hollow: bool) -> None:
+        """Let the end of a block release its own acquisition, or what its task took since."""
+        grip.may_go = True
+        for other in self.grips:
+            if hollow and other.task is grip.task and other.block is None:
+                other.may_go = True
+
+    # Who is there.
+
+    def pending(self, client: int) -> list[Wait]:
+        """Return the acquisitions of a client that have not ended."""
+        waits = [wait for wait in self.waits if wait.actor.client == client]
+        return [wait for wait in waits if not wait.order.finished]
+
+    def idle(self) -> list[Actor]:
+        """Return the actors that can take an order."""
+        return [actor for actor in self.actors if actor.idle]
+
+    def held(self) -> list[Grip]:
+        """Return what its holders believe to hold."""
+        return [grip for grip in self.grips if grip.held]
+
+    def ending(self) -> list[Grip]:
+        """Return what is held and will soon end by itself."""
+        return [grip for grip in self.held() if grip.own_end and grip.lease.remaining < 1]
+
+    def open_blocks(self) -> list[Grip]:
+        """Return the acquisitions whose blocks nobody has left."""
+        return [grip for grip in self.grips if grip.block is not None and not grip.block.left]
+
+    def entered_by(self, grip: Grip) -> Actor | None:
+        """Return the actor whose block this still is."""
+        return next((actor for actor in self.actors if grip.block in actor.blocks), None)
+
+    def is_sure(self, grip: Grip) -> bool:
+        """Whether an operation on it must succeed."""
+        return grip.held and not (grip.severed or grip.own_end or self.racing)
+
+    def is_clear(self, grip: Grip, by: Actor) -> bool:
+        """Whether it can be known which block `by` leaves.
+
+        An `AsyncExitStack` calls the methods of the class with the thing itself: nothing then
+        tells the blocks of one task apart but their order, and those of several by the task.
+        """
+        if grip.block is None or grip.block.over != "bare" or not grip.block.stacked:
+            return True
+        others = [
+            each
+            for each in self.open_blocks()
+            if each.block is not None
+            and each.block.over == "bare"
+            and (each.client, each.side) == (grip.client, grip.side)
+        ]
+        if by.task is grip.task:
+            return [each for each in others if each.task is by.task][-1] is grip
+        return others == [grip]
+
+    # The report.
+
+    def note(self, *details: object) -> None:
+        """Add details to the step."""
+        if self.played:
+            self.played[-1] += f" {' '.join(map(str, details))}"

@@ -1,0 +1,251 @@
+"""A user that lacks a command or a channel gets an error, and then nothing has changed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.fixtures.redis_server import url_of_user
+from tests.lua.expirable_scripts import ExpirableScripts
+from tests.lua.fair_scripts import FairScripts
+from tests.lua.permit_scripts import SemaphoreScripts
+from tests.lua.read_write_scripts import ReadWriteScripts
+from tests.lua.scripts import TOMBSTONE, A, B, C, LockScripts, Scripts, ask, everything
+
+Forbid = Callable[..., Awaitable[None]]
+P, Q, R = (bytes([n]) * 16 for n in b"pqr")
+
+
+@pytest_asyncio.fixture
+async def poor(redis: Redis, server_url: str) -> AsyncIterator[Scripts]:
+    """The scripts as a user that lacks what `forbid` names."""
+    await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
+    async with Redis.from_url(url_of_user(server_url, "poor")) as client:
+        yield await Scripts.on(client)
+    await ask(redis, "ACL", "DELUSER", "poor")
+    await redis.flushdb()
+
+
+@pytest.fixture
+def forbid(redis: Redis) -> Forbid:
+    """Take a command or all channels away."""
+
+    async def forbid(*rules: str) -> None:
+        await ask(redis, "ACL", "SETUSER", "poor", *rules)
+
+    return forbid
+
+
+async def refused(redis: Redis, call: Awaitable[Any]) -> None:
+    """Fail unless a call is refused and changes nothing."""
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match=r"(?i)permission|NOPERM|can't (run|publish)"):
+        await call
+    assert await everything(redis) == before
+
+
+LOCKS: dict[str, Callable[[Scripts], Any]] = {
+    "lock": LockScripts,
+    "fenced": lambda scripts: LockScripts(scripts, fenced=True),
+    "fair": FairScripts,
+    "read": lambda scripts: ReadWriteScripts(scripts, b"k").read,
+    "write": lambda scripts: ReadWriteScripts(scripts, b"k").write,
+}
+each_lock = pytest.mark.parametrize("kind", LOCKS)
+
+
+class TestLocks:
+    @each_lock
+    @pytest.mark.parametrize("tombstone_ms", [0, TOMBSTONE])
+    async def test_a_release_nobody_may_be_told_of(
+        self, poor: Scripts, redis: Redis, forbid: Forbid, kind: str, tombstone_ms: int
+    ) -> None:
+        lock = LOCKS[kind](poor)
+        await lock.acquire(A)
+        if kind == "fair":
+            await lock.acquire(B)
+        await forbid("resetchannels")
+        await refused(redis, lock.release(A, tombstone_ms=tombstone_ms))
+        await refused(redis, lock.force_release())
+
+    @each_lock
+    @pytest.mark.parametrize("command", ["-del", "-set"])
+    async def test_an_undo_without_a_command(
+        self, poor: Scripts, redis: Redis, forbid: Forbid, kind: str, command: str
+    ) -> None:
+        lock = LOCKS[kind](poor)
+        await lock.acquire(A)
+        await forbid(command)
+        if command == "-set":
+            await refused(redis, lock.release(A, tombstone_ms=TOMBSTONE))
+            await refused(redis, lock.force_release())
+        else:
+            await refused(redis, lock.release(A))
+
+    @pytest.mark.parametrize(
+        ("kind", "command"),
+        [
+            *((kind, "-hincrby") for kind in ("lock", "fenced", "fair")),
+            *((kind, "-pexpire") for kind in ("lock", "fenced", "fair", "write")),
+            ("write", "-hset"),
+        ],
+    )
+    async def test_a_re_entry_and_a_partial_release_without_a_command(
+        self, poor: Scripts, redis: Redis, forbid: Forbid, kind: str, command: str
+    ) -> None:
+        lock = LOCKS[kind](poor)
+        await lock.acquire(A)
+        await lock.acquire(A, 2)
+        await forbid(command)
+        await refused(redis, lock.acquire(A, 3, 1_000_000))
+        if kind != "write":
+            await refused(redis, lock.release(A, 1))
+
+    @pytest.mark.parametrize("tombstone_ms", [0, TOMBSTONE])
+    async def test_a_reader_that_is_not_the_last_needs_no_channel(
+        self, poor: Scripts, redis: Redis, forbid: Forbid, tombstone_ms: int
+    ) -> None:
+        rw = ReadWriteScripts(poor, b"k")
+        await rw.read.acquire(A)
+        await rw.read.acquire(B)
+        await forbid("resetchannels")
+        assert await rw.read.release(A, tombstone_ms=tombstone_ms) == 0
+        await refused(redis, rw.read.release(B, tombstone_ms=tombstone_ms))
+
+    async def test_a_downgrade_nobody_may_be_told_of(
+        self, poor: Scripts, redis: Redis, forbid: Forbid
+    ) -> None:
+        rw = ReadWriteScripts(poor, b"k")
+        await rw.write.acquire(A)
+        await rw.read.acquire(A)
+        await forbid("resetchannels")
+        await refused(redis, rw.write.release(A, tombstone_ms=TOMBSTONE))
+
+    async def test_the_first_reader_without_a_hash(
+        self, poor: Scripts, redis: Redis, forbid: Forbid
+    ) -> None:
+        await forbid("-hset")
+        await refused(redis, ReadWriteScripts(poor, b"k").read.acquire(A))
+
+    async def test_a_dead_head_whose_heir_may_not_be_told(
+        self, poor: Scripts, redis: Redis, forbid: Forbid
+    ) -> None:
+        fair = FairScripts(poor)
+        await fair.acquire(A)
+        await fair.acquire(B)
+        await fair.acquire(C)
+        await fair.die(B)
+        await fair.end_lease()
+        await forbid("resetchannels")
+        await refused(redis, fair.acquire("client-d:1"))
+        await refused(redis, fair.release("client-d:1", tombstone_ms=TOMBSTONE))
+        await refused(redis, fair.force_release())
+
+
+class TestSemaphores:
+    """Five permits, of which three went to holders whose leases are over."""
+
+    @pytest_asyncio.fixture
+    async def plain(self, poor: Scripts) -> SemaphoreScripts:
+        semaphore = SemaphoreScripts(poor)
+        await semaphore.start(5)
+        await semaphore.acquire(A, 3)
+        await semaphore.acquire(C, 2)
+        await semaphore.release(C, 1)
+        return semaphore
+
+    @pytest_asyncio.fixture
+    async def permits(self, poor: Scripts) -> ExpirableScripts:
+        semaphore = ExpirableScripts(poor)
+        await semaphore.start(5)
+        await semaphore.acquire(P + Q)
+        await semaphore.acquire(R)
+        return semaphore
+
+    COMMANDS = ("resetchannels", "-incrby", "-zadd", "-hset", "-zrem", "-hdel")
+
+    @pytest.mark.parametrize("rule", COMMANDS)
+    async def test_a_plain_one(
+        self, plain: SemaphoreScripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        await forbid(rule)
+        if rule in ("-incrby", "-zadd", "-hset"):
+            await refused(redis, plain.acquire(B))
+        if rule in ("-incrby", "-hset", "resetchannels"):
+            await refused(redis, plain.release(A, 1))
+        if rule != "-zadd" and rule != "-hset":
+            await refused(redis, plain.release(A))
+            await refused(redis, plain.release(A, tombstone_ms=TOMBSTONE))
+
+    @pytest.mark.parametrize("rule", COMMANDS)
+    async def test_giving_back_what_is_over(
+        self, plain: SemaphoreScripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        await plain.end(A)
+        await forbid(rule)
+        if rule not in ("-zadd", "-hset"):
+            await refused(redis, plain.available())
+            await refused(redis, plain.acquire(B))
+        if rule not in ("-zadd", "-hset", "resetchannels"):
+            await refused(redis, plain.drain())
+
+    @pytest.mark.parametrize("rule", ["-zadd", "-hset"])
+    async def test_what_was_over_is_given_back_once(
+        self, plain: SemaphoreScripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        await plain.end(A)
+        await forbid(rule)
+        for _ in range(3):
+            with pytest.raises(ResponseError, match=r"(?i)permission|NOPERM|can't (run|publish)"):
+                await plain.acquire(B)
+        assert await plain.value() == 4
+        assert await plain.held() == {C: 1}
+
+    @pytest.mark.parametrize("rule", ["resetchannels", "-incrby"])
+    async def test_changing_the_number(
+        self, plain: SemaphoreScripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        await forbid(rule)
+        await refused(redis, plain.add(2))
+        if rule == "-incrby":
+            await refused(redis, plain.drain())
+
+    async def test_making_one_nobody_may_be_told_of(
+        self, poor: Scripts, redis: Redis, forbid: Forbid
+    ) -> None:
+        await forbid("resetchannels")
+        await refused(redis, SemaphoreScripts(poor).set(3))
+        await refused(redis, SemaphoreScripts(poor).acquire(start_units=3))
+        await refused(redis, ExpirableScripts(poor).set(3))
+        await refused(redis, ExpirableScripts(poor).acquire(P, start_units=3))
+
+    @pytest.mark.parametrize("rule", ["resetchannels", "-incrby", "-zrem", "-zadd"])
+    async def test_permits_with_ids(
+        self, permits: ExpirableScripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        await forbid(rule)
+        if rule in ("-incrby", "-zadd"):
+            await refused(redis, permits.acquire(b"n" * 16))
+        if rule != "-zadd":
+            await refused(redis, permits.release(R))
+            await refused(redis, permits.release(R, tombstone_ms=TOMBSTONE))
+            await refused(redis, permits.release_all(P + Q))
+        if rule in ("-incrby", "resetchannels"):
+            await refused(redis, permits.add(2))
+            await refused(redis, permits.set(9, replaces=1))
+
+    @pytest.mark.parametrize("rule", ["resetchannels", "-incrby", "-zrem"])
+    async def test_giving_back_ids_that_are_over(
+        self, permits: ExpirableScripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        await permits.end(P, Q)
+        await forbid(rule)
+        await refused(redis, permits.acquire(b"n" * 16))
+        await refused(redis, permits.available())
+        await refused(redis, permits.lease_left(R))
+        await refused(redis, permits.update_lease(R))

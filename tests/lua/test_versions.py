@@ -1,0 +1,271 @@
+"""A late duplicate of an older change of a live hold changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from redisson_py import _keys
+from tests.lua.expirable_scripts import ExpirableScripts
+from tests.lua.fair_scripts import FairScripts
+from tests.lua.permit_scripts import SemaphoreScripts
+from tests.lua.read_write_scripts import LONG, ReadWriteScripts
+from tests.lua.scripts import LEASE, TOMBSTONE, A, B, LockScripts, Scripts, everything
+from tests.support import Counted
+
+#: Milliseconds that a test may take before a lease that it set counts as another.
+SLACK = 5_000
+KINDS = ("plain", "fenced", "fair", "read", "write")
+KEEP = {"version_ms": TOMBSTONE}
+
+
+@pytest.fixture(params=KINDS)
+def hold(request: pytest.FixtureRequest, scripts: Scripts) -> Any:
+    """The scripts of each kind of lock in turn."""
+    sides = ReadWriteScripts(scripts, b"k")
+    return {
+        "plain": LockScripts(scripts),
+        "fenced": LockScripts(scripts, fenced=True),
+        "fair": FairScripts(scripts),
+        "read": sides.read,
+        "write": sides.write,
+    }[request.param]
+
+
+async def held(redis: Redis) -> int:
+    """Return the one hold count of the lock `k`."""
+    (count,) = [int(v) for v in (await redis.hgetall("k")).values() if v.isdigit()]
+    return count
+
+
+def field(hold: Any) -> str:
+    return A + ":write" if getattr(hold, "side", "") == "write" else A
+
+
+def version_key(hold: Any) -> bytes:
+    return _keys.version_key(b"k", field(hold))
+
+
+async def left(redis: Redis) -> int:
+    return int(await redis.pttl("k"))
+
+
+def test_the_version_has_a_key_of_its_own() -> None:
+    assert _keys.version_key(b"k", A) == b"{k}:redisson_py:version:" + A.encode()
+    assert _keys.version_key(b"{t}k", "o") == b"{t}k:redisson_py:version:o"
+
+
+async def test_a_late_shorter_lease_is_void(hold: Any, redis: Redis) -> None:
+    await hold.acquire(A)
+    assert await hold.set_lease(A, 1_000, version=1, **KEEP) == 1
+    assert await hold.set_lease(A, LONG, version=2, **KEEP) == 1
+    assert await hold.set_lease(A, 1_000, version=1, **KEEP) == 2
+    assert LONG - SLACK < await left(redis) <= LONG
+
+
+async def test_a_repeated_lease_is_set_again(hold: Any, redis: Redis) -> None:
+    await hold.acquire(A)
+    for _ in range(2):
+        assert await hold.set_lease(A, LONG, version=7, **KEEP) == 1
+    assert LONG - SLACK < await left(redis) <= LONG
+    assert await redis.get(version_key(hold)) == b"7"
+    assert TOMBSTONE - SLACK < await redis.pttl(version_key(hold)) <= TOMBSTONE
+
+
+async def test_a_late_partial_release_is_void(hold: Any, redis: Redis) -> None:
+    await hold.acquire(A)
+    assert await hold.acquire(A, 2, version=1) is None
+    assert await hold.release(A, 1, 1_000, version=2, **KEEP) == 0
+    assert await held(redis) == 1
+    assert await hold.acquire(A, 2, LONG, version=3, **KEEP) is None
+    assert await hold.release(A, 1, 1_000, version=2, **KEEP) == 0
+    assert await held(redis) == 2
+    assert LONG - SLACK < await left(redis) <= LONG
+
+
+async def test_a_late_re_entry_is_void(hold: Any, redis: Redis) -> None:
+    await hold.acquire(A)
+    assert await hold.acquire(A, 2, version=1, **KEEP) is None
+    assert await hold.release(A, 1, version=2, **KEEP) == 0
+    assert await hold.acquire(A, 2, version=1, **KEEP) == -3
+    assert await held(redis) == 1
+    assert await hold.acquire(A, 2, version=2) is None
+
+
+async def test_a_late_final_release_is_void(hold: Any, redis: Redis) -> None:
+    await hold.acquire(A)
+    assert await hold.set_lease(A, LONG, version=5, **KEEP) == 1
+    assert await hold.release(A, version=4) == 0
+    assert await held(redis) == 1
+    assert await hold.release(A, version=6) == 1
+    assert not await redis.exists("k")
+
+
+async def test_a_smaller_re_entry_lowers_nothing(hold: Any, redis: Redis) -> None:
+    await hold.acquire(A)
+    await hold.acquire(A, 2)
+    await hold.acquire(A, 3)
+    assert await hold.acquire(A, 2) is None
+    assert await held(redis) == 3
+
+
+async def test_without_a_version_its_key_is_left_alone(hold: Any, redis: Redis) -> None:
+    await redis.lpush(version_key(hold), "of another type: reading it would be an error")
+    before = await everything(redis)
+    await hold.acquire(A)
+    await hold.acquire(A, 2, version_ms=TOMBSTONE)
+    await hold.set_lease(A, version_ms=TOMBSTONE)
+    await hold.release(A, 1, version_ms=TOMBSTONE)
+    await hold.release(A)
+    # The counter of fencing tokens stays.
+    await redis.delete(_keys.fencing_token(b"k"))
+    assert await everything(redis) == before
+    await redis.delete(version_key(hold))
+
+
+async def test_a_version_that_nobody_can_need_is_not_kept(hold: Any, redis: Redis) -> None:
+    await hold.acquire(A)
+    assert await hold.acquire(A, 2, version=1) is None
+    assert await hold.set_lease(A, version=2) == 1
+    assert await hold.release(A, 1, version=3) == 0
+    assert not await redis.exists(version_key(hold))
+
+
+async def test_a_refused_change_keeps_no_version(hold: Any, redis: Redis) -> None:
+    await hold.acquire(B)
+    before = await everything(redis)
+    assert await hold.set_lease(A, version=2, **KEEP) == 0
+    assert await hold.acquire(A, 2, version=3, **KEEP) == -2
+    assert await everything(redis) == before
+
+
+@pytest.mark.parametrize("bad", ["-1", "x", "", "1.5", "9007199254740992"])
+async def test_versions_are_whole_numbers(hold: Any, redis: Redis, bad: str) -> None:
+    for values in ({"version": bad}, {"version": 1, "version_ms": bad}):
+        for call in (hold.acquire, hold.release, hold.set_lease):
+            with pytest.raises(ResponseError, match="must be"):
+                await call(A, **values)
+    assert await everything(redis) == {}
+
+
+async def test_the_hot_path_is_as_short_as_ever(scripts: Scripts, redis: Redis) -> None:
+    lock = LockScripts(scripts)
+    await lock.acquire(A)
+    await lock.release(A)
+    async with Counted(redis) as counted:
+        await lock.acquire(A)
+        await lock.release(A)
+    commands = {"exists": 1, "hincrby": 1, "pexpire": 1, "hget": 1, "publish": 1, "del": 1}
+    assert counted.calls == {"evalsha": 2, **commands}
+
+
+class TestReadUnderAWriteHold:
+    """Its owner is the owner of the write hold, so there is no tombstone for it."""
+
+    @pytest.fixture
+    async def rw(self, scripts: Scripts) -> ReadWriteScripts:
+        rw = ReadWriteScripts(scripts)
+        assert await rw.write.acquire(A) is None
+        return rw
+
+    async def test_a_late_acquire_after_its_release_is_void(self, rw: ReadWriteScripts) -> None:
+        assert await rw.read.acquire(A, version=1) is None
+        assert await rw.read.release(A, version=2, **KEEP) == 0
+        assert await rw.read.acquire(A, version=1) == -3
+        assert await rw.fields() == {"mode": "write", A + ":write": "1"}
+        assert await rw.hold_keys() == []
+
+    async def test_a_late_acquire_after_its_undo_is_void(self, rw: ReadWriteScripts) -> None:
+        assert await rw.read.release(A, version=2, **KEEP) is None
+        assert await rw.read.acquire(A, version=1) == -3
+        assert await rw.read.acquire(A, version=3) is None
+
+    async def test_a_late_acquire_after_the_writer_left_is_void(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
+        assert await rw.read.acquire(A, version=1) is None
+        assert await rw.read.release(A, version=2, **KEEP) == 0
+        assert await rw.write.release(A) == 1
+        assert await rw.read.acquire(A, version=1) == -3
+        assert not await redis.exists(rw.key)
+
+    async def test_a_late_release_spares_the_next_read(self, rw: ReadWriteScripts) -> None:
+        assert await rw.read.acquire(A, version=1) is None
+        assert await rw.read.release(A, version=2, **KEEP) == 0
+        assert await rw.read.acquire(A, lease_ms=LONG, version=3, **KEEP) is None
+        assert await rw.read.release(A, version=2, **KEEP) == 0
+        assert await rw.fields() == {"mode": "write", A: "1", A + ":write": "1"}
+        assert LONG - SLACK < await rw.hold_left(A) <= LONG
+
+    async def test_one_lost_reply_spoils_no_later_read(self, rw: ReadWriteScripts) -> None:
+        assert await rw.read.release(A, version=2, **KEEP) is None
+        assert await rw.read.acquire(A, version=3, **KEEP) is None
+        assert await rw.read.release(A, version=4, **KEEP) == 0
+        assert await rw.read.acquire(A, version=5, **KEEP) is None
+
+
+class TestPermits:
+    @pytest.fixture
+    async def plain(self, scripts: Scripts) -> AsyncIterator[SemaphoreScripts]:
+        semaphore = SemaphoreScripts(scripts)
+        await semaphore.start(5)
+        yield semaphore
+        await scripts.redis.delete(semaphore.key, semaphore.permits, semaphore.counts)
+
+    @pytest.fixture
+    async def permits(self, scripts: Scripts) -> AsyncIterator[ExpirableScripts]:
+        semaphore = ExpirableScripts(scripts)
+        await semaphore.start(5)
+        yield semaphore
+        await scripts.redis.delete(semaphore.key, semaphore.permits)
+
+    async def test_a_late_shorter_lease_is_void(self, plain: SemaphoreScripts) -> None:
+        await plain.acquire(A)
+        assert await plain.set_lease(A, 1_000, version=1, **KEEP) == 1
+        assert await plain.set_lease(A, LONG, version=2, **KEEP) == 1
+        assert await plain.set_lease(A, 1_000, version=1, **KEEP) == 2
+        assert LONG - SLACK < await plain.left(A) <= LONG
+
+    async def test_a_late_shorter_lease_of_an_id_is_void(self, permits: ExpirableScripts) -> None:
+        permit = b"p" * 16
+        await permits.acquire(permit)
+        assert await permits.update_lease(permit, 1_000, version=1, **KEEP) == 1
+        assert await permits.update_lease(permit, LONG, version=2, **KEEP) == 1
+        assert await permits.update_lease(permit, 1_000, version=1, **KEEP) == 2
+        assert LONG - SLACK < await permits.left(permit) <= LONG
+        # The script of the holder compares the same key.
+        assert await permits.set_lease(permit, 1_000, version=1, **KEEP) == 2
+
+    async def test_a_late_partial_release_is_void(self, plain: SemaphoreScripts) -> None:
+        await plain.acquire(A, 4)
+        assert await plain.release(A, 2, version=1, **KEEP) == 0
+        assert await plain.release(A, 1, version=2, **KEEP) == 0
+        await plain.release(A)
+        assert await plain.acquire(A, 4) is None
+        assert await plain.release(A, 2, version=1, **KEEP) == 0
+        assert await plain.held() == {A: 4}
+        assert await plain.value() == 1
+
+    async def test_a_lease_that_is_over_keeps_no_version(
+        self, plain: SemaphoreScripts, redis: Redis
+    ) -> None:
+        await plain.acquire(A)
+        await plain.end(A)
+        assert await plain.set_lease(A, LEASE, version=1, **KEEP) == 0
+        assert not await redis.exists(_keys.version_key(plain.key, A))
+
+    async def test_versions_are_whole_numbers(
+        self, plain: SemaphoreScripts, permits: ExpirableScripts
+    ) -> None:
+        for values in ({"version": "-1"}, {"version": 1, "version_ms": "x"}):
+            for call in (
+                plain.release(A, 1, **values),
+                plain.set_lease(A, **values),
+                permits.update_lease(b"p" * 16, **values),
+            ):
+                with pytest.raises(ResponseError, match="must be"):
+                    await call

@@ -1,0 +1,77 @@
+"""Sabotages that an earlier suite let live: queues, settings, receipts, what is told and kept."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_PARTIAL = "tests/lifecycle/test_partial_changes.py"
+_SECRETS = "tests/lifecycle/test_settings_kept_secret.py"
+_EDGES = "tests/lifecycle/test_watchdog_edges.py"
+
+ENDS = (
+    Mutant(
+        "what was busy for two is busy for one",
+        "a waiter that wants less than the head that left gets it at once",
+        "redisson_py/semaphores/_queue.py",
+        "            or units < self._busy_units\n",
+        "",
+        (f"{_PARTIAL}::test_who_wants_one_gets_it_when_the_head_that_wants_two_leaves",),
+    ),
+    Mutant(
+        "a fair waiter says once a lease that it lives",
+        "a living waiter keeps its place",
+        "redisson_py/_commands/lock.py",
+        "stay_alive = self.alive / 3",
+        "stay_alive = self.alive",
+        (
+            f"{_PARTIAL}::test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease",
+            f"{_PARTIAL}::test_a_waiter_asked_about_once_at_more_than_a_lease_is_alive",
+        ),
+    ),
+    Mutant(
+        "the settings are told in an error",
+        "no error tells a password",
+        "redisson_py/_redis.py",
+        "redis-py does not take these settings: {error}",
+        "redis-py does not take these settings: {settings}",
+        (_SECRETS,),
+    ),
+    Mutant(
+        "TLS of any version",
+        "TLS below 1.2 is not spoken",
+        "redisson_py/_redis.py",
+        'settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2',
+        "pass",
+        (f"{_SECRETS}::test_tls_below_1_2_is_not_spoken_whatever_the_system_allows",),
+    ),
+    Mutant(
+        "a receipt's caller is freed when its call is cancelled",
+        "calls that are refused with BUSY and cancelled all count",
+        "redisson_py/_engine/receipts.py",
+        "        reply = await self._context.executor.answer(call)\n",
+        "        try:\n"
+        "            reply = await self._context.executor.answer(call)\n"
+        "        except BaseException:\n"
+        "            self._free.append(caller)\n"
+        "            raise\n",
+        ("tests/faults/test_lost_replies_latch_barrier.py",),
+    ),
+    Mutant(
+        "permits released without an answer are watched",
+        "what was given back is not renewed",
+        "redisson_py/semaphores/permit_expirable_semaphore.py",
+        "            # Cancelled: it is carried out all the same.\n"
+        "            for hold in own:\n"
+        "                self._ownership.released_by_id(hold)\n",
+        "",
+        (f"{_EDGES}::test_permits_released_without_an_answer_are_not_renewed",),
+    ),
+    Mutant(
+        "the client's description lives for one lease",
+        "a holder that cannot describe itself for a lease or two is still known",
+        "redisson_py/_client.py",
+        "milliseconds(3 * lease_time)",
+        "milliseconds(lease_time)",
+        (f"{_EDGES}::test_what_a_client_says_of_itself_lives_for_three_leases",),
+    ),
+)

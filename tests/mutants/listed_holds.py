@@ -1,0 +1,214 @@
+"""Sabotages of the transitions of a hold: entered, re-entered, passed, ended, released, lost."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_HOLD = "redisson_py/_engine/hold.py"
+_BLOCK = "redisson_py/_engine/block.py"
+_WATCHDOG = "redisson_py/_engine/watchdog.py"
+_OWNERSHIP = "redisson_py/_engine/ownership.py"
+
+_INNER_LEASES = "tests/lifecycle/test_leases_inside_leases.py"
+_LATE_CHANGES = "tests/lifecycle/test_late_changes.py"
+_PARTIAL = "tests/lifecycle/test_partial_changes.py"
+_UNANSWERED = "tests/lifecycle/test_changes_without_answers.py"
+_ANSWER_TOO_OLD = "test_the_answer_to_a_change_does_not_count_after_the_next_was_sent"
+_REENTRY = "tests/lifecycle/test_reentry_trouble.py"
+
+HOLDS = (
+    # Leases inside leases.
+    Mutant(
+        "a released lease is not reviewed",
+        "a hold is renewed exactly if a lease without an end holds",
+        _HOLD,
+        "                return self._reentries\n            self._review()",
+        "                return self._reentries",
+        ("tests/primitives/test_lock.py::test_watchdog_of_an_inner_hold_ends_with_it",),
+    ),
+    Mutant(
+        "the end of an inner lease does not reach Redis",
+        "Redis counts the leases that hold",
+        _WATCHDOG,
+        "        if over:\n            hold.ownership.lower(hold)",
+        "        if False:\n            hold.ownership.lower(hold)",
+        (f"{_INNER_LEASES}::test_count_on_the_server_follows",),
+    ),
+    Mutant(
+        "a partial release keeps the shortest lease",
+        "no lease of a hold is shortened by the release of another",
+        _HOLD,
+        "needed = lease_for(max(ends), present)",
+        "needed = lease_for(min(ends), present)",
+        (f"{_PARTIAL}::test_no_lease_is_shortened_by_a_change_of_another",),
+    ),
+    Mutant(
+        "a partial release does not set the end",
+        "no lease is believed to last longer than Redis has it",
+        _OWNERSHIP,
+        "hold.lease_maybe_set(present, seconds)",
+        "hold._last_change = 0",
+        (f"{_PARTIAL}::test_no_lease_is_believed_to_last_longer_than_redis_has_it",),
+    ),
+    Mutant(
+        "a partial release counts when it is answered only",
+        "until the answer to a change the shorter end counts",
+        _OWNERSHIP,
+        "        hold.lease_maybe_set(present, seconds)\n",
+        "",
+        (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
+    ),
+    Mutant(
+        "an extension counts for other leases when it is answered only",
+        "until the answer to a change the shorter end counts",
+        "redisson_py/_engine/lease_extension.py",
+        "if len(hold.live) > 1:",
+        "if False:",
+        (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
+    ),
+    Mutant(
+        "an older partial release counts after a newer change",
+        "the answer to a change does not count after the next was sent",
+        _OWNERSHIP,
+        'elif hold.state == "held" and hold.is_last_change(version):',
+        'elif hold.state == "held":',
+        (f"{_UNANSWERED}::{_ANSWER_TOO_OLD}",),
+    ),
+    Mutant(
+        "an older extension counts after a newer change",
+        "the answer to a change does not count after the next was sent",
+        "redisson_py/_engine/lease_extension.py",
+        "if hold.is_last_change(self._version):",
+        "if True:",
+        (f"{_UNANSWERED}::{_ANSWER_TOO_OLD}",),
+    ),
+    Mutant(
+        "an extension ignores the other leases",
+        "no lease of a hold is shortened by the extension of another",
+        "redisson_py/_engine/lease_extension.py",
+        "return max(needed)",
+        "return needed[0]",
+        (f"{_PARTIAL}::test_no_lease_is_shortened_by_a_change_of_another",),
+    ),
+    Mutant(
+        "a read stretches the write lease",
+        "a read under a write hold lasts no longer than that",
+        "redisson_py/locks/_ownership.py",
+        "if not parent.renewed:",
+        "if False:",
+        ("tests/lifecycle/test_reads_inside_writes.py",),
+    ),
+    # Re-entries.
+    Mutant(
+        "a refused re-entry gives nothing back",
+        "a hold whose last lease was released meanwhile is released",
+        "redisson_py/locks/_ownership.py",
+        "                self.give_back(hold)\n            elif",
+        "                pass\n            elif",
+        (f"{_REENTRY}::test_refused_re_entry_beside_a_release",),
+    ),
+    Mutant(
+        "a re-entry that may have been granted is not taken back",
+        "Redis counts the leases that hold",
+        "redisson_py/locks/_ownership.py",
+        'elif hold.state == "held" and unsure:',
+        "elif False:",
+        ("tests/contract/test_cancellation.py", _REENTRY),
+    ),
+    # Passing, and what was left behind.
+    Mutant(
+        "a passed hold keeps its old leases",
+        "the task that is passed a hold owes nothing for the leases of the one before",
+        _HOLD,
+        "        self.leases = []\n        self.id_known = False",
+        "        self.id_known = False",
+        ("tests/unit/test_hold.py",),
+    ),
+    Mutant(
+        "a known id does not keep a permit",
+        "a permit whose id was read can be released with it",
+        _HOLD,
+        "or self._reentries or self.id_known:",
+        "or self._reentries:",
+        ("tests/lifecycle/test_abandoned_permits.py",),
+    ),
+    Mutant(
+        "the end of a read is not told to its write hold",
+        "a write hold under which nobody reads can be passed",
+        _HOLD,
+        "self.parent.count_read(-1)",
+        "pass",
+        ("tests/primitives/test_write_lock.py",),
+    ),
+    # Blocks.
+    Mutant(
+        "a block left elsewhere finds nothing, in silence",
+        "whoever leaves a block gives back what it acquired",
+        _BLOCK,
+        "            assert source is not None\n            source._half = None\n",
+        "            return\n",
+        ("tests/lifecycle/test_blocks_left_elsewhere.py",),
+    ),
+    Mutant(
+        "the halves of a statement are not paired",
+        "each block gives back its own, whichever task leaves it",
+        _BLOCK,
+        "if block is not None and block.half == self._other:",
+        "if False:",
+        ("tests/lifecycle/test_blocks_of_several_tasks.py",),
+    ),
+    Mutant(
+        "what was acquired since is kept",
+        "a block ends what its task acquired after a release inside it",
+        _BLOCK,
+        "                if newer is not None:",
+        "                if False:",
+        ("tests/lifecycle/test_release_inside_block.py",),
+    ),
+    Mutant(
+        "a loss is reported again and again",
+        "a loss is reported once",
+        "redisson_py/_engine/lease.py",
+        "self._told = True",
+        'self._told = self._state == "held"',
+        (f"{_INNER_LEASES}::test_inner_lease_says_that_it_ended",),
+    ),
+    # The watchdog.
+    Mutant(
+        "a refused batch is not split",
+        "a key that Redis refuses costs no other its lease",
+        _WATCHDOG,
+        "if isinstance(error, ReplyError) and len(holds) > 1:",
+        "if False:",
+        (
+            "tests/lifecycle/test_watchdog_edges.py::test_a_key_that_redis_refuses_costs_no_other_lease",
+        ),
+    ),
+    Mutant(
+        "the first renewal counts from the grant",
+        "a grant that took most of its lease is renewed in time",
+        _HOLD,
+        "self.first_due = sent_at + lease_time / 3",
+        "self.first_due = now() + lease_time / 3",
+        (
+            "tests/lifecycle/test_watchdog_edges.py::test_a_grant_that_took_most_of_its_lease_is_renewed",
+        ),
+    ),
+    # Late duplicates within one hold.
+    Mutant(
+        "versions are not compared",
+        "a late duplicate of an older change changes nothing",
+        "lua/lib/superseded.lua",
+        "return seen and seen > version or false",
+        "return false",
+        ("tests/lua/test_versions.py",),
+    ),
+    Mutant(
+        "versions are never kept",
+        "Redis knows the newest change while an older one may arrive",
+        _HOLD,
+        "keep = self.uncertain or self._changes > 0",
+        "keep = False",
+        (_LATE_CHANGES,),
+    ),
+)

@@ -1,0 +1,195 @@
+"""A MultiLock that waits for a member while it holds others: for a limited time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import ConnectionLostError, Lease, Redisson
+from redisson_py.composite import _identity, multi_lock
+from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet
+from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rules, url_of_user
+from tests.support import until_async
+
+#: A deadlock lasts for ever.
+PATIENCE = 30.0
+
+
+@pytest_asyncio.fixture
+async def other_server(server_factory: ServerFactory) -> AsyncIterator[EmbeddedServer]:
+    """A second server, which may be killed."""
+    yield await server_factory()
+
+
+async def test_no_deadlock_with_a_task_that_takes_the_locks_in_the_other_order(
+    clients: ClientFactory,
+) -> None:
+    client, other = clients(), clients()
+    multi = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+
+    async def get_both() -> None:
+        async with multi:
+            pass
+
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(3):
+            async with other.get_lock("b"):
+                waiting = asyncio.create_task(get_both())
+                await until_async(other.get_lock("a").locked)
+                # Held by the other task, which waits for b.
+                async with other.get_lock("a"):
+                    pass
+            await waiting
+
+
+async def test_members_that_are_held_are_given_back_while_another_stays_busy(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client, other = clients(), clients()
+    multi = client.get_multi_lock(*[client.get_lock(name) for name in "abc"])
+    async with other.get_lock("c"):
+        waiting = asyncio.create_task(multi.acquire())
+        for _ in range(2):
+            await until_async(lambda: redis.exists("a"))
+            async with (
+                asyncio.timeout(PATIENCE),
+                other.get_multi_lock(other.get_lock("a"), other.get_lock("b")),
+            ):
+                assert not waiting.done()
+    lease = await waiting
+    await lease.release()
+
+
+async def test_orders_that_differ_end_in_no_deadlock(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sorting of one client is wrong: the limit of each wait is the only way out."""
+    one, two = clients(), clients()
+    locks = [each.get_multi_lock(each.get_lock("a"), each.get_lock("b")) for each in (one, two)]
+    backwards: Any = locks[1]._ownership
+    backwards.members = backwards.members[::-1]
+    backwards.simple = []
+    locks[0]._ownership.simple = []
+    inside = 0
+
+    async def visit(lock: Any) -> None:
+        nonlocal inside
+        for _ in range(5):
+            async with lock:
+                inside += 1
+                assert inside == 1
+                await asyncio.sleep(0.001)
+                inside -= 1
+
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        for lock in locks * 2:
+            group.create_task(visit(lock))
+
+
+async def test_server_of_a_later_member_that_is_away_for_a_while_is_waited_for(
+    clients: ClientFactory, other_server: EmbeddedServer
+) -> None:
+    near, far = clients(), clients(other_server.url)
+    await far.ping()
+    multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
+    multi._ownership.one_by_one_until = float("inf")
+    await other_server.kill()
+    waiting = asyncio.create_task(multi.acquire())
+    await until_async(near.get_lock("a").locked)
+    # Longer than the first wait.
+    await until_async(lambda: is_free(near))
+    await other_server.start()
+    lease = await waiting
+    assert not lease.lost
+    await lease.release()
+
+
+async def is_free(client: Redisson) -> bool:
+    return not await client.get_lock("a").locked()
+
+
+async def test_patience_with_a_later_member_has_an_end(
+    clients: ClientFactory, other_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_lock, "PATIENCE", 0.5)
+    near, far = clients(), clients(other_server.url)
+    await far.ping()
+    multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
+    multi._ownership.one_by_one_until = float("inf")
+    await other_server.kill()
+    with pytest.raises(ConnectionLostError):
+        await multi.acquire()
+    await near.ping()
+    assert await is_free(near)
+
+
+async def test_reason_of_a_loss_is_that_of_the_member(clients: ClientFactory, redis: Redis) -> None:
+    client = clients(lease_time=1)
+    multi = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+    leases: list[Lease] = []
+    for how in ("taken", "forced", "ended"):
+        lease = await multi.acquire(lease_time=0.3 if how == "ended" else None)
+        if how == "taken":
+            await redis.delete("b")
+        elif how == "forced":
+            await client.get_lock("b").force_release()
+        async with asyncio.timeout(10):
+            await lease.wait_lost()
+        assert lease._loss().reason == how
+        leases.append(lease)
+    assert all(lease.lost for lease in leases)
+
+
+async def test_server_that_must_not_say_who_it_is_is_known_by_its_address(
+    fleet: Fleet,
+) -> None:
+    rules = [rule for rule in documented_rules() if rule != "+info"]
+    made: list[Redisson] = []
+    for number in range(2):
+        redis = fleet.redis[number]
+        command: Any = redis.execute_command
+        await command("ACL", "SETUSER", "poor", "reset", "on", f">{PASSWORD}", *rules)
+        made.append(Redisson.from_url(url_of_user(fleet.servers[number].url, "poor")))
+    fleet.made += made
+    try:
+        locks = [client.get_lock("k") for client in made]
+        for lock in (made[0].get_red_lock(*locks), made[0].get_multi_lock(*locks)):
+            for _ in range(2):
+                async with lock.hold(timeout=10):
+                    pass
+        owners: list[TaskOwnership] = [lock._ownership for lock in locks]
+        assert [_identity.run_id(owner) for owner in owners] == [None, None]
+        assert not any(_identity.is_stranger(owner) for owner in owners)
+    finally:
+        for client in made:
+            await client.aclose()
+        for redis in fleet.redis[:2]:
+            await redis.acl_deluser("poor")
+
+
+async def test_members_of_one_name_are_sorted_as_in_every_other_process(fleet: Fleet) -> None:
+    """By what the servers call themselves, however their addresses are spelt."""
+    first = fleet.clients(2)
+    second = [
+        Redisson.from_url(server.url.replace("127.0.0.1", "localhost"))
+        for server in fleet.servers[:2]
+    ]
+    fleet.made += second
+    mixed = [[first[0], second[1]], [second[0], first[1]]]
+    orders = []
+    for clients in mixed:
+        lock = clients[0].get_multi_lock(*[client.get_lock("k") for client in clients])
+        async with lock:
+            pass
+        owners: Any = [member._ownership for member in lock._members]
+        orders.append([_identity.run_id(owner) for owner in owners])
+    assert orders[0] == orders[1]
+    assert None not in orders[0]

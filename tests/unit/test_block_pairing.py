@@ -1,0 +1,352 @@
+"""Which acquisition a block's exit is for, however the two halves of the block were looked up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, aclosing
+from typing import Any
+
+import pytest
+
+from redisson_py._engine.block import Block, BlockHalf, HoldBlock
+from redisson_py._engine.decorating import Fill
+from redisson_py._engine.lease import Lease
+from redisson_py._loop import Task
+from redisson_py.errors import NotHeldError
+from tests.unit.fakes import FakeOwnership, make_hold, make_lease
+
+EXIT = (None, None, None)
+
+
+class FakeLock:
+    """Anybody can hold it at any time; it notes what is held."""
+
+    def __init__(self) -> None:
+        self._half: Block | None = None
+        self._by_hand: list[Block] = []
+        self.held: list[Lease] = []
+        self.newer: Lease | None = None
+        self.fails = False
+
+    __aenter__: Any = BlockHalf("__aexit__")
+    __aexit__: Any = BlockHalf("__aenter__")
+
+    def __repr__(self) -> str:
+        return "fake lock 'k'"
+
+    async def _acquire_for_block(self, task: Task | None = None) -> Lease:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise ZeroDivisionError
+        return self.new_lease()
+
+    def new_lease(self) -> Lease:
+        lease = make_lease(make_hold(FakeOwnership("k")))
+        self.held.append(lease)
+        return lease
+
+    def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
+        return self.newer
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return ("k",)
+
+    def _filled(self, fill: Fill) -> FakeLock:
+        return self
+
+    @property
+    def states(self) -> list[str]:
+        return [lease._state for lease in self.held]
+
+
+@pytest.fixture
+def lock() -> FakeLock:
+    return FakeLock()
+
+
+Entry = tuple[Callable[[], Any], Callable[..., Any]]
+
+
+def enter_first(lock: FakeLock) -> Entry:
+    """Look the halves up as `async with` does before Python 3.14."""
+    enter = lock.__aenter__
+    return enter, lock.__aexit__
+
+
+def exit_first(lock: FakeLock) -> Entry:
+    """Look the halves up as `async with` does since Python 3.14."""
+    leave = lock.__aexit__
+    return lock.__aenter__, leave
+
+
+def on_the_class(lock: FakeLock) -> Entry:
+    """Look the halves up as `AsyncExitStack` does."""
+    enter, leave = type(lock).__aenter__, type(lock).__aexit__
+    return lambda: enter(lock), lambda *error: leave(lock, *error)
+
+
+every_way = pytest.mark.parametrize("look_up", [enter_first, exit_first, on_the_class])
+
+
+async def elsewhere(leave: Callable[..., Any]) -> None:
+    """Call an exit in a task of its own."""
+
+    async def work() -> None:
+        await leave(*EXIT)
+
+    await asyncio.create_task(work())
+
+
+@every_way
+async def test_each_exit_is_for_its_own_entry(
+    lock: FakeLock, look_up: Callable[[FakeLock], Entry]
+) -> None:
+    entries = [look_up(lock) for _ in range(3)]
+    for number in (1, 0, 2):
+        await entries[number][0]()
+    # In the order of entry these are 1, 0, 2; whoever leaves, in whatever order.
+    await elsewhere(entries[0][1])
+    assert lock.states == ["held", "released", "held"]
+    await entries[1][1](*EXIT)
+    assert lock.states == ["released", "released", "held"]
+    await elsewhere(entries[2][1])
+    assert lock.states == ["released"] * 3
+    assert lock._half is None
+    assert lock._by_hand == []
+
+
+async def test_a_statement_is_a_pair(lock: FakeLock) -> None:
+    async with lock as outer, lock as inner:
+        assert lock.states == ["held", "held"]
+        assert outer is not inner
+    assert lock.states == ["released"] * 2
+    assert lock._half is None
+
+
+async def test_a_generator_closed_by_another_task_gives_back_its_own(lock: FakeLock) -> None:
+    async def steps() -> AsyncGenerator[int]:
+        async with lock:
+            yield 1
+
+    generator = steps()
+    await anext(generator)
+
+    async def close_it_inside_a_block() -> None:
+        async with lock as mine:
+            async with aclosing(generator):
+                pass
+            assert mine._state == "held"
+
+    await asyncio.create_task(close_it_inside_a_block())
+    assert lock.states == ["released"] * 2
+
+
+async def test_an_exit_stack_closed_by_another_task(lock: FakeLock) -> None:
+    stack, other = AsyncExitStack(), AsyncExitStack()
+    first = await stack.enter_async_context(lock)
+    second = await other.enter_async_context(lock)
+    await asyncio.create_task(stack.aclose())
+    assert (first._state, second._state) == ("released", "held")
+    await other.aclose()
+    assert second._state == "released"
+
+
+async def test_an_exit_pushed_on_a_stack_is_for_what_was_entered_by_hand(lock: FakeLock) -> None:
+    """`push_async_exit` looks up one half only, on the class."""
+    by_hand = await lock.__aenter__()
+    async with AsyncExitStack() as stack:
+        stack.push_async_exit(lock)
+        async with AsyncExitStack() as other:
+            inner = await other.enter_async_context(lock)
+        assert (by_hand._state, inner._state) == ("held", "released")
+    assert by_hand._state == "released"
+
+
+async def test_stacks_of_different_classes_do_not_mix() -> None:
+    class OtherLock(FakeLock):
+        pass
+
+    one, other = FakeLock(), OtherLock()
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(one)
+        await stack.enter_async_context(other)
+    assert one.states == other.states == ["released"]
+
+
+class TestByHand:
+    async def test_each_task_leaves_its_own(self, lock: FakeLock) -> None:
+        lease = await lock.__aenter__()
+
+        async def work() -> None:
+            mine = await lock.__aenter__()
+            await lock.__aexit__(*EXIT)
+            assert (lease._state, mine._state) == ("held", "released")
+
+        await asyncio.create_task(work())
+        await lock.__aexit__(*EXIT)
+        assert lease._state == "released"
+        assert lock._by_hand == []
+
+    async def test_the_newest_is_left_first(self, lock: FakeLock) -> None:
+        await lock.__aenter__()
+        await lock.__aenter__()
+        await lock.__aexit__(*EXIT)
+        assert lock.states == ["held", "released"]
+        await lock.__aexit__(*EXIT)
+        assert lock.states == ["released"] * 2
+
+    async def test_the_only_one_can_be_left_by_another_task(self, lock: FakeLock) -> None:
+        lease = await lock.__aenter__()
+        await elsewhere(lock.__aexit__)
+        assert lease._state == "released"
+
+    async def test_one_of_several_of_other_tasks_is_not_guessed(self, lock: FakeLock) -> None:
+        await asyncio.gather(*[asyncio.create_task(lock.__aenter__()) for _ in range(2)])
+        with pytest.raises(RuntimeError, match="entered 2 times by other tasks"):
+            await lock.__aexit__(*EXIT)
+        assert lock.states == ["held"] * 2
+
+    async def test_those_looked_up_before_any_is_entered(self, lock: FakeLock) -> None:
+        """`asyncio.wait_for(lock.__aenter__(), 1)` looks it up now and calls it later."""
+        early = lock.__aenter__
+        enter, leave = enter_first(lock)
+        late = lock.__aenter__
+        first, second, third = await early(), await enter(), await late()
+        await leave(*EXIT)
+        assert (first._state, second._state, third._state) == ("held", "released", "held")
+        await lock.__aexit__(*EXIT)
+        await lock.__aexit__(*EXIT)
+        assert lock.states == ["released"] * 3
+
+    async def test_nothing_entered_is_nothing_to_leave(self, lock: FakeLock) -> None:
+        with pytest.raises(NotHeldError, match="no block of it was entered"):
+            await lock.__aexit__(*EXIT)
+        await lock.__aenter__()
+        await lock.__aexit__(*EXIT)
+        with pytest.raises(NotHeldError, match="no block of it was entered"):
+            await lock.__aexit__(*EXIT)
+
+    async def test_on_the_class(self, lock: FakeLock) -> None:
+        lease = await type(lock).__aenter__(lock)
+        await type(lock).__aexit__(lock, *EXIT)
+        assert lease._state == "released"
+        assert lock._by_hand == []
+
+    async def test_a_statement_inside_leaves_it_alone(self, lock: FakeLock) -> None:
+        lease = await lock.__aenter__()
+        async with lock as inner:
+            pass
+        assert (lease._state, inner._state) == ("held", "released")
+        await lock.__aexit__(*EXIT)
+        assert lease._state == "released"
+
+    async def test_an_entry_that_failed_is_none(self, lock: FakeLock) -> None:
+        lock.fails = True
+        with pytest.raises(ZeroDivisionError):
+            await lock.__aenter__()
+        assert lock._by_hand == []
+        with pytest.raises(ZeroDivisionError):
+            async with lock:
+                pytest.fail("entered")
+        assert lock._half is None
+
+
+class TestLookedAt:
+    """A half that was looked at, and never called, does not spoil the next block."""
+
+    @pytest.mark.parametrize("half", ["__aenter__", "__aexit__"])
+    @pytest.mark.parametrize("of_class", [False, True])
+    @every_way
+    async def test_one_half(
+        self, lock: FakeLock, half: str, of_class: bool, look_up: Callable[[FakeLock], Entry]
+    ) -> None:
+        assert hasattr(type(lock) if of_class else lock, half)
+        enter, leave = look_up(lock)
+        lease = await enter()
+        await leave(*EXIT)
+        assert lease._state == "released"
+        async with lock as again:
+            pass
+        assert again._state == "released"
+        assert lock._by_hand == []
+
+    async def test_both_halves(self, lock: FakeLock) -> None:
+        assert hasattr(lock, "__aenter__")
+        assert hasattr(lock, "__aexit__")
+        async with lock:
+            pass
+        assert lock.states == ["released"]
+
+
+class TestLeaving:
+    async def test_released_inside_it_releases_what_was_acquired_since(
+        self, lock: FakeLock
+    ) -> None:
+        async with lock as lease:
+            await lease.release()
+            lock.newer = lock.new_lease()
+        assert lock.states == ["released"] * 2
+
+    async def test_released_inside_it_ends_in_silence(self, lock: FakeLock) -> None:
+        async with lock as lease:
+            await lease.release()
+        with pytest.raises(NotHeldError):
+            await lease.release()
+
+    async def test_the_task_that_entered_is_cancelled_though_another_leaves(
+        self, lock: FakeLock
+    ) -> None:
+        entered = asyncio.Event()
+        leave: list[Callable[..., Any]] = []
+
+        async def work() -> None:
+            enter, exit_ = enter_first(lock)
+            leave.append(exit_)
+            await enter()
+            entered.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await entered.wait()
+        lock.held[0]._lose("taken")
+        await asyncio.wait([task])
+        assert task.cancelled()
+        with pytest.raises(Exception, match="taken"):
+            await leave[0](*EXIT)
+
+
+class TestHoldBlock:
+    async def test_it_is_used_once_at_a_time(self, lock: FakeLock) -> None:
+        block = HoldBlock(lock, FakeLock._acquire_for_block)
+        for _ in range(2):
+            async with block:
+                with pytest.raises(RuntimeError, match="in use"):
+                    await block.__aenter__()
+        assert lock.states == ["released"] * 2
+
+    async def test_two_tasks_that_enter_at_once(self, lock: FakeLock) -> None:
+        block = HoldBlock(lock, FakeLock._acquire_for_block)
+        done = await asyncio.gather(block.__aenter__(), block.__aenter__(), return_exceptions=True)
+        assert [type(each) for each in done] == [Lease, RuntimeError]
+        await block.__aexit__(*EXIT)
+        assert lock.states == ["released"]
+
+    async def test_it_can_be_left_by_another_task(self, lock: FakeLock) -> None:
+        block = HoldBlock(lock, FakeLock._acquire_for_block)
+        await block.__aenter__()
+        await elsewhere(block.__aexit__)
+        assert lock.states == ["released"]
+
+    async def test_an_entry_that_failed_frees_it(self, lock: FakeLock) -> None:
+        block = HoldBlock(lock, FakeLock._acquire_for_block)
+        lock.fails = True
+        with pytest.raises(ZeroDivisionError):
+            await block.__aenter__()
+        with pytest.raises(NotHeldError, match="not entered"):
+            await block.__aexit__(*EXIT)
+        lock.fails = False
+        async with block:
+            pass
+        assert lock.states == ["released"]

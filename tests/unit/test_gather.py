@@ -1,0 +1,234 @@
+"""Operations that are under way together, without tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from redisson_py.composite._gather import Gather
+
+
+class Peer:
+    """Answers operations when the test says so, and notes what it sees of them."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, asyncio.Future[Any]] = {}
+        self.seen: list[str] = []
+
+    async def ask(self, name: str, times: int = 1) -> str:
+        self.seen.append(f"{name} asked")
+        answer = name
+        try:
+            for _ in range(times):
+                self.answers[name] = asyncio.get_running_loop().create_future()
+                answer = await self.answers[name]
+        except asyncio.CancelledError:
+            self.seen.append(f"{name} cancelled")
+            raise
+        finally:
+            self.seen.append(f"{name} over")
+        return answer
+
+    def ask_all(self, *names: str) -> Gather[str]:
+        return Gather(self.ask(name) for name in names)
+
+    def answer(self, name: str, answer: str | Exception = "yes") -> None:
+        future = self.answers[name]
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+@pytest.fixture
+def peer() -> Peer:
+    return Peer()
+
+
+async def turns(count: int = 3) -> None:
+    """Let the loop run what is due."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_all_are_begun_at_once_in_order_and_without_tasks(peer: Peer) -> None:
+    before = asyncio.all_tasks()
+    together = peer.ask_all("a", "b", "c")
+    assert peer.seen == ["a asked", "b asked", "c asked"]
+    assert asyncio.all_tasks() == before
+    together.cancel()
+
+
+async def test_results_and_errors_have_their_numbers(peer: Peer) -> None:
+    together = peer.ask_all("a", "b", "c")
+    for name, answer in (("c", "no"), ("a", ValueError("b")), ("b", "yes")):
+        peer.answer(name, answer)
+    await together.wait()
+    assert together.results == {2: "no", 1: "yes"}
+    assert [str(error) for error in together.errors.values()] == ["b"]
+    assert list(together.errors) == [0]
+    await together.wait()
+
+
+async def test_what_ends_at_its_first_step_needs_no_turn() -> None:
+    async def at_once(number: int) -> int:
+        if number:
+            raise ValueError
+        return number
+
+    together = Gather(at_once(number) for number in range(2))
+    assert (together.results, list(together.errors), together.left) == ({0: 0}, [1], 0)
+    await together.wait()
+
+
+async def test_what_waits_several_times_goes_on_by_itself(peer: Peer) -> None:
+    together = Gather([peer.ask("a", times=3)])
+    for _ in range(3):
+        peer.answer("a")
+        await turns()
+    assert together.results == {0: "yes"}
+
+
+async def test_bare_pauses_are_gone_through() -> None:
+    async def pause() -> str:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return "rested"
+
+    together = Gather([pause()])
+    await together.wait()
+    assert together.results == {0: "rested"}
+
+
+async def test_enough_is_enough_and_the_others_come_to_their_end(peer: Peer) -> None:
+    together = peer.ask_all("a", "b", "c")
+    waiting = asyncio.create_task(together.wait(2))
+    peer.answer("a", ValueError())
+    peer.answer("c")
+    await turns()
+    assert not waiting.done()
+    peer.answer("b")
+    await waiting
+    together = peer.ask_all("d", "e")
+    waiting = asyncio.create_task(together.wait(1))
+    await turns()
+    peer.answer("e")
+    await waiting
+    late: list[int] = []
+    together.on_end = late.append
+    peer.answer("d")
+    await turns()
+    assert late == [0]
+    assert together.results == {1: "yes", 0: "yes"}
+
+
+async def test_enough_that_cannot_be_reached_waits_for_all(peer: Peer) -> None:
+    together = peer.ask_all("a", "b")
+    waiting = asyncio.create_task(together.wait(5))
+    peer.answer("a", ValueError())
+    await turns()
+    assert not waiting.done()
+    peer.answer("b", ValueError())
+    await waiting
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_the_others_get_a_grace(peer: Peer, answered: bool) -> None:
+    together = peer.ask_all("a", "b")
+    waiting = asyncio.create_task(together.wait(1, grace=0.02 if not answered else 60))
+    await turns()
+    peer.answer("a")
+    await turns()
+    assert not waiting.done()
+    if answered:
+        peer.answer("b")
+    await waiting
+    assert together.left == (0 if answered else 1)
+    together.cancel()
+
+
+async def test_cancelled_wait_leaves_them_alone(peer: Peer) -> None:
+    together = peer.ask_all("a", "b")
+    waiting = asyncio.create_task(together.wait())
+    await turns()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    for name in ("a", "b"):
+        peer.answer(name)
+    await turns()
+    assert together.results == {0: "yes", 1: "yes"}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_cancel_is_seen_at_once(peer: Peer, answered: bool) -> None:
+    """Before this turn of the loop is over, and also when an answer is in that nobody has seen."""
+    together = peer.ask_all("a")
+    future = peer.answers["a"]
+    if answered:
+        peer.answer("a")
+    together.cancel()
+    assert peer.seen == ["a asked", "a cancelled", "a over"]
+    assert future.cancelled() is not answered
+    together.cancel()
+    await turns()
+    assert isinstance(together.errors[0], asyncio.CancelledError)
+    assert peer.seen == ["a asked", "a cancelled", "a over"]
+
+
+async def test_what_has_an_end_of_its_own_after_a_cancellation_has_it(peer: Peer) -> None:
+    async def work() -> None:
+        try:
+            await peer.ask("a")
+        finally:
+            await peer.ask("b")
+
+    together: Gather[None] = Gather([work()])
+    together.cancel()
+    assert together.left == 1
+    peer.answer("b")
+    await together.wait()
+    assert isinstance(together.errors[0], asyncio.CancelledError)
+
+
+async def test_cancelled_future_is_an_error_of_its_operation(peer: Peer) -> None:
+    together = peer.ask_all("a")
+    peer.answers["a"].cancel()
+    await together.wait()
+    assert isinstance(together.errors[0], asyncio.CancelledError)
+
+
+async def test_current_task_is_known_before_the_first_await(peer: Peer) -> None:
+    async def who() -> list[object]:
+        known: list[object] = [asyncio.current_task()]
+        await peer.ask("a")
+        return [*known, asyncio.current_task()]
+
+    together = Gather([who()])
+    peer.answer("a")
+    await turns()
+    assert together.results == {0: [asyncio.current_task(), None]}
+
+
+class Seen(Gather[str]):
+    """Can be looked after."""
+
+    __slots__ = ("__weakref__",)
+
+
+async def test_what_is_over_does_not_wait_for_the_garbage_collector(peer: Peer) -> None:
+    gc.disable()
+    try:
+        together = Seen(peer.ask(name) for name in ("a", "b"))
+        for name in ("a", "b"):
+            peer.answer(name)
+        await together.wait()
+        seen = weakref.ref(together)
+        del together
+        assert seen() is None
+    finally:
+        gc.enable()

@@ -1,0 +1,175 @@
+"""What the locks of one name share: found by key, forgotten when nobody needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+from redisson_py._commands.lock import LockCommands
+from redisson_py._engine.context import Registry, TaskHolds
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.local_queue import LocalQueue
+from redisson_py._engine.waiting import Turn
+from redisson_py.errors import ClientClosedError
+from redisson_py.locks._ownership import TaskOwnership
+from tests.unit.fakes import FakeContext, make_hold
+from tests.unit.waiting_tasks import send_away, turns, wait_in
+
+
+async def ended() -> None:
+    pass
+
+
+def open_queue(registry: Registry, key: bytes) -> LocalQueue[Hold]:
+    return registry.queue(key, LocalQueue)
+
+
+async def test_objects_of_one_name_share_queue_and_holds() -> None:
+    registry = Registry()
+    queue, holds = open_queue(registry, b"k"), registry.task_holds(b"k")
+    assert open_queue(registry, b"k") is queue
+    assert registry.task_holds(b"k") is holds
+    assert open_queue(registry, b"other") is not queue
+    assert registry.task_holds(b"other") is not holds
+
+
+async def test_those_who_ask_and_those_who_stand_are_waiting() -> None:
+    registry = Registry()
+    queue = open_queue(registry, b"k")
+    waiters = await wait_in(queue, 3)
+    assert registry.waiting == 3
+    await send_away(queue, *waiters)
+    assert registry.waiting == 0
+
+
+async def test_queues_nobody_needs_are_forgotten_and_the_others_kept() -> None:
+    registry, loop = Registry(), asyncio.get_running_loop()
+    kept = {key: open_queue(registry, key) for key in (b"held", b"stood in", b"released", b"turn")}
+    kept[b"held"].hold = make_hold()
+    kept[b"released"].releasing = True
+    kept[b"turn"].turn = Turn(3, loop.time() + 60, 60)
+    waiters = await wait_in(kept[b"stood in"], 2)
+    known = {key: id(queue) for key, queue in kept.items()}
+    stood_in = kept.pop(b"stood in")
+    kept.clear()
+    for number in range(10_000):
+        open_queue(registry, b"%d" % number)
+    gc.collect()
+    assert len(registry._recent) < 300
+    assert len(registry._queues) < 300
+    assert {key: id(open_queue(registry, key)) for key in known} == known
+    await send_away(stood_in, *waiters)
+
+
+async def test_a_queue_lives_as_long_as_somebody_refers_to_it() -> None:
+    registry = Registry()
+    mine = open_queue(registry, b"mine")
+    for number in range(1000):
+        open_queue(registry, b"%d" % number)
+    assert b"mine" not in registry._recent
+    assert open_queue(registry, b"mine") is mine
+
+
+async def test_many_queues_in_use_are_not_swept_at_every_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry, sweeps = Registry(), 0
+    sweep = registry._sweep
+
+    def counted() -> None:
+        nonlocal sweeps
+        sweeps += 1
+        sweep()
+
+    monkeypatch.setattr(registry, "_sweep", counted)
+    for number in range(10_000):
+        open_queue(registry, b"%d" % number).releasing = True
+    assert 0 < sweeps < 20
+
+
+async def test_closing_sends_everybody_away() -> None:
+    registry, waiters = Registry(), []
+    for key in (b"a", b"b"):
+        queue = open_queue(registry, key)
+        queue.releasing = True
+        waiters += await wait_in(queue, 2)
+    registry.close(ClientClosedError("the client was closed"))
+    for waiter in waiters:
+        with pytest.raises(ClientClosedError):
+            await waiter.task
+    assert registry.waiting == 0
+
+
+async def test_a_queue_that_forgets_somebody_is_found() -> None:
+    registry = Registry()
+    queue = open_queue(registry, b"k")
+    queue.releasing = True
+    (waiter,) = await wait_in(queue, 1)
+    registry.check()
+    queue.releasing = False
+    with pytest.raises(AssertionError, match="nobody will call"):
+        registry.check()
+    await send_away(queue, waiter)
+
+
+class TestTaskHolds:
+    async def test_each_task_finds_its_own(self) -> None:
+        holds = TaskHolds[Hold]()
+        one, other = (asyncio.create_task(ended()) for _ in range(2))
+        first, second = make_hold(), make_hold()
+        holds.put(one, first)
+        holds.put(other, second)
+        assert (holds.of(one), holds.of(other)) == (first, second)
+        await asyncio.gather(one, other)
+        assert (holds.of(one), holds.of(other)) == (first, second), "referred to, although ended"
+
+    async def test_an_ended_task_that_nobody_refers_to_is_forgotten(self) -> None:
+        holds = TaskHolds[Hold]()
+        task = asyncio.create_task(ended())
+        holds.put(task, make_hold())
+        # Put twice: the key that stays must be one that calls back.
+        holds.put(task, make_hold())
+        await task
+        del task
+        await turns()
+        gc.collect()
+        assert not holds
+
+    async def test_a_key_without_a_callback_does_not_stay(self) -> None:
+        """A passed hold brings a plain reference to its task."""
+        holds = TaskHolds[Hold]()
+        task = asyncio.create_task(ended())
+        holds[weakref.ref(task)] = make_hold()
+        holds.put(task, make_hold())
+        await task
+        del task
+        await turns()
+        gc.collect()
+        assert not holds
+
+    async def test_only_the_hold_that_a_task_has_is_taken_from_it(self) -> None:
+        context: Any = FakeContext()
+        context.registry = Registry()
+        ownership = TaskOwnership(context, "k", LockCommands(b"k"))
+        task = asyncio.create_task(ended())
+        old, new = make_hold(), make_hold()
+        for hold in (old, new):
+            hold.taken_by(ownership.holds.put(task, hold))
+        ownership.forget(old)
+        assert ownership.holds.of(task) is new
+        ownership.forget(new)
+        ownership.forget(new)
+        assert ownership.holds.of(task) is None
+        await task
+
+    async def test_it_goes_when_nobody_needs_it(self) -> None:
+        registry = Registry()
+        task = asyncio.create_task(ended())
+        registry.task_holds(b"k").put(task, make_hold())
+        gc.collect()
+        assert not registry.task_holds(b"k"), "only a lock or a hold keeps it"
+        await task

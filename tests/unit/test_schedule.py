@@ -1,0 +1,337 @@
+"""When holds are renewed and when leases end: decisions without a clock of their own."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from redisson_py._engine.schedule import LeaseSchedule
+
+LEASE = 30.0
+PERIOD = LEASE / 3
+#: The schedule may be early by a bucket, never late.
+BUCKET = PERIOD / 16
+BATCH = 100
+MOST = 400
+
+
+#: For how long the event loop is blocked: mostly not.
+JUMPS = st.just(0.0) | st.sampled_from([1.0, PERIOD, LEASE]) | st.floats(0, 2 * PERIOD)
+
+
+class FakeHold:
+    """What the schedule knows of a hold, and how often it was asked for its end."""
+
+    def __init__(self, ends_at: float = LEASE) -> None:
+        self.place: int | None = None
+        self.ends_row: float | None = None
+        self.ends_at = ends_at
+        self.asked = 0
+
+    @property
+    def earliest_end(self) -> float:
+        self.asked += 1
+        return self.ends_at
+
+
+class Schedule:
+    """A schedule, and the holds that it was given."""
+
+    def __init__(self) -> None:
+        self.real = LeaseSchedule(PERIOD)
+        self.kept: dict[FakeHold, None] = {}
+
+    def keep(self, at: float = 0.0, ends_at: float | None = None) -> FakeHold:
+        """As `Watchdog.add` does for a hold that is renewed."""
+        hold = FakeHold(at + LEASE if ends_at is None else ends_at)
+        self.kept[hold] = None
+        self.put(hold, at + PERIOD)
+        if hold.ends_at < at + 2 * PERIOD:
+            self.mind_end(hold)
+        return hold
+
+    def limited(self, ends_at: float) -> FakeHold:
+        """As `Watchdog.add` does for a hold that ends by itself."""
+        hold = FakeHold(ends_at)
+        self.kept[hold] = None
+        self.mind_end(hold)
+        return hold
+
+    def put(self, hold: FakeHold, due: float) -> None:
+        self.real.put(cast("Any", hold), due)
+
+    def mind_end(self, hold: FakeHold) -> None:
+        self.real.mind_end(cast("Any", hold), hold.ends_at)
+
+    def drop(self, hold: FakeHold) -> None:
+        self.real.drop(cast("Any", hold))
+
+    def forget(self, hold: FakeHold) -> None:
+        self.kept.pop(hold, None)
+        self.real.forget(cast("Any", hold))
+
+    def due(self, now: float, most: int = MOST) -> list[FakeHold]:
+        return cast("list[FakeHold]", self.real.take_due(now, BATCH, most))
+
+    def ended(self, now: float) -> list[FakeHold]:
+        return cast("list[FakeHold]", self.real.take_ended(now))
+
+    def check(self) -> None:
+        self.real.check(cast("Any", self.kept))
+
+
+@pytest.fixture
+def schedule() -> Schedule:
+    return Schedule()
+
+
+def test_nothing_to_do(schedule: Schedule) -> None:
+    assert schedule.real.next_event() is None
+    assert schedule.due(1e9) == schedule.ended(1e9) == []
+
+
+def test_a_hold_is_due_once_a_period(schedule: Schedule) -> None:
+    hold = schedule.keep()
+    assert schedule.due(PERIOD - BUCKET - 0.001) == []
+    assert schedule.due(PERIOD) == [hold]
+    assert schedule.due(PERIOD) == schedule.due(2 * PERIOD - BUCKET - 0.001) == []
+    assert schedule.due(2 * PERIOD) == [hold]
+    schedule.check()
+
+
+def test_a_renewed_hold_comes_up_once_a_period_for_ever(schedule: Schedule) -> None:
+    holds = [schedule.keep(at=number * 0.37) for number in range(50)]
+    taken = dict.fromkeys(holds, PERIOD / 2)
+    counts = dict.fromkeys(holds, 0)
+    moment, periods = 0.0, 40
+    while moment < periods * PERIOD:
+        following = schedule.real.next_event()
+        assert following is not None
+        moment = max(moment, following)
+        assert schedule.ended(moment) == []
+        for hold in schedule.due(moment):
+            assert moment - taken[hold] > PERIOD / 2 - BUCKET, "renewed far too often"
+            taken[hold], counts[hold] = moment, counts[hold] + 1
+            hold.ends_at = moment + LEASE
+        schedule.check()
+    assert {*counts.values()} <= {*range(periods - 2, round(periods * 16 / 15) + 3)}
+    # Asked where its row is to be put, once when it is taken and once when the row comes up.
+    assert max(hold.asked for hold in holds) <= 3 * periods
+
+
+def test_a_hold_that_is_dropped_or_over_is_not_due(schedule: Schedule) -> None:
+    dropped, over, kept = schedule.keep(), schedule.keep(), schedule.keep()
+    schedule.drop(dropped)
+    schedule.mind_end(dropped)
+    schedule.forget(over)
+    schedule.forget(over)
+    schedule.check()
+    assert schedule.due(PERIOD) == [kept]
+    assert schedule.ended(LEASE) == [dropped, kept]
+
+
+def test_a_hold_put_elsewhere_is_due_there_only(schedule: Schedule) -> None:
+    hold, other = schedule.keep(), schedule.keep()
+    schedule.put(hold, 1.0)
+    assert schedule.real.next_event() == pytest.approx(1.0, abs=BUCKET)
+    assert schedule.due(1.0, most=1) == [hold]
+    schedule.put(hold, 2 * PERIOD)
+    assert schedule.due(PERIOD) == [other]
+
+
+def test_a_failed_renewal_is_repeated_until_the_end(schedule: Schedule) -> None:
+    hold = schedule.keep()
+    asked, moment = 0, PERIOD
+    while moment < LEASE:
+        assert schedule.ended(moment) == []
+        asked += len(schedule.due(moment))
+        moment += 1.0
+        schedule.put(hold, moment)
+    assert asked == LEASE - PERIOD
+    assert schedule.ended(LEASE) == [hold]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "filled"),
+    [
+        pytest.param(10, PERIOD * 0.4, True, id="a batch that is begun is filled"),
+        pytest.param(BATCH, PERIOD * 0.4, False, id="a full batch begins no other"),
+        pytest.param(10, PERIOD * 0.6, False, id="nothing in the first half of its period"),
+    ],
+)
+def test_what_is_due_soon_fills_a_batch(
+    schedule: Schedule, first: int, later: float, filled: bool
+) -> None:
+    now = [schedule.keep() for _ in range(first)]
+    soon = [schedule.keep(at=later) for _ in range(10)]
+    assert schedule.due(PERIOD) == (now + soon if filled else now)
+
+
+def test_a_crowd_of_one_moment_is_taken_in_parts(schedule: Schedule) -> None:
+    holds = [schedule.keep() for _ in range(1000)]
+    parts = [schedule.due(PERIOD + turn / 100) for turn in range(4)]
+    assert [len(part) for part in parts] == [MOST, MOST, 200, 0]
+    assert [hold for part in parts for hold in part] == holds
+    schedule.check()
+
+
+def test_ten_thousand_holds_cost_a_hundred_full_batches_a_period(schedule: Schedule) -> None:
+    dice = random.Random(1)
+    for at in sorted(dice.uniform(0, PERIOD) for _ in range(10_000)):
+        schedule.keep(at=at)
+    moment = PERIOD - BUCKET
+    batches: list[int] = []
+    for _ in range(3):
+        end = moment + PERIOD
+        count = len(batches)
+        while (following := schedule.real.next_event()) is not None and following < end:
+            moment = max(moment, following)
+            taken = schedule.due(moment)
+            batches += [len(taken[i : i + BATCH]) for i in range(0, len(taken), BATCH)]
+            for hold in taken:
+                hold.ends_at = moment + LEASE
+            assert schedule.ended(moment) == []
+        moment = end
+        # The first round gathers what was granted one by one; a round may begin a bucket early.
+        assert 90 <= len(batches) - count <= (200 if count == 0 else 107)
+    schedule.check()
+
+
+def test_an_end_comes_up_at_its_moment_and_once(schedule: Schedule) -> None:
+    late, early = schedule.limited(9.0), schedule.limited(3.0)
+    assert schedule.real.next_event() == 3.0
+    assert schedule.ended(2.999) == []
+    assert schedule.ended(3.0) == [early]
+    assert schedule.ended(8.0) == []
+    assert schedule.ended(100.0) == [late]
+    assert schedule.real.next_event() is None
+
+
+@pytest.mark.parametrize(("before", "after"), [(3.0, 9.0), (9.0, 3.0)])
+def test_an_end_that_moved_comes_up_at_its_new_moment_only(
+    schedule: Schedule, before: float, after: float
+) -> None:
+    hold = schedule.limited(before)
+    hold.ends_at = after
+    schedule.mind_end(hold)
+    assert schedule.ended(after - 0.001) == []
+    assert schedule.ended(after) == [hold]
+    assert schedule.ended(10.0) == []
+
+
+def test_ten_thousand_ended_ones_cost_nothing_afterwards(schedule: Schedule) -> None:
+    kept = schedule.keep()
+    holds = [schedule.limited(1.0 + number / 10_000) for number in range(10_000)]
+    assert schedule.ended(2.0) == holds
+    asked = [hold.asked for hold in holds]
+    assert asked == [1] * 10_000
+    # Nobody releases them: they stay held by nothing but their users.
+    for turn in range(100):
+        assert schedule.ended(2.0 + turn / 10) == []
+        schedule.due(2.0 + turn / 10)
+        schedule.real.next_event()
+    assert [hold.asked for hold in holds] == asked
+    assert len(schedule.real._ends) <= 1
+    assert schedule.ended(kept.ends_at) == [kept]
+
+
+@pytest.mark.parametrize("beyond", [0.0, BUCKET / 2, BUCKET, 2 * BUCKET])
+def test_an_end_more_than_a_period_after_the_renewal_is_not_missed_by_a_blocked_loop(
+    schedule: Schedule, beyond: float
+) -> None:
+    """Nobody took the renewal, at which the end would have been minded."""
+    hold = schedule.keep(ends_at=2 * PERIOD + beyond)
+    assert schedule.ended(2 * PERIOD + beyond) == [hold]
+
+
+def test_rows_of_what_was_released_do_not_pile_up(schedule: Schedule) -> None:
+    kept = [schedule.limited(1e6 + number) for number in range(10)]
+    for number in range(10_000):
+        schedule.forget(schedule.limited(1e6 + number))
+        assert len(schedule.real._ends) <= 100
+    schedule.check()
+    assert schedule.ended(2e6) == kept
+
+
+def test_an_end_that_moves_nearer_again_and_again_is_no_leak(schedule: Schedule) -> None:
+    hold = schedule.limited(1e6)
+    for number in range(10_000):
+        hold.ends_at = 1e6 - number
+        schedule.mind_end(hold)
+        assert len(schedule.real._ends) <= 100
+    assert schedule.ended(1e6) == [hold]
+
+
+def test_rows_in_force_are_not_swept_at_every_step(
+    schedule: Schedule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweeps = 0
+    sweep = schedule.real._sweep
+
+    def counted() -> None:
+        nonlocal sweeps
+        sweeps += 1
+        sweep()
+
+    monkeypatch.setattr(schedule.real, "_sweep", counted)
+    holds = [schedule.limited(1e6 - number) for number in range(5_000)]
+    for hold in holds[::2]:
+        schedule.forget(hold)
+    assert sweeps < 20
+    assert schedule.ended(1e6) == holds[::-2]
+
+
+@settings(deadline=None)
+@given(data=st.data())
+def test_it_does_what_a_list_of_moments_would(data: st.DataObject) -> None:
+    """Against a naive list: renewals that fail, late answers, ends near and far, a blocked loop."""
+    schedule = Schedule()
+    due: dict[FakeHold, float] = {}
+    moment = 0.0
+    for _ in range(data.draw(st.integers(1, 40))):
+        what = data.draw(st.sampled_from(["keep", "limit", "move", "forget", "fail", "go", "go"]))
+        hold = data.draw(st.sampled_from([*schedule.kept])) if schedule.kept else None
+        if what == "keep":
+            left = data.draw(st.floats(0.5, 4 * LEASE))
+            hold = schedule.keep(moment, moment + left)
+            due[hold] = moment + PERIOD
+        elif what == "limit":
+            schedule.limited(moment + data.draw(st.floats(0.5, 4 * LEASE)))
+        elif what == "move" and hold is not None:
+            hold.ends_at = moment + data.draw(st.floats(0.5, 4 * LEASE))
+            schedule.mind_end(hold)
+        elif what == "forget" and hold is not None:
+            schedule.forget(hold)
+            due.pop(hold, None)
+        elif what == "fail" and hold in due:
+            due[hold] = moment + PERIOD / 10
+            schedule.put(hold, due[hold])
+        elif what == "go":
+            following = schedule.real.next_event()
+            first = min([*due.values(), *(each.ends_at for each in schedule.kept)], default=None)
+            if following is None or first is None:
+                assert first is None
+                continue
+            moment = max(moment, following) + data.draw(JUMPS)
+            over = [each for each in schedule.kept if each.ends_at <= moment]
+            ended = schedule.ended(moment)
+            assert {*ended} == {*over}
+            assert len(ended) == len(over)
+            for each in ended:
+                schedule.forget(each)
+                due.pop(each, None)
+            most = data.draw(st.integers(1, 5))
+            taken = schedule.due(moment, most)
+            assert len({*taken}) == len(taken) <= most
+            assert all(due[each] <= moment + PERIOD / 2 + BUCKET for each in taken)
+            left_over = [each for each, at in due.items() if at <= moment and each not in taken]
+            assert not left_over or len(taken) == most
+            due |= dict.fromkeys(taken, moment + PERIOD)
+            confirmed = data.draw(st.integers(0, len(taken)))
+            for each in taken[:confirmed]:
+                each.ends_at = max(each.ends_at, moment + LEASE - 0.3)
+        schedule.check()
