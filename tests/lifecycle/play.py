@@ -103,7 +103,7 @@ class Play(World):
             own.blocks.remove(block)
         self.note(grip, how)
         block.left = True
-        hollow = not grip.held and not grip.lost
+        hollow = self.is_hollow(grip)
         sure = self.is_sure(grip)
         before = self.held()
         self.allow(grip, hollow=hollow)
@@ -134,7 +134,7 @@ class Play(World):
         own = self.entered_by(grip)
         if own is not None:
             own.blocks.remove(block)
-        self.allow(grip, hollow=not grip.held and not grip.lost)
+        self.allow(grip, hollow=self.is_hollow(grip))
         block.drop()
         grip.told = True
         self.dropped.clear()
@@ -224,7 +224,7 @@ class Play(World):
         """Cancel a task outside any operation: it leaves all its blocks."""
         for grip in self.grips:
             if grip.block in actor.blocks:
-                self.allow(grip, hollow=not grip.held and not grip.lost)
+                self.allow(grip, hollow=self.is_hollow(grip))
                 grip.told = True
         actor.cancel_body()
         await until(lambda: not actor.unwinding, SOON)

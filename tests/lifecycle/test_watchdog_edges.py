@@ -147,7 +147,8 @@ async def test_leases_that_have_ended_cost_nothing_any_more(
             *[client.get_lock(f"k{n}").acquire(lease_time=1) for n in range(5000)]
         )
         await until(lambda: all(lease.lost for lease in leases), 30)
-        assert await work() < 2 * before + 1000
+        # Less than a line for each; a renewal more or less of the other lock is some hundred.
+        assert await work() < before + 5000
 
 
 async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(

@@ -185,6 +185,11 @@ class World:
             if hollow and other.task is grip.task and other.block is None:
                 other.may_go = True
 
+    @staticmethod
+    def is_hollow(grip: Grip) -> bool:
+        """Whether the end of a block owes its own acquisition nothing: that was told already."""
+        return not grip.held and (grip.told or not grip.lost)
+
     # Who is there.
 
     def pending(self, client: int) -> list[Wait]:
