@@ -123,6 +123,11 @@ class Stream:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)
 
+    @property
+    def outlives(self) -> bool:
+        """Whether the event loop has ended everything but blocks that rely on this connection."""
+        return self._outlives is not None
+
     async def room(self) -> None:
         """Wait until the transport takes more."""
         while self.full and not self._closed:
@@ -244,6 +249,9 @@ class Stream:
     def _went_down(self) -> None:
         self.ready = False
         self._health.stop()
+        if self._outlives is not None:
+            # Nobody is left to open another.
+            self._end_outlived(self._outlives)
 
     async def _open(self) -> AbstractConnection:
         limit = max(1.0, self._health.reply_timeout)

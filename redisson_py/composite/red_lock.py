@@ -15,7 +15,7 @@ from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, now
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
-from redisson_py.composite._member import is_ahead
+from redisson_py.composite._member import is_ahead, stream_of
 from redisson_py.composite._ownership import (
     LOOK_GRACE,
     CompositeLock,
@@ -289,7 +289,10 @@ class QuorumOwnership(CompositeOwnership):
 
     async def settle(self, operations: Gather[Any]) -> None:
         """Wait until a quorum of the members has done what it was asked to do."""
-        await operations.wait(self.needed)
+        # An event loop that shuts down ends with this block. Then for all: a connection is closed
+        # when it is answered, or given up.
+        last = any(stream_of(owner).outlives for owner in self.owners)
+        await operations.wait(None if last else self.needed)
 
     async def settle_look(self, looks: Gather[Any]) -> None:
         """Wait for the answers of a quorum, and a moment for the others; not long for any."""

@@ -147,3 +147,17 @@ async def test_held_until_a_generator_has_cleaned_up(stage: Stage, how: str) -> 
         await assert_held_until_cleaned(stage, [stage.name])
     assert_cleaned(program, 1)
     await (await stage.rival().thing.acquire(timeout=5)).release()
+
+
+@pytest.mark.parametrize("stage", ["red_lock"], indirect=True)
+@pytest.mark.parametrize("pause", [450, 2000], ids=["slow", "silent"])
+async def test_every_connection_is_closed_when_a_quorum_has_answered(
+    stage: Stage, pause: int
+) -> None:
+    """The last server answers later than the others, or so late that it is given up."""
+    async with running(stage, "brief-generator") as program:
+        await until(lambda: program.said("cleaning 0"), 30)
+        # Longer than the cleanup takes.
+        await stage.servers[-1].client_pause(pause)
+        await assert_held_until_cleaned(stage, [stage.name])
+    assert_cleaned(program, 1)
