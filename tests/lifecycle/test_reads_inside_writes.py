@@ -16,6 +16,8 @@ from tests.support import until
 
 #: Both ends are rounded to whole milliseconds.
 ROUNDING = 0.003
+#: A renewal asks for what was left when it was sent, and a busy machine carries it out later.
+ON_ITS_WAY = 0.1
 
 
 async def end_of(redis: Redis, name: str = "k") -> float:
@@ -62,7 +64,7 @@ async def test_renewals_of_a_read_inside_a_write_block(
         async with lock.read_lock():
             for _ in range(2):
                 await until(partial(renewed_since, client, client.statistics().renewals))
-                assert await end_of(redis) <= end + ROUNDING
+                assert await end_of(redis) <= end + ON_ITS_WAY
 
 
 async def test_write_lease_ends_in_time_under_a_read(
