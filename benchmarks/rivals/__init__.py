@@ -29,6 +29,7 @@ BARE_UVLOOP = "bare stream, uvloop"
 REDISSON = "Redisson (Java)"
 REDISSON_ASYNC = "Redisson (Java), async"
 REDISSON_ASYNC_8 = "Redisson (Java), async, 8 connections"
+RUEIDISLOCK = "rueidislock (Go)"
 PYTHON_REDIS_LOCK = "python-redis-lock"
 POTTERY = "pottery"
 AIOREDLOCK = "aioredlock"
@@ -46,6 +47,7 @@ SIDES = {
     REDISSON: Entry("redisson:Redisson", counts=True),
     REDISSON_ASYNC: Entry("redisson:RedissonAsync", counts=True),
     REDISSON_ASYNC_8: Entry("redisson:RedissonAsyncSmallPool", counts=True),
+    RUEIDISLOCK: Entry("rueidislock:Rueidislock", counts=True),
     PYTHON_REDIS_LOCK: Entry("python_redis_lock:PythonRedisLock"),
     POTTERY: Entry("pottery:Pottery"),
     AIOREDLOCK: Entry("aioredlock:Aioredlock"),
