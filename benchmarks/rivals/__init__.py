@@ -26,6 +26,7 @@ REDIS_PY = "redis-py"
 REDIS_PY_64 = "redis-py, 64 connections"
 BARE = "bare stream"
 BARE_UVLOOP = "bare stream, uvloop"
+BARE_PACKING = "bare stream, packed by hiredis"
 REDISSON = "Redisson (Java)"
 REDISSON_ASYNC = "Redisson (Java), async"
 REDISSON_ASYNC_8 = "Redisson (Java), async, 8 connections"
@@ -44,6 +45,7 @@ SIDES = {
     REDIS_PY_64: Entry("redis_py:RedisPySmallPool"),
     BARE: Entry("bare_stream:BareStream", counts=True),
     BARE_UVLOOP: Entry("bare_stream:BareStream", "uvloop", counts=True),
+    BARE_PACKING: Entry("bare_stream:BareStreamPacking", counts=True),
     REDISSON: Entry("redisson:Redisson", counts=True),
     REDISSON_ASYNC: Entry("redisson:RedissonAsync", counts=True),
     REDISSON_ASYNC_8: Entry("redisson:RedissonAsyncSmallPool", counts=True),
