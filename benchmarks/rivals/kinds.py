@@ -38,7 +38,7 @@ def _multi_lock(client: Redisson, name: str) -> Entered:
 #: What turns a name into what is entered.
 Getter = Callable[[str], Entered]
 
-#: Where the client's own method does it, that is taken as it is: `async with client.get_lock(name)`.
+#: Where a method of the client does it, nothing is put around it.
 _GETTERS: dict[str, Callable[[Redisson], Getter]] = {
     LOCK: lambda client: client.get_lock,
     FENCED: lambda client: client.get_fenced_lock,
