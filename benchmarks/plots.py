@@ -1,4 +1,4 @@
-"""Draws how costs grow, from the tables of `scenarios/growth.py`: one PNG with four panels."""
+"""Draws how costs grow, from the tables of `scenarios/growth.py`: one PNG with six panels."""
 
 from __future__ import annotations
 
@@ -35,32 +35,39 @@ def draw(tables: Tables, path: Path) -> None:
         pyplot: Any = import_module("matplotlib.pyplot")
     except ImportError as error:
         raise CannotDrawError(f"matplotlib is not installed ({error})") from error
-    figure, panels = pyplot.subplots(2, 2, figsize=(11, 8), layout="constrained")
-    rates, pairs, names, waiters = panels.flat
-    _panel(rates, tables[growth.TASKS], "tasks", {growth.RATE: "-"}, "pairs a second")
-    costs = {growth.PAIR: "-", growth.PAIR_CPU: "--"}
-    _panel(pairs, tables[growth.TASKS], "tasks", costs, "µs a pair")
-    _panel(names, tables[growth.NAMES], "names", costs, f"µs a pair, {growth.NAMES_TASKS} tasks")
-    costs = {growth.HAND_OFF: "-", growth.HAND_OFF_CPU: "--"}
-    _panel(waiters, tables[growth.WAITERS], "waiters of one lock", costs, "µs a hand-off")
-    memory = waiters.twinx()
-    _lines(memory, tables[growth.WAITERS], {growth.BYTES: ":"})
-    memory.set_ylabel("bytes a waiter")
+    figure, panels = pyplot.subplots(2, 3, figsize=(15, 8), layout="constrained")
+    rates, pairs, cpu, names, waiters, memory = panels.flat
+    tasks, by_name, waiting = (
+        tables[name] for name in (growth.TASKS, growth.NAMES, growth.WAITERS)
+    )
+    _panel(rates, tasks, [growth.RATE], "tasks", "pairs a second")
+    _panel(pairs, tasks, [growth.PAIR], "tasks", "µs a pair")
+    _panel(cpu, tasks, [growth.PAIR_CPU], "tasks", "µs of the client's processor a pair")
+    costs = [growth.PAIR, growth.PAIR_CPU]
+    _panel(names, by_name, costs, f"names, taken by {growth.NAMES_TASKS} tasks", "µs a pair")
+    costs = [growth.HAND_OFF, growth.HAND_OFF_CPU]
+    _panel(waiters, waiting, costs, "waiters of one lock", "µs a hand-off")
+    _panel(memory, waiting, [growth.BYTES], "waiters of one lock", "bytes a waiter")
+    memory.set_yscale("linear")
     memory.set_ylim(bottom=0)
-    memory.legend(loc="upper center", fontsize="small")
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
 
 
-def _panel(panel: Any, table: Table, grows: str, styles: dict[str, str], unit: str) -> None:
-    _lines(panel, table, styles)
+def _panel(panel: Any, table: Table, columns: list[str], grows: str, unit: str) -> None:
+    colors: dict[str, str] = {}
+    for column, style in zip(columns, ("-", "--"), strict=False):
+        for side, points in _sides(table, column):
+            color = colors.setdefault(side, f"C{len(colors)}")
+            label = side if len(columns) == 1 else f"{side}: {column}"
+            panel.plot(*zip(*points, strict=True), style, color=color, marker=".", label=label)
     panel.set_xscale("log")
     panel.set_yscale("log")
-    # Plain numbers: the axis often has less than a power of ten.
+    # Plain numbers, and more than powers of ten: an axis often has only one of those.
     ticker: Any = import_module("matplotlib.ticker")
-    panel.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    panel.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.4g}"))
-    panel.yaxis.set_minor_formatter(ticker.FuncFormatter(_minor))
+    panel.xaxis.set_major_formatter(ticker.FuncFormatter(_figure))
+    panel.yaxis.set_major_formatter(ticker.FuncFormatter(_figure))
+    panel.yaxis.set_minor_formatter(ticker.FuncFormatter(_minor_figure))
     panel.tick_params(axis="y", which="minor", labelsize="small")
     panel.set_xlabel(grows)
     panel.set_ylabel(unit)
@@ -68,18 +75,13 @@ def _panel(panel: Any, table: Table, grows: str, styles: dict[str, str], unit: s
     panel.legend(fontsize="small")
 
 
-def _minor(value: float, _: int) -> str:
+def _figure(value: float, _: int) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
+
+
+def _minor_figure(value: float, place: int) -> str:
     """Return a label for 2 and 5, nothing for the rest."""
-    return f"{value:,.4g}" if f"{value:e}"[0] in "25" else ""
-
-
-def _lines(panel: Any, table: Table, styles: dict[str, str]) -> None:
-    colors: dict[str, str] = {}
-    for column, style in styles.items():
-        for side, points in _sides(table, column):
-            color = colors.setdefault(side, f"C{len(colors)}")
-            label = f"{side}: {column}"
-            panel.plot(*zip(*points, strict=True), style, color=color, marker=".", label=label)
+    return _figure(value, place) if f"{value:e}"[0] in "25" else ""
 
 
 def _sides(table: Table, column: str) -> Iterator[tuple[str, _Points]]:
