@@ -158,7 +158,7 @@ class Goal:
 def goal_lines(goals: list[Goal]) -> list[str]:
     """Return the table of goals as text."""
     head = ["", "found", "at least", "aim", "", "", ""]
-    title = "Ratios within this run (`at least` is `at most` for hand-offs)"
+    title = "Goals (`at least` is `at most` where less is better: calls, hand-offs, costs)"
     return ["", title, *aligned([head, *[goal.cells() for goal in goals]])]
 
 
