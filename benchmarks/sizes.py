@@ -35,6 +35,7 @@ class Size:
         losses: How many leases are lost, in each way.
         lost_lease: Their lease, in seconds.
         benchmark_requests: For redis-benchmark, with one request under way.
+        growth_seconds: A round of growth.
         growth_tasks: How costs grow with tasks.
         growth_names: With names.
         growth_waiters: With waiters of one name.
@@ -61,10 +62,11 @@ class Size:
     held_by_rivals: int = 100
     renewed_lease: float = 9.0
     renewed_by_rivals: float = 3.0
-    renewals: int = 3
+    renewals: int = 2
     losses: int = 50
     lost_lease: float = 3.0
     benchmark_requests: int = 10_000
+    growth_seconds: float = 0.2
     growth_tasks: tuple[int, ...] = (1, 4, 16, 64, 256, 1_024, 4_096)
     growth_names: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 100_000)
     growth_waiters: tuple[int, ...] = (10, 100, 1_000, 10_000)
@@ -81,13 +83,14 @@ SIZES = {
         warm_up=3.0,
         waiters=(1_000,),
         window=7.5,
-        held=33_333,
-        renewed_lease=3.0,
+        held=22_222,
+        renewed_lease=2.0,
         renewed_by_rivals=1.0,
         renewals=2,
         losses=20,
         lost_lease=0.5,
         benchmark_requests=1_500,
+        growth_seconds=0.08,
         imports=5,
     ),
     # Shows that everything works, and nothing else: for the test of the benchmarks.
@@ -116,6 +119,7 @@ SIZES = {
         losses=2,
         lost_lease=0.2,
         benchmark_requests=100,
+        growth_seconds=0.02,
         growth_tasks=(1, 8),
         growth_names=(1, 100),
         growth_waiters=(10,),

@@ -48,7 +48,7 @@ async def _tasks(bench: Bench) -> Table:
     sides = bench.sides(table, OURS, OURS_UVLOOP, BARE)
     for tasks in size.growth_tasks:
         for _, side in alternately(sides, size.other_rounds):
-            order = {"tasks": tasks, "seconds": size.seconds, "prefix": f"growth:{side}"}
+            order = {"tasks": tasks, "seconds": size.growth_seconds, "prefix": f"growth:{side}"}
             found: Figures = await bench.workers[side][0].do("pairs", **order)
             figures = {RATE: found["rate"], PAIR: 1e6 / found["rate"], PAIR_CPU: found["cpu"]}
             table.add(row(side, tasks), figures)
@@ -61,7 +61,7 @@ async def _names(bench: Bench) -> Table:
     for names in size.growth_names:
         for _ in range(size.other_rounds):
             found: Figures = await bench.workers[bench.ours][0].do(
-                "changing_names", tasks=NAMES_TASKS, names=names, seconds=size.seconds
+                "changing_names", tasks=NAMES_TASKS, names=names, seconds=size.growth_seconds
             )
             figures = {RATE: found["rate"], PAIR: 1e6 / found["rate"], PAIR_CPU: found["cpu"]}
             table.add(row(bench.ours, names), figures)
