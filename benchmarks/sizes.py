@@ -26,8 +26,9 @@ class Size:
         compared_waiters: Waiters of one name, for every side.
         waiters: Waiters of ours, on one name and on a name each.
         window: Seconds for which waiting is watched; polls come every 5 to 7.5 s.
-        held: Locks held and renewed; rivals with a thread or task for each hold fewer.
-        held_by_rivals: How many fewer.
+        held: Locks held and renewed.
+        held_on_uvloop: On uvloop, where nothing is asked of them.
+        held_by_rivals: By rivals, which have a thread or a task for each.
         renewed_lease: The lease of ours, in seconds. With fewer locks it is shorter, so that as
             many renewals a second are due.
         renewed_by_rivals: That of theirs.
@@ -37,7 +38,7 @@ class Size:
         benchmark_requests: For redis-benchmark, with one request under way.
         growth_seconds: A round of growth.
         growth_tasks: How costs grow with tasks.
-        growth_names: With names.
+        growth_names: With names; the largest number takes long enough for a single round.
         growth_waiters: With waiters of one name.
         imports: How often each import is timed.
     """
@@ -45,7 +46,7 @@ class Size:
     rounds: int = 7
     other_rounds: int = 3
     seconds: float = 0.4
-    slow_seconds: float = 2.0
+    slow_seconds: float = 1.5
     warm_up: float = 15.0
     tasks: tuple[int, ...] = (1, 8, 64, 512)
     contenders: tuple[int, ...] = (2, 10, 100)
@@ -57,8 +58,9 @@ class Size:
     red_tasks: tuple[int, ...] = (1, 64)
     compared_waiters: int = 100
     waiters: tuple[int, ...] = (1_000, 10_000)
-    window: float = 30.0
+    window: float = 20.0
     held: int = 100_000
+    held_on_uvloop: int = 20_000
     held_by_rivals: int = 100
     renewed_lease: float = 9.0
     renewed_by_rivals: float = 3.0
@@ -84,6 +86,7 @@ SIZES = {
         waiters=(1_000,),
         window=7.5,
         held=22_222,
+        held_on_uvloop=5_000,
         renewed_lease=2.0,
         renewed_by_rivals=1.0,
         renewals=2,
@@ -112,6 +115,7 @@ SIZES = {
         waiters=(),
         window=0.05,
         held=20,
+        held_on_uvloop=20,
         held_by_rivals=2,
         renewed_lease=0.3,
         renewed_by_rivals=0.3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from time import monotonic, process_time
+from time import monotonic, perf_counter, process_time
 
 from benchmarks.crew import Bench, worker
 from benchmarks.harness import Table
@@ -27,6 +27,7 @@ NAME = "renewals"
 #: Columns.
 PROCESSOR = "processor %"
 STAND = "longest stand of the loop, ms"
+COLLECTION = "full garbage collection, ms"
 BYTES = "bytes a lock"
 BYTES_TASK_EACH = "bytes a lock, a task each"
 
@@ -54,7 +55,7 @@ async def measure(bench: Bench) -> Table:
         table, OURS, OURS_UVLOOP, REDIS_PY, PYTHON_REDIS_LOCK, POTTERY, AIOREDLOCK
     ):
         ours = side in (OURS, OURS_UVLOOP)
-        held = size.held if ours else size.held_by_rivals
+        held = {OURS: size.held, OURS_UVLOOP: size.held_on_uvloop}.get(side, size.held_by_rivals)
         lease = size.renewed_lease if ours else size.renewed_by_rivals
         try:
             await bench.workers[side][0].do("renews")
@@ -67,7 +68,7 @@ async def measure(bench: Bench) -> Table:
                 figures = await one.do(
                     "renew", url=server.url, held=held, lease=lease, renewals=size.renewals
                 )
-            if ours and held >= _MANY:
+            if side == OURS and held >= _MANY:
                 async with worker(side, server.url) as one:
                     found = await one.do("hold_by_tasks", held=held, lease=lease)
                 figures[BYTES_TASK_EACH] = found
@@ -121,7 +122,9 @@ async def renew(
         STAND: stands.longest * 1e3,
     }
     if held >= _MANY:
+        start = perf_counter()
         gc.collect()
+        figures[COLLECTION] = (perf_counter() - start) * 1e3
         figures[BYTES] = (resident() - memory) / held
     return figures
 
