@@ -28,7 +28,7 @@ REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
-	test-valkey-lifecycle test-valkey-rest test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick manifest build clean
+	test-valkey-lifecycle test-valkey-rest test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -126,6 +126,9 @@ soak: $(VENV)/.checks ## a million lost replies, then lifecycles; ARGS="--lost 1
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)
 
+GOALS := --only calls,pairs,handoff,processes,primitives,red,renewals,imports \
+	--sides 'redis-py*,bare*,rueidislock*,pottery*'
+
 # An environment of its own, on the newest Python here: what rivals need must not disturb
 # development.
 $(VENV)-bench/.bench: pyproject.toml
@@ -135,11 +138,14 @@ $(VENV)-bench/.bench: pyproject.toml
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
 	@touch $@
 
-bench: $(VENV)-bench/.bench ## compare with rivals, about twelve minutes; ARGS="--only 'red*' --json out.json"
+bench: $(VENV)-bench/.bench ## compare with rivals, under fifteen minutes; ARGS="--only 'red*' --json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
 
 bench-quick: $(VENV)-bench/.bench ## the same rows in about two minutes
 	$(VENV)-bench/bin/python -m benchmarks.run --quick $(ARGS)
+
+bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="--json out.json"
+	$(VENV)-bench/bin/python -m benchmarks.run $(GOALS) $(ARGS)
 
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
 	$(BIN)/python -m redisson_py scripts --write lua/manifest.txt

@@ -12,6 +12,8 @@ from typing import Any
 
 from tests.interop.driver_build import RELEASE
 
+_RUEIDISLOCK = Path(__file__).parent / "rivals" / "rueidislock_go"
+
 _PACKAGES = (
     *("redisson-py", "redis", "hiredis", "uvloop"),
     *("python-redis-lock", "pottery", "aioredlock", "aioredis", "py-redis-semaphore"),
@@ -43,6 +45,8 @@ def versions(server: Path, version: tuple[int, int, int]) -> dict[str, str]:
             found[package] = "not installed"
     found["java"] = _java()
     found["Redisson"] = RELEASE
+    found["go"] = _go()
+    found["rueidis"] = _rueidis()
     return found
 
 
@@ -62,6 +66,20 @@ def _java() -> str:
         return "not installed"
     # It tells on the standard error, and its full version last.
     return done.stderr.splitlines()[-1]
+
+
+def _go() -> str:
+    try:
+        done = subprocess.run(["go", "version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "not installed"
+    return done.stdout.split()[2].removeprefix("go")
+
+
+def _rueidis() -> str:
+    """Return the version that the Go program is built with."""
+    lines = (_RUEIDISLOCK / "go.mod").read_text(encoding="utf-8").splitlines()
+    return next(line.split()[-1] for line in lines if "rueidis v" in line)
 
 
 def _commit() -> str:

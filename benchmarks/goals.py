@@ -1,10 +1,17 @@
-"""The ratios that issues 4, 5 and 6 ask for, from the tables of one run."""
+"""The figures that issue 13 asks for, and the ratios to Redisson of issue 5, from one run's tables.
+
+Nearly all are ratios within the run. The rest are counts, or times that only a machine like the
+one of the issue can be asked for: those say so.
+"""
 
 from __future__ import annotations
+
+import sys
 
 from benchmarks.harness import Goal, Spread, Table, number
 from benchmarks.rivals import (
     BARE,
+    BARE_PACKING,
     OURS,
     OURS_UVLOOP,
     POTTERY,
@@ -14,38 +21,66 @@ from benchmarks.rivals import (
     REDISSON,
     REDISSON_ASYNC,
     REDISSON_ASYNC_8,
+    RUEIDISLOCK,
 )
 from benchmarks.rivals.kinds import FAIR, LOCK, READ, SEMAPHORE, WRITE
-from benchmarks.scenarios import handoff, primitives, processes, red_locks, uncontended
+from benchmarks.scenarios import (
+    calls,
+    handoff,
+    imports,
+    primitives,
+    processes,
+    red_locks,
+    renewals,
+    uncontended,
+)
+from benchmarks.sizes import SIZES
 
 Tables = dict[str, Table]
+
+#: The issue asks for less on Python 3.11, in one row.
+_AT_512 = 0.65 if sys.version_info < (3, 12) else 0.75
 
 
 def goals(tables: Tables) -> list[Goal]:
     """Return every goal, measured or not."""
     return [
-        _pairs(tables, 1, REDIS_PY, 1.0, 1.3),
-        _pairs(tables, 64, REDIS_PY, 6.0, 9.0),
-        _pairs(tables, 512, REDIS_PY, 10.0, 15.0, beside=REDIS_PY_64),
-        _pairs(tables, 512, BARE, 0.6, 0.8),
+        _calls(tables),
+        _pairs(tables, 512, BARE, _AT_512, 0.9, BARE_PACKING),
+        _pairs(tables, 64, BARE, 0.85, 0.95, BARE_PACKING),
+        _pairs(tables, 1, BARE, 0.92, 1.0, BARE_PACKING),
+        _pairs(tables, 1, RUEIDISLOCK, 0.8, 0.9),
+        _pairs(tables, 64, RUEIDISLOCK, 0.85, 1.0),
+        _pairs(tables, 512, RUEIDISLOCK, 1.05, 1.4),
+        _pairs(tables, 1, REDIS_PY, 1.2, 1.3),
+        _pairs(tables, 64, REDIS_PY, 6.5, 8.0, REDIS_PY_64),
+        _pairs(tables, 512, REDIS_PY, 9.5, 14.0, REDIS_PY_64),
+        *[_beside_the_lock(tables, kind) for kind in (FAIR, READ, WRITE, SEMAPHORE)],
         Goal(
             "hand-off in one process, 10 tasks",
             _find(tables, handoff.NAME, handoff.row(OURS, 10), handoff.MULTIPLE),
-            *("less", 0.3, 0.1, "RTT"),
+            *("less", 0.15, 0.07, "RTT"),
         ),
-        _across(tables, "hand-off across two processes", LOCK, 3.0),
+        _across(tables, "hand-off across two processes", LOCK, 1.1, 1.05),
+        _across(tables, "fair hand-off across two processes", FAIR, 1.4, 1.2),
+        _red(tables, 1, 2.3, 3.0),
+        _red(tables, 64, 7.0, 9.0),
+        *_held(tables),
         _uvloop(tables),
-        _beside_the_lock(tables, WRITE, 0.8),
-        _beside_the_lock(tables, READ, 0.8),
-        _beside_the_lock(tables, SEMAPHORE, 0.8),
-        _beside_the_lock(tables, FAIR, 0.6),
-        _across(tables, "fair hand-off across two processes", FAIR, None),
-        _red(tables, 1, 3.0),
-        _red(tables, 64, 8.0),
+        _import(tables),
         _redisson(tables, 1, 1.0),
         _redisson(tables, 64, 4.0),
         _redisson(tables, 512, 4.0),
     ]
+
+
+def _calls(tables: Tables) -> Goal:
+    """Return the calls of a pair on uvloop, whose own are not counted."""
+    found, on_asyncio = (
+        _find(tables, calls.NAME, side, calls.COLUMN) for side in (OURS_UVLOOP, OURS)
+    )
+    detail = "" if on_asyncio is None else f"with those of asyncio itself: {on_asyncio}"
+    return Goal("function calls of a pair", found, "less", 90, 70, "", detail)
 
 
 def _pairs(
@@ -68,30 +103,25 @@ def _find(tables: Tables, table: str, row: str, column: str) -> Spread | None:
     return tables[table].find(row, column) if table in tables else None
 
 
-def _across(tables: Tables, name: str, kind: str, aim: float | None) -> Goal:
-    """Return a hand-off across two processes, and multiples of the least it can take here."""
-    row = processes.row(OURS, 2, 1, kind)
-    found = _find(tables, processes.NAME, row, handoff.MULTIPLE)
+def _across(tables: Tables, name: str, kind: str, at_least: float, aim: float) -> Goal:
+    """Return a hand-off across two processes, in multiples of the bare stream's."""
+    row, bare = processes.row(OURS, 2, 1, kind), processes.row(BARE, 2, 1)
     ours, limit, warm, rested = (
-        _find(tables, processes.NAME, row, handoff.MEDIAN)
-        for row in (
-            row,
-            processes.row(BARE, 2, 1),
-            handoff.warm_row(OURS),
-            handoff.rested_row(OURS),
-        )
+        _find(tables, processes.NAME, one, handoff.MEDIAN)
+        for one in (row, bare, handoff.warm_row(OURS), handoff.rested_row(OURS))
     )
+    found = None if ours is None or limit is None else ours.over(limit)
     detail = ""
     if ours is not None and limit is not None and warm is not None and rested is not None:
         detail = (
-            f"{ours.over(limit)} x {BARE}, {number(ours.median / rested.median)} x a PING after a"
-            f" rest; us: {number(ours.median)}, {BARE} {number(limit.median)}, PING"
-            f" {number(warm.median)}, after a rest {number(rested.median)}"
+            f"{number(ours.median / rested.median)} x a PING after a rest; us:"
+            f" {number(ours.median)}, {BARE} {number(limit.median)}, PING {number(warm.median)},"
+            f" after a rest {number(rested.median)}"
         )
-    return Goal(name, found, "less", 4.0, aim, "RTT", detail)
+    return Goal(name, found, "less", at_least, aim, f"x {BARE}", detail)
 
 
-def _beside_the_lock(tables: Tables, kind: str, at_least: float) -> Goal:
+def _beside_the_lock(tables: Tables, kind: str) -> Goal:
     """Return the pairs of a primitive beside the plain lock's, where they are worst."""
     ratios: dict[str, Spread] = {}
     if primitives.NAME in tables:
@@ -102,10 +132,10 @@ def _beside_the_lock(tables: Tables, kind: str, at_least: float) -> Goal:
         f"{column.removesuffix(primitives.RATIO)}: {cell}" for column, cell in ratios.items()
     ]
     name = f"{kind} against lock, worst column"
-    return Goal(name, ratios.get(worst), "more", at_least, None, "x", "; ".join(columns))
+    return Goal(name, ratios.get(worst), "more", 0.85, 0.95, "x", "; ".join(columns))
 
 
-def _red(tables: Tables, tasks: int, at_least: float) -> Goal:
+def _red(tables: Tables, tasks: int, at_least: float, aim: float) -> Goal:
     """Return the pairs of red locks beside the faster of pottery's two."""
     column = uncontended.column(tasks)
     ours = _find(tables, red_locks.NAME, OURS, column)
@@ -118,7 +148,42 @@ def _red(tables: Tables, tasks: int, at_least: float) -> Goal:
     closest = min(ratios, key=lambda side: ratios[side].median, default="")
     detail = "; ".join(f"{ratio} x {side}" for side, ratio in ratios.items() if side != closest)
     name = f"red lock on 5 servers, {column}, against {POTTERY}"
-    return Goal(name, ratios.get(closest), "more", at_least, None, "x", detail)
+    return Goal(name, ratios.get(closest), "more", at_least, aim, "x", detail)
+
+
+def _held(tables: Tables) -> list[Goal]:
+    """Return what held locks cost; a smaller run holds fewer, but renews as many a second."""
+    rows = tables[renewals.NAME].rows if renewals.NAME in tables else {}
+    row = next((one for one in rows if one.startswith(f"{OURS}, ")), "")
+    cells = rows.get(row, {})
+    detail = "" if row in ("", renewals.row(OURS, SIZES["full"].held)) else f"found with {row}"
+    memory, by_tasks = (
+        None if cell is None else Spread([one / 1024 for one in cell.rounds])
+        for cell in (cells.get(renewals.BYTES), cells.get(renewals.BYTES_TASK_EACH))
+    )
+    more = [detail] if detail else []
+    if by_tasks is not None:
+        more.append(f"acquired by a task each: {by_tasks} KiB")
+    processor, stand, collection = (
+        cells.get(column) for column in (renewals.PROCESSOR, renewals.STAND, renewals.COLLECTION)
+    )
+    stands = [detail] if detail else []
+    if collection is not None:
+        stands.append(f"not among them, a full garbage collection: {collection} ms")
+    title = "100,000 held locks"
+    return [
+        Goal(f"{title}: processor", processor, "less", 12, 8, "%", detail),
+        Goal(f"{title}: longest stand of the loop", stand, "less", 25, 15, "ms", "; ".join(stands)),
+        Goal(f"{title}: memory of each", memory, "less", 1.2, 0.8, "KiB", "; ".join(more)),
+    ]
+
+
+def _import(tables: Tables) -> Goal:
+    found, redis = (
+        _find(tables, imports.NAME, row, imports.COLUMN) for row in (imports.OURS, imports.REDIS)
+    )
+    detail = "" if redis is None else f"{imports.REDIS}: {redis} ms"
+    return Goal(imports.OURS, found, "less", 90, 60, "ms", detail)
 
 
 def _redisson(tables: Tables, tasks: int, at_least: float) -> Goal:
@@ -152,4 +217,4 @@ def _uvloop(tables: Tables) -> Goal:
     slower = sum(ratio.median < 1 for ratio in ratios.values())
     detail = f"slower in {slower} of {len(ratios)} rows, most in: {worst}" if ratios else ""
     found = ratios.get(worst)
-    return Goal("uvloop against asyncio, worst row", found, "more", 1.0, None, "x", detail)
+    return Goal("uvloop against asyncio, worst row", found, "more", 1.0, 1.2, "x", detail)

@@ -106,10 +106,10 @@ class Table:
 
 @dataclass
 class Goal:
-    """A ratio within one run, and what it should be.
+    """A figure of one run, mostly a ratio, and what it should be.
 
     Attributes:
-        found: The ratio, or None if one of its sides was not measured.
+        found: The figure, or None if one of its sides was not measured.
         better: Whether more is better, or less.
         detail: What else should be known.
     """
@@ -137,10 +137,10 @@ class Goal:
         return ratio >= wanted if self.better == "more" else ratio <= wanted
 
     def cells(self) -> list[str]:
-        """Return its line in the table of goals."""
+        """Return its line in the table of goals, without the detail."""
         aim = "" if self.aim is None else number(self.aim)
         found = "" if self.found is None else str(self.found)
-        return [self.name, found, number(self.at_least), aim, self.unit, self.verdict, self.detail]
+        return [self.name, found, number(self.at_least), aim, self.unit, self.verdict]
 
     def as_json(self) -> dict[str, Any]:
         """Return what goes into the file."""
@@ -157,9 +157,20 @@ class Goal:
 
 def goal_lines(goals: list[Goal]) -> list[str]:
     """Return the table of goals as text."""
-    head = ["", "found", "at least", "aim", "", "", ""]
-    title = "Ratios within this run (`at least` is `at most` for hand-offs)"
-    return ["", title, *aligned([head, *[goal.cells() for goal in goals]])]
+    head = ["", "found", "at least", "aim", "", ""]
+    title = "Goals (`at least` is `at most` where less is better: calls, hand-offs, costs)"
+    lines = aligned([head, *[goal.cells() for goal in goals]])
+    details = ["", *[goal.detail for goal in goals]]
+    # To the left, since some are long.
+    width = max(map(len, lines))
+    return [
+        "",
+        title,
+        *[
+            f"{line.ljust(width)}  {detail}".rstrip()
+            for line, detail in zip(lines, details, strict=True)
+        ],
+    ]
 
 
 def number(value: float) -> str:

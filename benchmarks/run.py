@@ -18,6 +18,7 @@ from benchmarks.crew import Bench
 from benchmarks.facts import machine, versions
 from benchmarks.goals import goals
 from benchmarks.harness import Table, goal_lines
+from benchmarks.plots import CannotDrawError, draw
 from benchmarks.rivals import (
     AIOREDLOCK,
     BARE,
@@ -35,9 +36,12 @@ from benchmarks.rivals import (
 )
 from benchmarks.scenarios import (
     alternating,
+    calls,
     contended,
     fairness,
+    growth,
     handoff,
+    imports,
     loss,
     primitives,
     processes,
@@ -68,6 +72,9 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "waiting": (waiting.measure,),
     "renewals": (renewals.measure,),
     "loss": (loss.measure,),
+    "growth": (growth.measure,),
+    "calls": (calls.measure,),
+    "imports": (imports.measure,),
 }
 
 
@@ -82,6 +89,8 @@ def workers_needed(chosen: list[str], sides: list[str], size: Size) -> dict[str,
     if "pairs" in chosen:
         need(1, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
         need(2, OURS, OURS_UVLOOP, REDIS_PY, BARE)
+    if "growth" in chosen:
+        need(1, BARE)
     if {"handoff", "waiting", "renewals"} & set(chosen):
         need(1, REDIS_PY, PYTHON_REDIS_LOCK, POTTERY, AIOREDLOCK)
     if "handoff" in chosen:
@@ -106,6 +115,7 @@ async def run(arguments: argparse.Namespace) -> None:
     size = SIZES[arguments.size]
     facts = machine()
     tables: list[Table] = []
+    lasted: dict[str, float] = {}
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running_server(arguments.server))
         known = versions(server.binary, server.version)
@@ -114,12 +124,15 @@ async def run(arguments: argparse.Namespace) -> None:
         needed = workers_needed(arguments.only, arguments.sides, size)
         await stack.enter_async_context(bench.crew(needed))
         for name in arguments.only:
+            begun = time.monotonic()
             for scenario in SCENARIOS[name]:
                 found = await scenario(bench)
                 for table in found if isinstance(found, list) else [found]:
                     tables.append(table)
                     print(*table.lines(), sep="\n", flush=True)
-    judged = goals({table.name: table for table in tables})
+            lasted[name] = time.monotonic() - begun
+    by_name = {table.name: table for table in tables}
+    judged = goals(by_name)
     print(*goal_lines(judged), sep="\n")
     seconds = time.monotonic() - started
     print(f"\n{seconds:.0f} s")
@@ -127,12 +140,18 @@ async def run(arguments: argparse.Namespace) -> None:
         report = {
             "size": arguments.size,
             "seconds": seconds,
+            "seconds of scenarios": lasted,
             "machine": facts,
             "versions": known,
-            "tables": {table.name: table.as_json() for table in tables},
+            "tables": {name: table.as_json() for name, table in by_name.items()},
             "goals": {goal.name: goal.as_json() for goal in judged},
         }
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        picture = arguments.json.with_name(f"{arguments.json.stem}-growth.png")
+        try:
+            draw(by_name, picture)
+        except CannotDrawError as reason:
+            print(f"no plots: {reason}")
 
 
 def parse(words: list[str] | None = None) -> argparse.Namespace:
@@ -153,7 +172,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
         help=f"beside ours: {', '.join(side for side in SIDES if side != OURS)}",
     )
     parser.add_argument("--server", help="which server, as for the tests: valkey, redis7, redis62")
-    parser.add_argument("--json", type=Path, help="write everything here")
+    parser.add_argument("--json", type=Path, help="write everything here, and plots beside it")
     arguments = parser.parse_args(words)
     arguments.sides = _on_loop(arguments.sides, arguments.loop)
     return arguments

@@ -26,19 +26,27 @@ class Size:
         compared_waiters: Waiters of one name, for every side.
         waiters: Waiters of ours, on one name and on a name each.
         window: Seconds for which waiting is watched; polls come every 5 to 7.5 s.
-        held: Locks held and renewed; rivals with a thread or task for each hold fewer.
-        held_by_rivals: How many fewer.
-        renewed_lease: Their lease, in seconds.
+        held: Locks held and renewed.
+        held_on_uvloop: On uvloop, where nothing is asked of them.
+        held_by_rivals: By rivals, which have a thread or a task for each.
+        renewed_lease: The lease of ours, in seconds. With fewer locks it is shorter, so that as
+            many renewals a second are due.
+        renewed_by_rivals: That of theirs.
         renewals: How often all of them are renewed while the clock runs.
         losses: How many leases are lost, in each way.
         lost_lease: Their lease, in seconds.
         benchmark_requests: For redis-benchmark, with one request under way.
+        growth_seconds: A round of growth.
+        growth_tasks: How costs grow with tasks.
+        growth_names: With names; the largest number takes long enough for a single round.
+        growth_waiters: With waiters of one name.
+        imports: How often each import is timed.
     """
 
     rounds: int = 7
     other_rounds: int = 3
     seconds: float = 0.4
-    slow_seconds: float = 2.0
+    slow_seconds: float = 1.5
     warm_up: float = 15.0
     tasks: tuple[int, ...] = (1, 8, 64, 512)
     contenders: tuple[int, ...] = (2, 10, 100)
@@ -50,14 +58,21 @@ class Size:
     red_tasks: tuple[int, ...] = (1, 64)
     compared_waiters: int = 100
     waiters: tuple[int, ...] = (1_000, 10_000)
-    window: float = 30.0
-    held: int = 10_000
+    window: float = 20.0
+    held: int = 100_000
+    held_on_uvloop: int = 20_000
     held_by_rivals: int = 100
-    renewed_lease: float = 3.0
-    renewals: int = 4
+    renewed_lease: float = 9.0
+    renewed_by_rivals: float = 3.0
+    renewals: int = 2
     losses: int = 50
     lost_lease: float = 3.0
     benchmark_requests: int = 10_000
+    growth_seconds: float = 0.2
+    growth_tasks: tuple[int, ...] = (1, 4, 16, 64, 256, 1_024, 4_096)
+    growth_names: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 100_000)
+    growth_waiters: tuple[int, ...] = (10, 100, 1_000, 10_000)
+    imports: int = 11
 
 
 SIZES = {
@@ -70,12 +85,16 @@ SIZES = {
         warm_up=3.0,
         waiters=(1_000,),
         window=7.5,
-        held=2_000,
+        held=11_111,
+        held_on_uvloop=2_000,
         renewed_lease=1.0,
-        renewals=1,
+        renewed_by_rivals=1.0,
+        renewals=2,
         losses=20,
         lost_lease=0.5,
         benchmark_requests=1_500,
+        growth_seconds=0.08,
+        imports=5,
     ),
     # Shows that everything works, and nothing else: for the test of the benchmarks.
     "tiny": Size(
@@ -96,11 +115,18 @@ SIZES = {
         waiters=(),
         window=0.05,
         held=20,
+        held_on_uvloop=20,
         held_by_rivals=2,
         renewed_lease=0.3,
+        renewed_by_rivals=0.3,
         renewals=1,
         losses=2,
         lost_lease=0.2,
         benchmark_requests=100,
+        growth_seconds=0.02,
+        growth_tasks=(1, 8),
+        growth_names=(1, 100),
+        growth_waiters=(10,),
+        imports=1,
     ),
 }

@@ -18,7 +18,9 @@ from typing import Any
 
 from benchmarks.rivals.side import CannotError, Side
 from benchmarks.scenarios import (
+    calls,
     contended,
+    growth,
     handoff,
     loss,
     red_locks,
@@ -40,11 +42,15 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "bare_tasks": waiting.bare_tasks,
     "renews": renewals.renews,
     "renew": renewals.renew,
+    "hold_by_tasks": renewals.hold_by_tasks,
     "lose": loss.lose,
     "visits": visits.visits,
     "generations": contended.generations,
     "let_go": wakes.let_go,
     "timed_pairs": red_locks.timed_pairs,
+    "count_calls": calls.count_calls,
+    "changing_names": growth.changing_names,
+    "hand_down": growth.hand_down,
 }
 
 

@@ -35,26 +35,35 @@ def _multi_lock(client: Redisson, name: str) -> Entered:
     return client.get_multi_lock(*[client.get_lock(f"{name}:{part}") for part in "abc"])
 
 
-_MAKERS: dict[str, Callable[[Redisson, str], Entered]] = {
-    LOCK: lambda client, name: client.get_lock(name),
-    FENCED: lambda client, name: client.get_fenced_lock(name),
-    FAIR: lambda client, name: client.get_fair_lock(name),
-    READ: lambda client, name: client.get_read_write_lock(name).read_lock(),
-    WRITE: lambda client, name: client.get_read_write_lock(name).write_lock(),
-    MIXED: lambda client, name: _Mixed(client.get_read_write_lock(name)),
-    SEMAPHORE: lambda client, name: client.get_semaphore(name, PERMITS),
-    EXPIRABLE: lambda client, name: _Expirable(
-        client.get_permit_expirable_semaphore(name, PERMITS)
+#: What turns a name into what is entered.
+Getter = Callable[[str], Entered]
+
+#: Where a method of the client does it, nothing is put around it.
+_GETTERS: dict[str, Callable[[Redisson], Getter]] = {
+    LOCK: lambda client: client.get_lock,
+    FENCED: lambda client: client.get_fenced_lock,
+    FAIR: lambda client: client.get_fair_lock,
+    READ: lambda client: lambda name: client.get_read_write_lock(name).read_lock(),
+    WRITE: lambda client: lambda name: client.get_read_write_lock(name).write_lock(),
+    MIXED: lambda client: lambda name: _Mixed(client.get_read_write_lock(name)),
+    SEMAPHORE: lambda client: lambda name: client.get_semaphore(name, PERMITS),
+    EXPIRABLE: lambda client: (
+        lambda name: _Expirable(client.get_permit_expirable_semaphore(name, PERMITS))
     ),
-    MULTI: _multi_lock,
-    LATCH: lambda client, name: _Latch(client.get_latch(name)),
-    BARRIER: lambda client, name: client.get_barrier(name, 1),
+    MULTI: lambda client: lambda name: _multi_lock(client, name),
+    LATCH: lambda client: lambda name: _Latch(client.get_latch(name)),
+    BARRIER: lambda client: lambda name: client.get_barrier(name, 1),
 }
+
+
+def getter(client: Redisson, kind: str) -> Getter:
+    """Return what gets a primitive of that kind by its name."""
+    return _GETTERS[kind](client)
 
 
 def make(client: Redisson, kind: str, name: str) -> Entered:
     """Return what one task enters again and again."""
-    return _MAKERS[kind](client, name)
+    return getter(client, kind)(name)
 
 
 class _Mixed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
+from time import perf_counter
 from typing import Any
 
 from benchmarks.rivals import kinds
@@ -39,6 +40,15 @@ class Ours(TaskSide):
         if kind == kinds.RED:
             return self.client.get_red_lock(*[client.get_lock(name) for client in self.clients])
         return kinds.make(self.client, kind, name)
+
+    async def pairs(self, name: str, end: float, kind: str = kinds.LOCK) -> int:
+        """As every side, by the line that a user writes: each pair gets its lock by its name."""
+        get = kinds.getter(self.client, kind)
+        done = 0
+        while not done or perf_counter() < end:
+            async with get(name):
+                done += 1
+        return done
 
     async def hold(self, name: str) -> None:
         """Acquire without renewal."""

@@ -77,7 +77,10 @@ class TaskSide(Side):
         return self.lock(name)
 
     async def pairs(self, name: str, end: float, kind: str = LOCK) -> int:
-        """Acquire and release `name` once, and until `end` (of `perf_counter`); say how often."""
+        """Acquire and release `name` once, and until `end` (of `perf_counter`); say how often.
+
+        Rivals do it in the way that suits them best: most make the lock object once.
+        """
         lock = self.made(kind, name)
         done = 0
         while not done or perf_counter() < end:

@@ -20,6 +20,7 @@ from benchmarks.rivals import (
 )
 from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import CannotError, Pairs, ProgramSide, Side, TaskSide, ThreadSide
+from benchmarks.scenarios import same_commands
 
 NAME = "pairs"
 NAME_TWO = "pairs of 2 processes"
@@ -51,6 +52,7 @@ async def measure(bench: Bench) -> list[Table]:
     table = Table(NAME, "Acquire+release pairs a second, one process, a name a task")
     cpu = Table(NAME_CPU, "Processor time of the client in those rounds, seconds a million pairs")
     sides = bench.sides(table, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
+    await same_commands.check(bench)
     await _warm_up(bench, sides)
     for tasks in bench.size.tasks:
         for side in sides:

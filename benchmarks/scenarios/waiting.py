@@ -125,12 +125,12 @@ async def hold(side: Side, *, names: list[str], kind: str) -> None:
 async def start_waiting(side: Side, *, names: list[str], each: int, kind: str) -> int:
     """Start waiters, `each` on every name; when all of them sleep, return their bytes."""
     if isinstance(side, ThreadSide):
-        before = _resident()
+        before = resident()
         for name in names * each:
             lock = side.lock(name)
             threading.Thread(target=lock.__enter__, daemon=True).start()
         await idle()
-        return _resident() - before
+        return resident() - before
     assert isinstance(side, TaskSide)
     tracemalloc.start()
     _start(side.made(kind, name).__aenter__() for name in names * each)
@@ -177,7 +177,8 @@ async def idle() -> None:
         on_time = on_time + 1 if loop.time() - due < 0.025 else 0
 
 
-def _resident() -> int:
+def resident() -> int:
+    """Return the bytes of this process that are in memory."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
