@@ -46,9 +46,9 @@ def goals(tables: Tables) -> list[Goal]:
     """Return every goal, measured or not."""
     return [
         _calls(tables),
-        _pairs(tables, 512, BARE, _AT_512, 0.9, BARE_PACKING),
-        _pairs(tables, 64, BARE, 0.85, 0.95, BARE_PACKING),
-        _pairs(tables, 1, BARE, 0.92, 1.0, BARE_PACKING),
+        _pairs(tables, 512, BARE_PACKING, _AT_512, 0.9, BARE),
+        _pairs(tables, 64, BARE_PACKING, 0.85, 0.95, BARE),
+        _pairs(tables, 1, BARE_PACKING, 0.92, 1.0, BARE),
         _pairs(tables, 1, RUEIDISLOCK, 0.8, 0.9),
         _pairs(tables, 64, RUEIDISLOCK, 0.85, 1.0),
         _pairs(tables, 512, RUEIDISLOCK, 1.05, 1.4),

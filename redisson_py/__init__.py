@@ -10,7 +10,8 @@ How a lock is acquired, step by step:
    passed to them or they become the head.
 3. The head sends one acquire request under a new owner (`_engine/request`): one script
    (`lua/lock/acquire.lua`, packed and decoded by `_commands/lock`) on the one ordered stream
-   (`_stream`). Granted: one round trip in all.
+   (`_stream`). Granted: one round trip in all. A task that need not wait for anything here takes
+   these steps in one (`begin` and `first_lease` of the ownership).
 4. Busy: the waiting loop (`_engine/waiting`) takes a seat (`_engine/wakeups`, `_engine/bus`).
    SUBSCRIBE and the next request leave in one write, and the task sleeps until a message, the end
    of the holder's lease, its deadline or the safety poll.

@@ -7,13 +7,11 @@ import logging
 import os
 import socket
 from types import TracebackType
-from typing import Self, Unpack, final
-
-from redis.asyncio import Redis
+from typing import TYPE_CHECKING, Self, Unpack, final
 
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
-from redisson_py._engine.context import Context
+from redisson_py._engine.context import Context, Recent
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
@@ -30,7 +28,6 @@ from redisson_py._loop import (
 )
 from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._owner import Owners
-from redisson_py._redis import Connector, connector_from_client, connector_from_url
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics
 from redisson_py._stream.router import Router
@@ -47,10 +44,12 @@ from redisson_py.locks.read_write_lock import ReadWriteLock
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore
 
-log = logging.getLogger("redisson_py")
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
 
-#: Lock objects kept for the next `get_lock` of their name.
-_LOCKS_KEPT = 1024
+    from redisson_py._redis import Connector
+
+log = logging.getLogger("redisson_py")
 
 _forks = 0
 
@@ -94,6 +93,8 @@ class Redisson:
     """
 
     def __init__(self, client: Redis, **options: Unpack[RedissonOptions]) -> None:
+        from redisson_py._redis import connector_from_client
+
         checked = check_options(**options)
         self._build(connector_from_client(client, checked.client_name), checked)
 
@@ -108,6 +109,9 @@ class Redisson:
             TypeError: The URL is no str, or an option has the wrong type.
             ValueError: The URL or an option is not usable.
         """
+        # Not imported before there is a client: redis-py is most of what an import costs.
+        from redisson_py._redis import connector_from_url
+
         checked = check_options(**options)
         self = cls.__new__(cls)
         self._build(connector_from_url(url, checked.client_name), checked)
@@ -142,7 +146,12 @@ class Redisson:
             self._describe,
             connector.database,
         )
-        self._locks: dict[Name, RLock] = {}
+        # A lock object serves any number of tasks, and `async with client.get_lock(name)` is one
+        # a turn: those used of late are kept.
+        self._locks: Recent[Name, RLock] = Recent()
+        self._fenced_locks: Recent[Name, FencedLock] = Recent()
+        self._fair_locks: Recent[Name, FairLock] = Recent()
+        self._read_write_locks: Recent[Name, ReadWriteLock] = Recent()
         self._loop: object = None
         self._root: Task | None = None
         #: The background task has ended with the loop, but blocks of generators are not left yet.
@@ -193,33 +202,36 @@ class Redisson:
         """
         if not reentrant:
             return RLock(self._context, name, reentrant=False)
-        # One lock object serves any number of tasks, and `async with client.get_lock(name)` is one
-        # a turn: those used of late are kept.
         try:
-            lock = self._locks.get(name)
-        except TypeError:
-            lock = None
-        if lock is None:
-            lock = RLock(self._context, name)
-            if len(self._locks) >= _LOCKS_KEPT:
-                self._locks.clear()
-            self._locks[name] = lock
-        return lock
+            return self._locks[name]
+        except (KeyError, TypeError):
+            return self._locks.made(name, lambda: RLock(self._context, name))
 
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
-        return FencedLock(self._context, name)
+        try:
+            return self._fenced_locks[name]
+        except (KeyError, TypeError):
+            return self._fenced_locks.made(name, lambda: FencedLock(self._context, name))
 
     def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
         """Return the lock `name` that is served first come, first served across processes.
 
         Errors as for `get_lock`.
         """
-        return FairLock(self._context, name, reentrant=reentrant)
+        if not reentrant:
+            return FairLock(self._context, name, reentrant=False)
+        try:
+            return self._fair_locks[name]
+        except (KeyError, TypeError):
+            return self._fair_locks.made(name, lambda: FairLock(self._context, name))
 
     def get_read_write_lock(self, name: Name) -> ReadWriteLock:
         """Return the lock `name` that many read or one writes; errors as for `get_lock`."""
-        return ReadWriteLock(self._context, name)
+        try:
+            return self._read_write_locks[name]
+        except (KeyError, TypeError):
+            return self._read_write_locks.made(name, lambda: ReadWriteLock(self._context, name))
 
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:
         """Return one lock made of several, of this client or of others: all or nothing.
@@ -359,7 +371,7 @@ class Redisson:
         if self._loop is not None:
             raise ClientClosedError("the client belongs to another event loop; make one for each")
         self._loop = loop
-        self._executor.time = loop.time
+        self._executor.use(loop)
 
     def _begin(self) -> None:
         """Before the first command: start the background task."""
@@ -410,6 +422,7 @@ class Redisson:
         self._closed = True
         for hold in list(self._watchdog.holds):
             self._watchdog.lose(hold, "expired")
+        self._executor.close()
         self._watchdog.close()
         self._bus.close()
         self._context.registry.close(error)

@@ -38,14 +38,14 @@ def fencing_token(key: bytes) -> bytes:
     return prefixed(b"redisson_lock_token", key)
 
 
-def tombstone(key: bytes, owner: str) -> bytes:
+def tombstone(key: bytes, owner: Name) -> bytes:
     """Return the key that says `owner` is done with `key`, so that a late acquire is refused."""
-    return suffixed(key, b"redisson_py:tombstone:" + owner.encode())
+    return suffixed(key, b"redisson_py:tombstone:" + _bytes(owner))
 
 
-def version_key(key: bytes, field: str) -> bytes:
+def version_key(key: bytes, field: Name) -> bytes:
     """Return the key of the latest change to the hold of `field`, so that older ones are void."""
-    return suffixed(key, b"redisson_py:version:" + field.encode())
+    return suffixed(key, b"redisson_py:version:" + _bytes(field))
 
 
 def client_description(prefix: str, client_id: str) -> bytes:
@@ -83,6 +83,10 @@ class Names:
         if len(key) > LONGEST_NAME:
             raise ValueError(f"name must be at most {LONGEST_NAME} bytes, not {len(key)}")
         return key
+
+
+def _bytes(text: Name) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
 
 
 def _encode(name: object, what: str) -> bytes:

@@ -7,13 +7,16 @@ or through these few names, so that the dependence is in one place.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 Task = asyncio.Task[Any]
+Loop = asyncio.AbstractEventLoop
 Future = asyncio.Future
 Timer = asyncio.TimerHandle
 Cancelled = asyncio.CancelledError
+InvalidState = asyncio.InvalidStateError
 running_loop = asyncio.get_running_loop
 sleep = asyncio.sleep
 #: The running task, or None in a callback.
@@ -30,6 +33,12 @@ def current_task() -> Task:
     if task is None:
         raise RuntimeError("this must be called from a task")
     return task
+
+
+def clock_of(loop: Loop) -> Callable[[], float]:
+    """Return a loop's clock; where that is Python's monotonic clock, without a call in between."""
+    own = getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
+    return time.monotonic if own else loop.time
 
 
 def new_future() -> Future[Any]:

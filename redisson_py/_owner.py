@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import uuid
 import weakref
+from typing import Any
 
 from redisson_py._loop import Task
 
@@ -16,6 +17,22 @@ TaskRef = weakref.ref[Task]
 #: How a task is referred to: not by `id()`, which is reused; not in a context variable, which
 #: child tasks copy.
 reference = weakref.ref[Task]
+
+
+class TaskKey(weakref.ref[Task]):
+    """A reference to a task that is the key of a dictionary, and leaves it when the task is gone.
+
+    Made with `leave` as its callback.
+    """
+
+    __slots__ = ("where",)
+
+    where: dict[TaskRef, Any]
+
+    def leave(self) -> None:
+        """The task is gone."""
+        self.where.pop(self, None)
+
 
 #: Bytes of a client id that tell the others: then an id of 16 bytes has room for a number.
 _TELLING = 10

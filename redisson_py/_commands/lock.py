@@ -15,11 +15,10 @@ from redisson_py._commands.replies import (
     Granted,
     decode,
 )
-from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
-from redisson_py._scripts.packing import bulk
 from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
 
@@ -40,17 +39,13 @@ RELEASE_FAIR = source.load("fair_lock.release")
 #: Fencing tokens taken with each grant, so that a hold can be passed as often in this process.
 TOKENS = 64
 
-#: Milliseconds that Redisson assumes for the wait of a caller that gave no timeout.
-REDISSON_WAIT_MS = 300_000
-
 _RECEIPT_MS = milliseconds(TOMBSTONE)
-
-#: A bulk string made of a prefix and a field.
-_JOINED = b"$%d\r\n%b%b\r\n"
 
 
 class LockCommands:
     """A reentrant lock. Its subclasses are final and differ in single scripts."""
+
+    __slots__ = ("key",)
 
     kind = "lock"
     channel_prefix = b"redisson_lock__channel"
@@ -68,16 +63,21 @@ class LockCommands:
     leaves_traces = False
     """A hold that is over stays in Redis until its owner takes it out."""
 
+    options: tuple[float, ...] = ()
+    """What the constructor takes beside the key."""
+
     def __init__(self, key: bytes) -> None:
         self.key = key
-        self.channel = _keys.prefixed(self.channel_prefix, key)
-        self.hold_key = b"lock:" + key
-        self._tombstones = _keys.tombstone(key, "")
-        self._versions = _keys.version_key(key, "")
-        self._key_bulk = bulk(key)
-        self._channel_bulk = bulk(self.channel)
-        self._tombstone_length = len(self._tombstones)
-        self._version_length = len(self._versions)
+
+    @property
+    def hold_key(self) -> bytes:
+        """What names that share their holds have in common: a lock and its fenced lock."""
+        return b"lock:" + self.key
+
+    @property
+    def channel(self) -> bytes:
+        """Where releases are announced."""
+        return _keys.prefixed(self.channel_prefix, self.key)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -94,9 +94,8 @@ class LockCommands:
         """Return how many waiters a message is for."""
         return lock_wakes(message)
 
-    def field(self, owner: str) -> bytes:
-        """Return the name of an owner's hold in Redis."""
-        return owner.encode()
+    #: Returns the name of an owner's hold in Redis.
+    field: staticmethod[[str], bytes] = staticmethod(str.encode)
 
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""
@@ -104,12 +103,12 @@ class LockCommands:
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        field, length = wish.field, len(wish.field)
-        return self.acquire_script.bind_packed(
-            lock=self._key_bulk,
-            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
-            version_key=_JOINED % (self._version_length + length, self._versions, field),
-            owner=_JOINED % (length, b"", field),
+        field = wish.field
+        return self.acquire_script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            version_key=_keys.version_key(self.key, field),
+            owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
             version=wish.version,
@@ -149,15 +148,14 @@ class LockCommands:
         version: int,
         version_ms: int,
     ) -> bytes:
-        length = len(field)
-        return self.release_script.bind_packed(
-            lock=self._key_bulk,
-            tombstone=_JOINED % (self._tombstone_length + length, self._tombstones, field),
-            version_key=_JOINED % (self._version_length + length, self._versions, field),
-            owner=_JOINED % (length, b"", field),
+        return self.release_script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            version_key=_keys.version_key(self.key, field),
+            owner=field,
             holds=target,
             lease_ms=lease_ms,
-            channel=self._channel_bulk,
+            channel=self.channel,
             tombstone_ms=tombstone_ms,
             version=version,
             version_ms=version_ms,
@@ -168,7 +166,7 @@ class LockCommands:
         field = hold.field
         return self.set_lease_script.bind(
             lock=self.key,
-            version_key=self._versions + field,
+            version_key=_keys.version_key(self.key, field),
             owner=field,
             lease_ms=lease_ms,
             version=version,
@@ -185,13 +183,15 @@ class LockCommands:
 class FencedLockCommands(LockCommands):
     """A lock whose grants bring fencing tokens."""
 
+    __slots__ = ()
+
     kind = "fenced lock"
     acquire_script = ACQUIRE_FENCED
     tokens = TOKENS
 
-    def __init__(self, key: bytes) -> None:
-        super().__init__(key)
-        self._token_key = _keys.fencing_token(key)
+    @property
+    def _token_key(self) -> bytes:
+        return _keys.fencing_token(self.key)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -203,9 +203,9 @@ class FencedLockCommands(LockCommands):
         field = wish.field
         return ACQUIRE_FENCED.bind(
             lock=self.key,
-            tombstone=self._tombstones + field,
+            tombstone=_keys.tombstone(self.key, field),
             token=self._token_key,
-            version_key=self._versions + field,
+            version_key=_keys.version_key(self.key, field),
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
@@ -232,6 +232,8 @@ class FairLockCommands(LockCommands):
         alive: Seconds for which a waiter counts as alive after it asked.
     """
 
+    __slots__ = ("alive", "options")
+
     kind = "fair lock"
     acquire_script = ACQUIRE_FAIR
     release_script = RELEASE_FAIR
@@ -242,9 +244,19 @@ class FairLockCommands(LockCommands):
     def __init__(self, key: bytes, alive: float) -> None:
         super().__init__(key)
         self.alive = alive
-        self._queue = _keys.prefixed(b"redisson_lock_queue", key)
-        self._timeouts = _keys.prefixed(b"redisson_lock_timeout", key)
-        self._waiters = _keys.suffixed(key, b"redisson_py:waiters")
+        self.options = (alive,)
+
+    @property
+    def _queue(self) -> bytes:
+        return _keys.prefixed(b"redisson_lock_queue", self.key)
+
+    @property
+    def _timeouts(self) -> bytes:
+        return _keys.prefixed(b"redisson_lock_timeout", self.key)
+
+    @property
+    def _waiters(self) -> bytes:
+        return _keys.suffixed(self.key, b"redisson_py:waiters")
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -260,11 +272,11 @@ class FairLockCommands(LockCommands):
         field = wish.field
         return ACQUIRE_FAIR.bind(
             lock=self.key,
-            tombstone=self._tombstones + field,
+            tombstone=_keys.tombstone(self.key, field),
             queue=self._queue,
             timeouts=self._timeouts,
             waiters=self._waiters,
-            version_key=self._versions + field,
+            version_key=_keys.version_key(self.key, field),
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
@@ -302,11 +314,11 @@ class FairLockCommands(LockCommands):
     ) -> bytes:
         return RELEASE_FAIR.bind(
             lock=self.key,
-            tombstone=self._tombstones + field,
+            tombstone=_keys.tombstone(self.key, field),
             queue=self._queue,
             timeouts=self._timeouts,
             waiters=self._waiters,
-            version_key=self._versions + field,
+            version_key=_keys.version_key(self.key, field),
             owner=field,
             holds=target,
             lease_ms=lease_ms,

@@ -83,6 +83,7 @@ class PermitExpirableSemaphoreCommands:
         self._permits = _keys.suffixed(key, b"timeout")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
+        self.options = (start_units,)
 
     @property
     def keys(self) -> tuple[bytes, ...]:

@@ -23,8 +23,14 @@ INSPECT = source.load("read_write_lock.inspect")
 WRITE_SUFFIX = ":write"
 
 
+def _write_field(owner: str) -> bytes:
+    return (owner + WRITE_SUFFIX).encode()
+
+
 class _SideCommands(LockCommands):
     """One side of a read-write lock."""
+
+    __slots__ = ()
 
     channel_prefix = b"redisson_rwlock"
 
@@ -33,13 +39,16 @@ class _SideCommands(LockCommands):
         """Return how many waiters a message is for."""
         return read_write_wakes(message)
 
-    def __init__(self, key: bytes) -> None:
-        super().__init__(key)
-        self.hold_key = self.kind.encode() + b":" + key
+    @property
+    def hold_key(self) -> bytes:
+        """What names that share their holds have in common."""
+        return self.kind.encode() + b":" + self.key
 
 
 class ReadLockCommands(_SideCommands):
     """The side that many hold together."""
+
+    __slots__ = ()
 
     kind = "read lock"
     acquire_script = ACQUIRE_READ
@@ -56,12 +65,12 @@ class ReadLockCommands(_SideCommands):
 class WriteLockCommands(_SideCommands):
     """The side that one holds alone."""
 
+    __slots__ = ()
+
     kind = "write lock"
     acquire_script = ACQUIRE_WRITE
     release_script = RELEASE_WRITE
     set_lease_script = SET_LEASE_WRITE
     force_release_script = FORCE_RELEASE_WRITE
 
-    def field(self, owner: str) -> bytes:
-        """Return the name of a writer's hold in Redis."""
-        return (owner + WRITE_SUFFIX).encode()
+    field = staticmethod(_write_field)  # type: ignore[mutable-override]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+#: Milliseconds that Redisson assumes for the wait of a caller that gave no timeout.
+REDISSON_WAIT_MS = 300_000
+
 
 class Wish(Protocol):
     """An acquire request, as far as its script needs to know it.
@@ -18,14 +21,20 @@ class Wish(Protocol):
         version_ms: How long Redis has to remember the version; 0: not at all.
     """
 
-    owner: str
-    field: bytes
-    target: int
-    lease_ms: int
-    once: bool
-    version: int
-    version_ms: int
-
+    @property
+    def owner(self) -> str: ...
+    @property
+    def field(self) -> bytes: ...
+    @property
+    def target(self) -> int: ...
+    @property
+    def lease_ms(self) -> int: ...
+    @property
+    def once(self) -> bool: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def version_ms(self) -> int: ...
     @property
     def wait_ms(self) -> int:
         """How long it may wait, for a queue in Redis."""
@@ -41,6 +50,9 @@ class Field(Protocol):
         field: What Redis calls it.
     """
 
-    owner: str
-    batch: str
-    field: bytes
+    @property
+    def owner(self) -> str: ...
+    @property
+    def batch(self) -> str: ...
+    @property
+    def field(self) -> bytes: ...

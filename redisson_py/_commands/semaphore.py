@@ -49,11 +49,24 @@ class SemaphoreCommands:
     def __init__(self, key: bytes, start_units: int) -> None:
         self.key = key
         self.start_units = start_units
-        self.channel = _keys.prefixed(b"redisson_sc", key)
-        self._permits = _keys.suffixed(key, b"redisson_py:permits")
-        self._counts = _keys.suffixed(key, b"redisson_py:units")
-        self._tombstones = _keys.tombstone(key, "")
-        self._versions = _keys.version_key(key, "")
+
+    @property
+    def options(self) -> tuple[int]:
+        """What the constructor takes beside the key."""
+        return (self.start_units,)
+
+    @property
+    def channel(self) -> bytes:
+        """Where permits that became free are announced."""
+        return _keys.prefixed(b"redisson_sc", self.key)
+
+    @property
+    def _permits(self) -> bytes:
+        return _keys.suffixed(self.key, b"redisson_py:permits")
+
+    @property
+    def _counts(self) -> bytes:
+        return _keys.suffixed(self.key, b"redisson_py:units")
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -93,7 +106,7 @@ class SemaphoreCommands:
             counter=self.key,
             permits=self._permits,
             counts=self._counts,
-            tombstone=self._tombstones + owner,
+            tombstone=_keys.tombstone(self.key, owner),
             owner=owner,
             units=wish.target,
             lease_ms=wish.lease_ms,
@@ -129,8 +142,8 @@ class SemaphoreCommands:
             counter=self.key,
             permits=self._permits,
             counts=self._counts,
-            tombstone=self._tombstones + field,
-            version_key=self._versions + field,
+            tombstone=_keys.tombstone(self.key, field),
+            version_key=_keys.version_key(self.key, field),
             owner=field,
             units=units,
             channel=self.channel,
@@ -148,7 +161,7 @@ class SemaphoreCommands:
         field = hold.field
         return SET_LEASE.bind(
             permits=self._permits,
-            version_key=self._versions + field,
+            version_key=_keys.version_key(self.key, field),
             field=field,
             lease_ms=lease_ms,
             version=version,

@@ -23,14 +23,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.decorating import Decorated, P, R, decorate
-from redisson_py._loop import Cancelled, Task, current_task, task_or_none
+from redisson_py._loop import Cancelled, Future, Task, current_task, running_loop, task_or_none
 from redisson_py.errors import NotHeldError, RedissonError
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
+    from redisson_py._engine.ownership import Begun
 
 L = TypeVar("L", bound="Lease")
 S = TypeVar("S", bound="Decorated")
+
+
+class Acquired(Protocol):
+    """What acquires for a block in one round trip, where that is possible."""
+
+    def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
+        """Begin the acquisition of a task that waits; return what to await."""
+
+    def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
+        """Return the lease that an acquisition brought; None if there is more to it."""
+
+    def abandon(self, begun: Begun) -> None:
+        """Its task was cancelled: give back what an acquisition that was begun may bring."""
 
 
 class BlockSource(Protocol):
@@ -44,10 +58,30 @@ class BlockSource(Protocol):
     _half: Block | None
     _by_hand: list[Block]
 
-    def _acquire_for_block(self, task: Task) -> Awaitable[Lease | None]: ...
+    @property
+    def _ownership(self) -> Acquired: ...
+    def _acquire_for_block(self, task: Task, begun: Begun | None) -> Awaitable[Lease]: ...
     def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
         """Return the newest acquisition of a task since `lease`, outside any block."""
         ...
+
+
+async def acquire(source: BlockSource, loop: object, task: Task) -> Lease:
+    """Acquire for a task that waits for as long as it takes."""
+    ownership, begun = source._ownership, None
+    if (beginning := ownership.begin(loop, task)) is not None:
+        begun, future = beginning
+        try:
+            lease = ownership.first_lease(begun, task, await future)
+        except RedissonError:
+            # Raised once more by the future, below, and dealt with there.
+            lease = None
+        except BaseException:
+            ownership.abandon(begun)
+            raise
+        if lease is not None:
+            return lease
+    return await source._acquire_for_block(task, begun)
 
 
 class Block:
@@ -90,14 +124,14 @@ class Block:
             # The exit of this statement was taken for the half of another.
             source._half = None
             half.other = self
-        task = current_task()
+        loop = running_loop()
+        task = task_or_none(loop) or current_task()
         try:
-            lease = await source._acquire_for_block(task)
+            lease = await acquire(source, loop, task)
         except BaseException:
             if self in source._by_hand:
                 source._by_hand.remove(self)
             raise
-        assert lease is not None
         self.task = task
         self._cancelling = task.cancelling()
         self.lease = lease
@@ -124,9 +158,28 @@ class Block:
         lease._block = None
         cancelled_by_us = block._cancelled and block._uncancel(error)
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
+        ownership = lease._hold.ownership
         try:
             if not lease._told:
-                await lease._hold.ownership.release(lease)
+                last = ownership.begin_last_release(running_loop(), lease)
+                if last is None:
+                    await ownership.release(lease)
+                else:
+                    releasing, hold, release = last
+                    if release is not None:
+                        call, own_message, _ = release
+                        try:
+                            reply = await call.future
+                        except RedissonError:
+                            # Raised once more by the future, below, and dealt with there.
+                            reply = None
+                        except BaseException:
+                            releasing.left(None, own_message)
+                            raise
+                        if reply:
+                            releasing.left(reply, own_message)
+                        else:
+                            await releasing.finish_release(hold, lease, release)
             elif source is not None:
                 # Released inside the block. As with asyncio.Lock, its end releases what the
                 # task has acquired since.

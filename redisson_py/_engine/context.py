@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.local_queue import H, LocalQueue
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._loop import Task, running_loop
 from redisson_py._options import Options
-from redisson_py._owner import Owners, TaskRef
+from redisson_py._owner import Owners, TaskKey, TaskRef
 from redisson_py._scripts.executor import Executor
+
+if TYPE_CHECKING:
+    from redisson_py._engine.lease import Lease
 
 #: Queues kept alive before it is worth looking for those that nobody needs.
 _SWEEP_FROM = 128
@@ -29,28 +32,36 @@ class Pending(Protocol):
 class TaskHolds(dict[TaskRef, H], Generic[H]):
     """Which hold each task has on one name. An ended task that nobody refers to is forgotten."""
 
-    __slots__ = ("__weakref__", "ended")
+    __slots__ = ("__weakref__",)
 
-    def __init__(self) -> None:
-        super().__init__()
-        itself = weakref.ref(self)
-
-        def ended(task: TaskRef) -> None:
-            holds = itself()
-            if holds is not None:
-                holds.pop(task, None)
-
-        #: What a reference that is a key here calls when its task is gone.
-        self.ended = ended
+    def key(self, task: Task) -> TaskKey:
+        """Return a reference by which a hold of a task may be kept here."""
+        key = TaskKey(task, TaskKey.leave)
+        key.where = self
+        return key
 
     def put(self, task: Task, hold: H) -> TaskRef:
         """Make a hold a task's; return the reference by which it is found."""
-        key = weakref.ref(task, self.ended)
+        key = self.key(task)
         if key in self:
             # A dictionary keeps the key that it has, and that one may not call back.
             del self[key]
         self[key] = hold
         return key
+
+    def newest_lease(self, task: Task) -> Lease | None:
+        """Return the newest lease of a task, held or lost and not reported."""
+        hold = self.of(task)
+        leases = () if hold is None else hold.known_leases()
+        return leases[-1] if leases else None
+
+    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
+        """Return the newest lease of a task that is younger than `lease` and in no block."""
+        hold = self.of(task)
+        for newer in () if hold is None else reversed(hold.known_leases()):
+            if newer._block is None and newer._granted_at > lease._granted_at:
+                return newer
+        return None
 
     def of(self, task: Task) -> H | None:
         """Return the hold of a task, held or over."""
@@ -115,6 +126,43 @@ class Registry:
             queue.check()
 
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(dict[K, V]):
+    """What was made for the names used of late, so that it need not be made at every use.
+
+    As a dictionary it has the young ones; `made` finds the old ones too. When there are `size`
+    young ones, they become the old ones and the old ones go: at most twice as many are kept.
+    """
+
+    __slots__ = ("_old", "_size")
+
+    def __init__(self, size: int = 2048) -> None:
+        super().__init__()
+        self._size = size
+        self._old: dict[K, V] = {}
+
+    def made(self, key: K, make: Callable[[], V]) -> V:
+        """Return what is still kept for a key, or what `make` returns, which is kept from now on.
+
+        What `make` raises is raised, before anything is kept.
+        """
+        try:
+            value = self._old.pop(key, None)
+        except TypeError:
+            # Not hashable, and so no name: `make` will say so.
+            return make()
+        if value is None:
+            value = make()
+        if len(self) >= self._size:
+            self._old = dict(self)
+            self.clear()
+        self[key] = value
+        return value
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The parts of one client that synchronizers are built on."""
@@ -135,6 +183,9 @@ class Context:
     """The requests that were not answered."""
     waiters: Counter[bytes] = field(default_factory=lambda: Counter[bytes]())
     """How many tasks wait for something outside a queue, by kind and key."""
+
+    ownerships: Recent[Hashable, Any] = field(default_factory=lambda: Recent[Hashable, Any]())
+    """Of the semaphores used of late, by kind, name and number of permits."""
 
     def waiting(self, key: bytes) -> Waiting:
         """Return a block in which the current task is counted as a waiter."""

@@ -76,6 +76,7 @@ class Hold:
         lease_time: Seconds that Redis granted.
         renewed: The watchdog keeps it.
         units: How many units of a semaphore it stands for.
+        granted_at: When Redis granted it, for turns; passing does not change it. None: now.
 
     Attributes:
         field: What Redis calls it.
@@ -83,10 +84,10 @@ class Hold:
         suspended: It is not renewed, because something is under way that may end it.
         id_known: Somebody has read the id of its permit, and can release it with that.
         uncertain: A reply was lost on the way, so a duplicate of some request may arrive late.
-        granted_at: When Redis granted it, for turns; passing does not change it.
         lease_until: Until when Redis keeps it at least, by our clock, without any allowance.
         first_due: When it is to be renewed for the first time.
         parent: The write hold under whose owner it reads.
+        reentries: How many re-entries are on their way.
         reads: How many reads there are under its owner, requests on their way included.
         next_token: The fencing token of its next holder, and `last_token` the last it has.
         reason: Why it was lost, once it is.
@@ -99,7 +100,6 @@ class Hold:
         "_changes",
         "_forgotten",
         "_last_change",
-        "_reentries",
         "batch",
         "ends_at",
         "ends_row",
@@ -117,6 +117,7 @@ class Hold:
         "place",
         "reads",
         "reason",
+        "reentries",
         "renewed",
         "state",
         "suspended",
@@ -139,6 +140,7 @@ class Hold:
         uncertain: bool = False,
         parent: Hold | None = None,
         batch: str = "",
+        granted_at: float | None = None,
     ) -> None:
         self.ownership = ownership
         self.owner = owner
@@ -152,7 +154,7 @@ class Hold:
         self.units = units
         self.uncertain = uncertain
         self.parent = parent
-        self.granted_at = now()
+        self.granted_at = now() if granted_at is None else granted_at
         self.state: State = "held"
         self.leases: list[Lease] = []
         self.reads = 0
@@ -163,7 +165,7 @@ class Hold:
         self.reason: Reason = "expired"
         self.place: int | None = None
         self.ends_row: float | None = None
-        self._reentries = 0
+        self.reentries = 0
         self._changes = 0
         self._last_change = 0
         self._forgotten: list[weakref.ref[Lease]] | None = None
@@ -191,8 +193,8 @@ class Hold:
     def count(self) -> int:
         """The hold count that Redis has, or is about to have."""
         if not self.leases and self._forgotten is None:
-            return self._reentries
-        return len(self.live) + self._reentries
+            return self.reentries
+        return len(self.live) + self.reentries
 
     @property
     def live(self) -> list[Lease]:
@@ -227,7 +229,7 @@ class Hold:
         live = self.live
         ends = [lease._wanted_until for lease in live if lease._limit is not None]
         needed = lease_for(max(ends), present) if ends else 0.0
-        if self._reentries or len(ends) < len(live) or not ends:
+        if self.reentries or len(ends) < len(live) or not ends:
             needed = max(needed, renewing)
         if self.capped and self.parent is not None:
             needed = min(needed, max(0.001, self.parent.lease_until - present))
@@ -236,14 +238,19 @@ class Hold:
     def is_abandoned(self) -> bool:
         """Return whether nobody can release it any more: its task ended, its leases are garbage."""
         task = self.task()
-        if (task is not None and not task.done()) or self._reentries or self.id_known:
+        if (task is not None and not task.done()) or self.reentries or self.id_known:
             return False
         if self._forgotten is None:
             # From here on only the user's references keep a lease alive.
             self._forgotten = [weakref.ref(lease) for lease in self.leases]
             self.leases = []
-        for lease in self.known_leases():
-            if lease._composite is not None and (composite := lease._composite()) is not None:
+        for each in self._forgotten:
+            lease = each()
+            if lease is None:
+                continue
+            if lease._composite is None:
+                return False
+            if (composite := lease._composite()) is not None:
                 # Whoever refers to the composite can release this lease with it; not its own hold.
                 composite._hold.is_abandoned()
             # Or this name would be the reference that keeps it.
@@ -295,13 +302,13 @@ class Hold:
 
     def begin_reentry(self) -> tuple[int, int, bool]:
         """A re-entry is about to be sent; return its hold count, version, and if that is kept."""
-        self._reentries += 1
+        self.reentries += 1
         keep = self._begin()
         return self.count, self.ownership.context.owners.new_number(), keep
 
     def end_reentry(self, uncertain: bool) -> None:
         """A re-entry was answered, or will not be."""
-        self._reentries -= 1
+        self.reentries -= 1
         self._changes -= 1
         if uncertain:
             self.became_uncertain()
@@ -331,7 +338,7 @@ class Hold:
         elif lease in self.leases:
             self.leases.remove(lease)
             if not self.leases:
-                return self._reentries
+                return self.reentries
             self._review()
         return self.count
 
@@ -363,10 +370,12 @@ class Hold:
 
     # What Redis keeps of it.
 
-    def renewal_confirmed(self, sent_at: float, lease_time: float) -> None:
-        """Redis lengthened its lease, if it was not longer already."""
-        self.ends_at = max(self.ends_at, lease_end(sent_at, lease_time))
-        self.lease_until = max(self.lease_until, sent_at + lease_time)
+    def renewal_confirmed(self, ends_at: float, lease_until: float) -> None:
+        """Redis lengthened its lease up to this moment, if it was not longer already."""
+        if self.ends_at < ends_at:
+            self.ends_at = ends_at
+        if self.lease_until < lease_until:
+            self.lease_until = lease_until
 
     def lease_set(self, sent_at: float, lease_time: float) -> None:
         """Redis set its lease, longer or shorter."""
@@ -489,6 +498,12 @@ class Hold:
         if self.parent is not None:
             self.parent.count_read(-1)
 
+    def end_with_last_lease(self) -> None:
+        """End it together with its only lease: its release is about to be sent."""
+        del self.leases[0]
+        self.state = "released"
+        self.ownership.context.watchdog.remove(self)
+
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         watchdog = self.ownership.context.watchdog
@@ -505,6 +520,6 @@ class Hold:
         if held and self._forgotten is None:
             assert self.renewed == any(lease._limit is None for lease in held), self
         assert (self.place is not None) == (self.units > 0 and self.asked_after), self
-        assert self._reentries >= 0, self
+        assert self.reentries >= 0, self
         assert self._changes >= 0, self
         assert self.reads >= 0, self

@@ -14,12 +14,14 @@ from redisson_py._time import Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
+    from redisson_py._engine.ownership import LastRelease
     from redisson_py._options import OnLost
 
 
 class Released(Protocol):
     """What gives back an acquisition and sets its lease."""
 
+    def begin_last_release(self, loop: object, lease: Lease) -> LastRelease | None: ...
     async def release(self, lease: Lease) -> None: ...
     async def extend(self, lease: Lease, lease_time: float) -> None: ...
 

@@ -18,12 +18,16 @@ way keeps the queue waiting. A waiter leaves the queue exactly once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Generic, Protocol, TypeVar, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, call_later, fail, new_future, running_loop, wake
 from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL, now
+
+if TYPE_CHECKING:
+    from redisson_py._engine.lease import Lease
 
 #: How long the turn of other processes is waited for if no message comes, in seconds.
 YIELD_WAIT = 0.003
@@ -48,6 +52,10 @@ class Passable(Protocol):
     @property
     def valid(self) -> bool:
         """Whether it can still be relied on, by the local clock."""
+        ...
+
+    def known_leases(self) -> Sequence[Lease]:
+        """Return its leases that anybody refers to: held, or lost and not reported yet."""
         ...
 
     def may_pass(self, turn: float, least_left: float) -> bool:
@@ -78,7 +86,10 @@ class Waiter:
     def __init__(self, task: TaskRef, passable: bool) -> None:
         self.task = task
         self.passable = passable
-        self.future: Future[object] = new_future()
+        self.future: Future[object] = Future()
+
+
+_NOBODY: OrderedDict[Waiter, None] = OrderedDict()
 
 
 class LocalQueue(Generic[H]):
@@ -110,7 +121,8 @@ class LocalQueue(Generic[H]):
     )
 
     def __init__(self) -> None:
-        self.waiters: OrderedDict[Waiter, None] = OrderedDict()
+        # Its own with the first waiter: most names never have one.
+        self.waiters = _NOBODY
         self.asking = False
         self.refused = False
         self.busy_at = 0.0
@@ -155,13 +167,19 @@ class LocalQueue(Generic[H]):
         self.asking = True
         return True
 
+    def join(self, waiter: Waiter) -> Waiter:
+        """Stand in the queue, as the last; `wait` must follow, or `abandon`."""
+        if self.waiters is _NOBODY:
+            self.waiters = OrderedDict()
+        self.waiters[waiter] = None
+        return waiter
+
     async def wait(self, waiter: Waiter, deadline: float | None) -> H | bool:
         """Wait in the queue; return a hold that was passed, True to ask Redis, False to leave.
 
         After True, `asked` must follow. Cancelled, the waiter leaves and what it was given goes
         to the next.
         """
-        self.waiters[waiter] = None
         timer = None
         if deadline is not None:
             left = max(0.0, deadline - running_loop().time())
@@ -182,7 +200,7 @@ class LocalQueue(Generic[H]):
                 self.waiters.move_to_end(waiter, last=False)
                 self.advance()
         except BaseException:
-            self._abandon(waiter)
+            self.abandon(waiter)
             raise
         finally:
             if timer is not None:
@@ -199,24 +217,19 @@ class LocalQueue(Generic[H]):
         if self.waiters:
             self.advance()
 
-    def next_passable(self) -> Waiter | None:
-        """Return the first waiter, if a hold can be passed to it."""
-        while self.waiters:
-            waiter = next(iter(self.waiters))
-            if not waiter.future.done():
-                return waiter if waiter.passable else None
-            # Cancelled, or its time is up.
-            del self.waiters[waiter]
-        return None
-
     def pass_on(self, hold: H, turn: float, least_left: float) -> bool:
         """Make the next in the queue the holder of `hold`, if it may be passed; return whether."""
-        waiter = self.next_passable()
-        if waiter is None or hold is not self.hold or not hold.may_pass(turn, least_left):
+        for waiter in self.waiters:
+            # One that was cancelled, or whose time is up, takes itself out.
+            if not waiter.future.done():
+                break
+        else:
+            return False
+        if not waiter.passable or hold is not self.hold or not hold.may_pass(turn, least_left):
             return False
         del self.waiters[waiter]
         hold.pass_to(waiter.task)
-        wake(waiter.future, hold)
+        waiter.future.set_result(hold)
         return True
 
     def advance(self) -> None:
@@ -255,7 +268,7 @@ class LocalQueue(Generic[H]):
         """Nobody used the turn that was offered: offer none for a while."""
         self.no_turn_until = running_loop().time() + YIELD_BACK_OFF
 
-    def _abandon(self, waiter: Waiter) -> None:
+    def abandon(self, waiter: Waiter) -> None:
         """A waiting task was cancelled, perhaps just after it was given something."""
         future = waiter.future
         given = None

@@ -7,20 +7,19 @@ How a hold is acquired is another matter: by a task that can enter it again
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Protocol
+from typing import Any
 
-from redisson_py._commands.replies import Answer
-from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.contract import Commands
+from redisson_py._commands.plain import PlainCalls, release_patience
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.lease_extension import LeaseExtension
-from redisson_py._engine.local_queue import LocalQueue
+from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._keys import Name
-from redisson_py._loop import Future
+from redisson_py._loop import Future, Task
 from redisson_py._options import PATIENCE, TOMBSTONE, OnLost
-from redisson_py._scripts.source import Script
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ClientClosedError
@@ -28,47 +27,17 @@ from redisson_py.errors import ClientClosedError
 TOMBSTONE_MS = milliseconds(TOMBSTONE)
 
 
-class Commands(Protocol):
-    """What a kind asks Redis; see `_commands`."""
-
-    kind: str
-    key: bytes
-    channel: bytes
-    acquire_script: Script
-    release_script: Script
-    set_lease_script: Script
-    renew_script: Script
-    queues: bool
-    shares_lease: bool
-    leaves_traces: bool
-
-    @property
-    def renewal_keys(self) -> tuple[bytes, ...]: ...
-    def wakes(self, message: int) -> int: ...
-    def field(self, owner: str) -> bytes: ...
-    def request_channel(self, owner: str) -> bytes: ...
-    def acquire(self, wish: Wish) -> bytes: ...
-    def answer(self, reply: object, wish: Wish) -> Answer: ...
-    def release(
-        self,
-        hold: Field,
-        target: int,
-        lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
-    ) -> bytes: ...
-    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes: ...
-    def was_lost(self, reply: int | None) -> bool:
-        """Return whether a final release did not find its hold in force."""
-        ...
-
-    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes: ...
-
+Begun = AcquireRequest | Waiter
+"""An acquisition under way: its request, or its place in the queue."""
 
 Release = tuple[Call, int, bool]
 """A release under way: its call, the number that its message has on the channel (0: not heard), and
 whether the hold was valid when it was sent."""
+
+
+LastRelease = tuple["Ownership", Hold, Release | None]
+"""A release under way of a hold that had one lease, or None if it was passed on. When it is
+answered `Ownership.left` must follow, or `Ownership.finish_release` if the reply is not plain."""
 
 
 class Ownership:
@@ -81,6 +50,8 @@ class Ownership:
         queue: Where tasks of this client wait for it; None: each asks Redis for itself.
     """
 
+    __slots__ = ("commands", "context", "name", "plain", "queue")
+
     def __init__(
         self, context: Context, name: Name, commands: Commands, queue: LocalQueue[Hold] | None
     ) -> None:
@@ -88,10 +59,15 @@ class Ownership:
         self.name = name
         self.commands = commands
         self.queue = queue
-        self.kind = commands.kind
+        self.plain: PlainCalls | None = None
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name!r}"
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        return self.commands.kind
 
     @property
     def on_lost(self) -> OnLost:
@@ -101,7 +77,63 @@ class Ownership:
     def forget(self, hold: Hold) -> None:
         """A hold leaves its task."""
 
+    # Acquiring.
+
+    def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
+        """Begin the acquisition of a task that waits; return what to await.
+
+        `first_lease` must follow with the result, and `acquire` where that is not the end of it; or
+        `abandon`. None: there is more to it, and `acquire` has to do it all.
+        """
+        return None
+
+    def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
+        """Return the lease that an acquisition brought; None if there is more to it."""
+        return None
+
+    def abandon(self, begun: Begun) -> None:
+        """Its task was cancelled: give back what an acquisition that was begun may bring."""
+
     # Releasing.
+
+    def begin_last_release(self, loop: object, lease: Lease) -> LastRelease | None:
+        """Send the release of a hold that has this lease and nothing else to it.
+
+        None: `release` has to do it, because there is more to it, or somebody here waits.
+        """
+        hold, plain, queue = lease._hold, self.plain, self.queue
+        commands, executor = self.commands, self.context.executor
+        if (
+            plain is None
+            or hold.state != "held"
+            or lease._state != "held"
+            or hold.leases != [lease]
+            or hold.reentries
+            or hold.reads
+            or hold.uncertain
+            or hold.parent is not None
+            or loop is not executor.loop
+        ):
+            return None
+        stream = executor.router.stream_for(commands.key)
+        if not stream.ready:
+            return None
+        lease._settle()
+        if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
+            return self, hold, None
+        bus, field = self.context.bus, hold.field
+        own_message = bus.own_message(commands.channel) if bus.table.channels else 0
+        was_valid = now() < hold.ends_at
+        self.forget(hold)
+        hold.end_with_last_lease()
+        if queue is not None:
+            if queue.hold is hold:
+                queue.hold = None
+            queue.releasing = True
+        packed = plain.release[len(field)](commands.key, field)
+        deadline = executor.time() + plain.patience
+        call = stream.send(Call(packed, deadline, commands.release_script, True, commands.key))
+        return self, hold, (call, own_message, was_valid)
 
     async def release(self, lease: Lease) -> None:
         """Give back one acquisition; see `Lease.release`."""
@@ -238,9 +270,7 @@ class Ownership:
     def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
         """Send a release, and try for as long as there can be anything to give back."""
         commands, executor = self.commands, self.context.executor
-        if lease_time < 1.0:
-            lease_time = 1.0
-        deadline = executor.time() + (lease_time if lease_time < longest else longest)  # noqa: FURB136 (a call less)
+        deadline = executor.time() + release_patience(lease_time, longest)
         return executor.start(commands.release_script, commands.key, args, deadline, must=True)
 
     # While it is held.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from redisson_py._commands.lock import REDISSON_WAIT_MS
-from redisson_py._commands.replies import GIVEN_UP, Answer, Busy
+from redisson_py._commands.replies import GIVEN_UP, GRANTED, Answer, Busy, Granted
+from redisson_py._commands.request import REDISSON_WAIT_MS
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import running_loop
+from redisson_py._options import PATIENCE
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
@@ -17,6 +18,7 @@ from redisson_py.errors import BackendError, ClientClosedError
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
     from redisson_py._engine.ownership import Ownership
+    from redisson_py._stream.stream import Stream
 
 #: Longest wait in seconds that a queue in Redis is told of; one may wait longer.
 _LONGEST_WAIT = 366 * 24 * 3600.0
@@ -29,7 +31,7 @@ class AcquireRequest:
         ownership: What is asked for.
         owner: Under which owner.
         target: The hold count to reach, or how many units.
-        lease_time: Seconds; `lease_ms` are milliseconds.
+        lease_time: Seconds.
         turn: Whose turn it is before ours.
         once: It does not wait.
         deadline: Until when it waits, in loop time.
@@ -41,17 +43,17 @@ class AcquireRequest:
         uncertain: It may arrive twice, or late.
         heard_busy: Redis has said "busy" since its caller began to wait.
         undone: An undo was sent.
+        call: What is on its way.
     """
 
     __slots__ = (
-        "_call",
         "_given_up",
         "_queued",
         "_wait_ms",
+        "call",
         "deadline",
         "field",
         "heard_busy",
-        "lease_ms",
         "lease_time",
         "once",
         "owner",
@@ -85,7 +87,6 @@ class AcquireRequest:
         self.field = ownership.commands.field(owner)
         self.target = target
         self.lease_time = lease_time
-        self.lease_ms = milliseconds(lease_time)
         self.turn = turn
         self.once = once
         self.deadline = deadline
@@ -96,10 +97,15 @@ class AcquireRequest:
         self.undone = False
         self.heard_busy = False
         self.version = self.version_ms = 0
-        self._call: Call | None = None
+        self.call: Call | None = None
         self._given_up: BaseException | None = None
         self._queued = False
         self._wait_ms = 0
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease in milliseconds."""
+        return milliseconds(self.lease_time)
 
     @property
     def wait_ms(self) -> int:
@@ -124,28 +130,27 @@ class AcquireRequest:
     @property
     def is_pending(self) -> bool:
         """Whether it was sent and not answered."""
-        return self._call is not None
+        return self.call is not None
 
     @property
     def maybe_repeated(self) -> bool:
         """Whether it was sent on more than one connection, and may arrive twice, or late."""
-        return self.uncertain or (self._call is not None and self._call.uncertain)
+        return self.uncertain or (self.call is not None and self.call.uncertain)
 
-    async def run(self, deadline: float | None, sent: Call | None = None) -> Answer:
+    async def run(self, deadline: float | None) -> Answer:
         """Ask once, unless the request was sent already; return the answer."""
-        call = sent or self.send(deadline)
+        call = self.call or self.send(deadline)
         try:
             reply = await call.future
         except ReplyError as error:
             # Refused in the middle, there may be a place in a queue all the same.
             self._queued = self.ownership.commands.queues and not self.once
-            self._answered()
+            self.answered()
             raise call.refusal(error) from error
         finally:
             if call.uncertain:
                 self.uncertain = True
-        self._call = None
-        self.ownership.context.pending.pop(self, None)
+        self.answered()
         if self._given_up is not None:
             # The answer came, but the undo was on its way before anybody looked at it.
             raise self._given_up
@@ -164,25 +169,60 @@ class AcquireRequest:
             return Busy(answer.retry_in, queued=True)
         return answer
 
-    def send(self, deadline: float | None) -> Call:
-        """Send the request; its answer must follow, or `undo`."""
-        ownership = self.ownership
-        commands = ownership.commands
+    def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
+        """Send the request; its answer must follow, or `undo`. A stream given has room for it."""
+        ownership, field = self.ownership, self.field
+        commands, context, plain = ownership.commands, ownership.context, ownership.plain
         self.sent_at = now()
-        self._call = call = ownership.context.executor.start(
-            commands.acquire_script, commands.key, commands.acquire(self), deadline
-        )
-        ownership.context.pending[self] = None
+        if (
+            plain is not None
+            and self.target == 1
+            and not self.version
+            and self.lease_time == plain.lease_time
+            and (not commands.queues or (self.deadline is None and not self.once))
+        ):
+            packed = plain.acquire[len(field)](commands.key, field)
+        else:
+            packed = commands.acquire_script.head + commands.acquire(self)
+        script, executor = commands.acquire_script, context.executor
+        if stream is None:
+            call = executor.start_packed(script, commands.key, packed, deadline)
+        else:
+            call = stream.send(
+                Call(packed, executor.time() + PATIENCE, script, False, commands.key)
+            )
+        self.call = call
+        context.pending[self] = None
         return call
+
+    def plain_grant(self, reply: object, present: float) -> Granted | None:
+        """Return the answer to a plain request, if that is a grant and the whole truth.
+
+        Else, for example if the client was closed or the answer is so late that it may be over,
+        nothing has happened: `run` finds the answer again.
+        """
+        call, pending = self.call, self.ownership.context.pending
+        answer = GRANTED if reply is None else self.ownership.commands.answer(reply, self)
+        if (
+            type(answer) is not Granted
+            or call is None
+            or call.uncertain
+            or self not in pending
+            or present - self.sent_at > self.lease_time / 2
+        ):
+            return None
+        del pending[self]
+        self.call = None
+        return answer
 
     def undo(self) -> None:
         """Give back what the request may have left at Redis. Does not wait; idempotent."""
-        call = self._call
+        call = self.call
         if call is None and not self._queued:
             return
         never_sent = call is not None and call.sends == 0 and not call.wanted
         queued, self._queued = self._queued, False
-        self._answered()
+        self.answered()
         if never_sent and not queued:
             return
         self.undone = True
@@ -194,12 +234,13 @@ class AcquireRequest:
 
     def give_up(self, error: BaseException) -> None:
         """The client closes: undo, and have the caller learn why."""
-        call = self._call
+        call = self.call
         self._given_up = error
         self.undo()
         if call is not None:
             call.fail(error)
 
-    def _answered(self) -> None:
-        self._call = None
+    def answered(self) -> None:
+        """Nothing is on its way any more."""
+        self.call = None
         self.ownership.context.pending.pop(self, None)

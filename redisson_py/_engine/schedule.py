@@ -5,9 +5,9 @@ same for one hold and for a hundred thousand. Only so many are taken at once: a 
 acquired in one moment is renewed over many, and is spread over the period from then on.
 
 Ends lie in a heap, and a hold's only if it can end before it is renewed: it ends by itself, or
-its renewal is under way. A row that comes up before the hold's real end is put back at that end,
-so a renewal does not touch the heap. Rows of holds that are over are skipped when they come up,
-and swept out when they are most of the heap.
+its renewal failed or comes late. A row that comes up before the hold's real end is put back at
+that end, so a renewal does not touch the heap. Rows of holds that are over are skipped when they
+come up, and swept out when they are most of the heap.
 
 Invariants: a hold that is asked after is in exactly one bucket, the one that its `place` says;
 no other hold is. A hold with a row in force has its moment in `ends_row`.
@@ -54,10 +54,10 @@ class LeaseSchedule:
             return
         if hold.place is not None:
             del self._buckets[hold.place][hold]
-        if number not in self._buckets:
-            self._buckets[number] = {}
-            heapq.heappush(self._order, number)
-        self._buckets[number][hold] = None
+        try:
+            self._buckets[number][hold] = None
+        except KeyError:
+            self._bucket(number)[hold] = None
         hold.place = number
         if number < self._late:
             self.mind_end(hold, hold.earliest_end)
@@ -115,14 +115,32 @@ class LeaseSchedule:
             room = most - len(taken)
             if number > last:
                 room = min(room, batch - len(taken) % batch)
-            for hold in list(itertools.islice(bucket, room)):
-                del bucket[hold]
-                hold.place = None
-                taken.append(hold)
-        for hold in taken:
-            self.put(hold, now + self.period)
-            self.mind_end(hold, hold.earliest_end)
+            if len(bucket) <= room:
+                taken += bucket
+                bucket.clear()
+            else:
+                some = list(itertools.islice(bucket, room))
+                for hold in some:
+                    del bucket[hold]
+                taken += some
+        if taken:
+            due = now + self.period
+            number = int(due / self._width)
+            bucket = self._bucket(number)
+            for hold in taken:
+                bucket[hold] = None
+                hold.place = number
+                if hold.ends_at < due:
+                    # Its renewal may be given up after its end.
+                    self.mind_end(hold, hold.earliest_end)
         return taken
+
+    def _bucket(self, number: int) -> dict[Hold, None]:
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            bucket = self._buckets[number] = {}
+            heapq.heappush(self._order, number)
+        return bucket
 
     def take_ended(self, now: float) -> list[Hold]:
         """Return the holds of which something is over; their rows are gone."""

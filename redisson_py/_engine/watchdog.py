@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from redisson_py._engine.hold import Hold, Reason
+from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.schedule import LeaseSchedule
 from redisson_py._loop import Timer, call_later
 from redisson_py._scripts.executor import Executor
@@ -44,6 +44,10 @@ _PAUSE = 0.005
 
 #: Holds renewed in one turn of the event loop at the most: some milliseconds of work.
 _AT_ONCE = 10 * BATCH
+
+#: Shortest sleep before something is due, in seconds. uvloop's timers have whole milliseconds:
+#: one for less fires at once, and again and again until the moment has come.
+_SHORTEST_SLEEP = 0.001
 
 #: Longest sleep while something is held, in seconds.
 _LONGEST_SLEEP = 1.0
@@ -143,6 +147,8 @@ class Watchdog:
             self._timer.cancel()
         present = now()
         delay = min(max(0.0, moment - present), _LONGEST_SLEEP)
+        if 0.0 < delay < _SHORTEST_SLEEP:
+            delay = _SHORTEST_SLEEP
         self._armed_for = present + delay
         self._timer = call_later(delay, self._tick)
 
@@ -192,13 +198,16 @@ class Watchdog:
         a_second = len(self.holds) / (_SPREAD * self._schedule.period)
         at_once = BATCH * min(math.ceil(a_second * _PAUSE / BATCH) or 1, _AT_ONCE // BATCH)
         taken = self._schedule.take_due(moment, BATCH, at_once)
+        group = self._executor.router.group
         for hold in taken:
-            if hold.renewed and hold.is_abandoned():
+            task = hold.task()
+            if hold.renewed and (task is None or task.done()) and hold.is_abandoned():
                 hold.abandon()
-            else:
-                commands = hold.ownership.commands
-                group = self._executor.router.group(commands.key)
-                groups[commands.renew_script, group, self._lease_of(hold)].append(hold)
+                continue
+            plain = hold.renewed and hold.parent is None
+            lease_time = self.lease_time if plain else self._lease_of(hold)
+            commands = hold.ownership.commands
+            groups[commands.renew_script, group(commands.key), lease_time].append(hold)
         for (script, _, lease_time), holds in groups.items():
             for start in range(0, len(holds), BATCH):
                 self._renew(holds[start : start + BATCH], script, lease_time, moment)
@@ -268,13 +277,14 @@ class Watchdog:
             self._retry(holds)
             return
         self.renewals += lease_time > 0
+        ends_at, lease_until = lease_end(sent_at, lease_time), sent_at + lease_time
         for hold, renewed in zip(holds, done.result(), strict=True):
             if hold not in self.holds:
                 continue
             if not renewed:
                 self.lose(hold, "taken")
             elif lease_time:
-                hold.renewal_confirmed(sent_at, lease_time)
+                hold.renewal_confirmed(ends_at, lease_until)
 
     def _retry(self, holds: list[Hold]) -> None:
         """Nobody knows whether these were renewed: ask again, sooner."""
@@ -282,6 +292,7 @@ class Watchdog:
         for hold in holds:
             if hold in self.holds and hold.asked_after:
                 self._schedule.put(hold, retry_at)
+                self._schedule.mind_end(hold, hold.earliest_end)
         self._arm(retry_at)
 
     def check(self) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from redisson_py._loop import Loop, clock_of
 from redisson_py._options import PATIENCE
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call, ReplyError
@@ -18,13 +19,20 @@ class Executor:
     def __init__(self, router: Router, begin: Callable[[], None]) -> None:
         self.router = router
         self._begin = begin
-        #: The clock of the event loop that the client belongs to.
+        #: The event loop that the client belongs to, from its first use to its end, and its clock.
+        self.loop: object = None
         self.time: Callable[[], float] = time.monotonic
         self._closing = False
+
+    def use(self, loop: Loop) -> None:
+        """Belong to an event loop."""
+        self.loop = loop
+        self.time = clock_of(loop)
 
     def close(self) -> None:
         """Refuse whatever is asked from now on, although the stream still takes the last words."""
         self._closing = True
+        self.loop = None
 
     def start(
         self,
@@ -43,12 +51,23 @@ class Executor:
             deadline: When to give up, in loop time; None after the usual patience.
             must: It has to arrive even if nobody waits for the answer.
         """
+        return self.start_packed(script, key, script.head + args, deadline, must)
+
+    def start_packed(
+        self,
+        script: Script,
+        key: bytes,
+        call: bytes,
+        deadline: float | None = None,
+        must: bool = False,
+    ) -> Call:
+        """As `start`, with a call that is packed as a whole."""
         stream = self.router.stream_for(key)
         if self._closing or not stream.ready:
             self._begin()
         if deadline is None:
             deadline = self.time() + PATIENCE
-        return stream.send(Call(args, deadline, script, must, key=key))
+        return stream.send(Call(call, deadline, script, must, key))
 
     def start_batch(
         self,

@@ -7,41 +7,61 @@ made once. Calls of any other shape, a batch or a plain command, are left to hir
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 
 Pack = Callable[..., bytes]
 
+#: Stand for a key and a field while a form is made; no script has them in its text.
+_KEY, _FIELD = b"\x01", b"\x02"
 
-def packer(
-    script: str,
-    keys: tuple[str, ...],
-    args: tuple[str, ...],
-    ints: frozenset[str],
-    *,
-    packed: bool = False,
-) -> Pack:
+
+def packer(script: str, keys: tuple[str, ...], args: tuple[str, ...], ints: frozenset[str]) -> Pack:
     """Return what packs `numkeys key... arg...`: bytes, or numbers where `ints` says so.
 
-    It takes all of them by keyword; `packed`: the bytes as `bulk` returns them. Made from the
-    header's text, as `dataclass` makes its `__init__`; only identifiers get here, the header's
-    parser refuses everything else.
+    It takes all of them by keyword. Made from the header's text, as `dataclass` makes its
+    `__init__`; only identifiers get here, the header's parser refuses everything else.
     """
     names = keys + args
-    bulk_form = b"%b" if packed else b"$%d\r\n%b\r\n"
-    form = _number(len(keys)) + b"".join(b"%b" if n in ints else bulk_form for n in names)
+    form = _number(len(keys)) + b"".join(b"%b" if n in ints else b"$%d\r\n%b\r\n" for n in names)
     # The header's names do not begin with an underscore, so they hide none of these.
-    bulk_value = "{0}, " if packed else "_len({0}), {0}, "
-    values = "".join(f"_number({n}), " if n in ints else bulk_value.format(n) for n in names)
+    values = "".join(f"_number({n}), " if n in ints else f"_len({n}), {n}, " for n in names)
     text = f"lambda {'*, ' if names else ''}{', '.join(names)}: _form % ({values})"
     pack: Pack = eval(text, {"_form": form, "_number": _number, "_len": len})
     pack.__qualname__ = script
     return pack
 
 
-def bulk(value: bytes) -> bytes:
-    """Return bytes as RESP has them: what is sent again and again is packed once."""
-    return b"$%d\r\n%b\r\n" % (len(value), value)
+class CallForm(dict[int, Callable[[bytes, bytes], bytes]]):
+    """A call that is always the same but for a key and a field: what packs it, by their lengths.
+
+    A name's keys and channels are made from its key, so all the calls of one kind on keys of one
+    length are one pattern with gaps. A form is the pattern for one length of key;
+    `form[len(field)](key, field)` is a call.
+
+    Args:
+        render: Packs the call for a key and a field the slow way.
+        key_length: The length of the keys.
+        tagged: They have an opening brace, so that what is made from them has no more.
+    """
+
+    def __init__(
+        self, render: Callable[[bytes, bytes], bytes], key_length: int, tagged: bool
+    ) -> None:
+        super().__init__()
+        self._render = render
+        self._key = b"{" + _KEY * (key_length - 1) if tagged else _KEY * key_length
+
+    def __missing__(self, length: int) -> Callable[[bytes, bytes], bytes]:
+        key, field = self._key, _FIELD * length
+        text = self._render(key, field).replace(b"%", b"%%")
+        pieces = re.split(b"(" + re.escape(key) + b"|" + re.escape(field) + b")", text)
+        gaps = {key: "key, ", field: "field, "}
+        form = b"".join(b"%b" if piece in gaps else piece for piece in pieces)
+        values = "".join(gaps.get(piece, "") for piece in pieces)
+        pack = eval(f"lambda key, field: form % ({values})", {"form": form})
+        return self.setdefault(length, pack)
 
 
 def head(sha: str, count: int) -> bytes:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Any
 
 from redisson_py._scripts.packing import Pack, head, packer
 
@@ -25,59 +26,72 @@ _INCLUDE = re.compile(r"^--! include lib\.(\w+)$", re.MULTILINE)
 _FIELDS = ("script", "version", "keys", "args", "returns", "retry")
 
 
-@dataclass(frozen=True)
 class Script:
     """A Lua script and its contract, as the header of its file states it.
 
+    The file is read at first use: a service uses a few of the scripts, and imports them all.
+
+    Args:
+        name: Its folder and its verb, `folder.verb`.
+        read: Returns its text.
+
     Attributes:
+        keys: The names of its keys, and `args` those of its arguments.
+        ints: Those of the arguments that are numbers; the others are bytes.
+        is_batch: The last key and the last argument stand for any number of them.
+        retry: Why it is safe to repeat.
         sha: The name under which Redis 7 and newer know it.
         plain_text: The text without its `#!lua` line, which Redis 6.2 cannot read.
         plain_sha: The name under which Redis 6.2 knows it.
-        ints: Those of the arguments that are numbers; the others are bytes.
         head: What comes before the arguments of a call, and `plain_head` for Redis 6.2.
         bind: Takes the keys and arguments by the names in the header, all of them, and
-            returns them packed for one call. `bind_packed` takes all but the numbers packed
-            already. A script for batches has neither.
+            returns them packed for one call. A script for batches has none.
     """
 
-    name: str
     version: int
     keys: tuple[str, ...]
     args: tuple[str, ...]
+    ints: frozenset[str]
+    is_batch: bool
     retry: str
     text: str
-    sha: str = field(init=False)
-    plain_text: str = field(init=False)
-    plain_sha: str = field(init=False)
-    ints: frozenset[str] = frozenset()
-    head: bytes = field(init=False)
-    plain_head: bytes = field(init=False)
-    bind: Pack = field(init=False, compare=False)
-    bind_packed: Pack = field(init=False, compare=False)
+    sha: str
+    plain_text: str
+    plain_sha: str
+    head: bytes
+    plain_head: bytes
+    bind: Pack
 
-    def __post_init__(self) -> None:
-        first, _, rest = self.text.partition("\n")
-        plain_text = rest if first.startswith("#!") else self.text
-        # The dataclass is frozen for everybody else.
-        object.__setattr__(self, "sha", _sha(self.text))
-        object.__setattr__(self, "plain_text", plain_text)
-        object.__setattr__(self, "plain_sha", _sha(plain_text))
-        count = 1 + len(self.keys + self.args)
-        object.__setattr__(self, "head", head(self.sha, count))
-        object.__setattr__(self, "plain_head", head(self.plain_sha, count))
-        if not self.is_batch:
-            bind = packer(self.name, self.keys, self.args, self.ints)
-            object.__setattr__(self, "bind", bind)
-            bind = packer(self.name, self.keys, self.args, self.ints, packed=True)
-            object.__setattr__(self, "bind_packed", bind)
+    def __init__(self, name: str, read: Callable[[], str]) -> None:
+        self.name = name
+        self._read = read
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
 
-    @property
-    def is_batch(self) -> bool:
-        """Whether the last key and the last argument stand for any number of them."""
-        return bool(self.keys and self.args) and self.keys[-1][-3:] == self.args[-1][-3:] == "..."
+    def __getattr__(self, attribute: str) -> Any:
+        """Read the file, because something of it is asked for the first time."""
+        if "text" in vars(self):
+            raise AttributeError(f"{self.name} has no {attribute!r}", name=attribute, obj=self)
+        self._fill(self._read())
+        return getattr(self, attribute)
+
+    def _fill(self, text: str) -> None:
+        header = _parse(text)
+        if header.name != self.name:
+            raise ValueError(f"{self.name.replace('.', '/')}.lua says it is {header.name!r}")
+        first, _, rest = text.partition("\n")
+        keys, args = header.keys, header.args
+        count = 1 + len(keys + args)
+        self.version, self.retry = header.version, header.retry
+        self.keys, self.args, self.ints = keys, args, header.ints
+        self.is_batch = bool(keys and args) and keys[-1][-3:] == args[-1][-3:] == "..."
+        self.plain_text = rest if first.startswith("#!") else text
+        self.sha, self.plain_sha = _sha(text), _sha(self.plain_text)
+        self.head, self.plain_head = head(self.sha, count), head(self.plain_sha, count)
+        if not self.is_batch:
+            self.bind = packer(self.name, keys, args, self.ints)
+        self.text = text
 
     def bind_batch(
         self, keys: list[bytes], values: dict[str, Arg], rest: Sequence[str | bytes]
@@ -96,6 +110,18 @@ class Script:
         return (len(keys), *keys, *values.values(), *rest)
 
 
+@dataclass(frozen=True)
+class _Header:
+    """What the first lines of a script say."""
+
+    name: str
+    version: int
+    keys: tuple[str, ...]
+    args: tuple[str, ...]
+    ints: frozenset[str]
+    retry: str
+
+
 def script_root() -> Traversable:
     """Return the Lua folder: inside the package once installed, beside it in a checkout."""
     packaged = resources.files("redisson_py") / "_lua"
@@ -103,17 +129,13 @@ def script_root() -> Traversable:
 
 
 def load(name: str) -> Script:
-    """Return the script `folder.verb`, read from `folder/verb.lua`.
+    """Return the script `folder.verb`, to be read from `folder/verb.lua` at its first use.
 
-    Raises:
-        ValueError: Its header is incomplete or says another name.
-        FileNotFoundError: There is no such file.
+    That raises `ValueError` if its header is incomplete or says another name, and
+    `FileNotFoundError` if there is no such file.
     """
     folder, _, verb = name.partition(".")
-    script = parse(_INCLUDE.sub(_included, _read(folder, verb)))
-    if script.name != name:
-        raise ValueError(f"{folder}/{verb}.lua says it is {script.name!r}")
-    return script
+    return Script(name, lambda: _INCLUDE.sub(_included, _read(folder, verb)))
 
 
 def _read(folder: str, name: str) -> str:
@@ -126,7 +148,7 @@ def _included(directive: re.Match[str]) -> str:
 
 
 def load_all() -> list[Script]:
-    """Return every script of the Lua folder, by name."""
+    """Return every script of the Lua folder, by name, each read and checked."""
     names = [
         f"{folder.name}.{file.name.removesuffix('.lua')}"
         for folder in script_root().iterdir()
@@ -134,7 +156,11 @@ def load_all() -> list[Script]:
         for file in folder.iterdir()
         if file.name.endswith(".lua")
     ]
-    return [load(name) for name in sorted(names)]
+    scripts = [load(name) for name in sorted(names)]
+    for script in scripts:
+        # Reads the file, and raises what is wrong with it.
+        _ = script.version
+    return scripts
 
 
 def parse(text: str) -> Script:
@@ -143,6 +169,10 @@ def parse(text: str) -> Script:
     Raises:
         ValueError: A header field is missing, unknown, out of order or not readable.
     """
+    return Script(_parse(text).name, lambda: text)
+
+
+def _parse(text: str) -> _Header:
     lines = text.splitlines()
     if lines and lines[0].startswith("#!"):
         del lines[0]
@@ -164,14 +194,13 @@ def parse(text: str) -> Script:
     args = _declared(fields["args"], {"int", "str"})
     if len({*keys, *args}) != len(keys) + len(args):
         raise ValueError(f"the names in a script header must differ: {*keys, *args}")
-    return Script(
-        name=fields["script"],
-        version=int(fields["version"]),
-        keys=tuple(keys),
-        args=tuple(args),
-        retry=fields["retry"],
-        text=text,
-        ints=frozenset(name for name, kind in args.items() if kind == "int"),
+    return _Header(
+        fields["script"],
+        int(fields["version"]),
+        tuple(keys),
+        tuple(args),
+        frozenset(name for name, kind in args.items() if kind == "int"),
+        fields["retry"],
     )
 
 

@@ -45,7 +45,7 @@ class Call:
     """One command and its answer.
 
     Attributes:
-        args: The command's words; of a script what follows its name, packed already or not.
+        args: The command's words, or a whole call of a script, packed as Redis 7 takes it.
         key: The key it is about.
         future: Gets the reply. Cancelled or failed, it no longer waits; the command stays in
             its place in the stream all the same.
@@ -74,8 +74,8 @@ class Call:
         deadline: float,
         script: ScriptText | None = None,
         must: bool = False,
-        *,
         key: bytes = b"",
+        *,
         channel: bytes | None = None,
     ) -> None:
         self.args = args
@@ -109,7 +109,7 @@ class Call:
         script, args = self.script, self.args
         if type(args) is bytes:
             assert script is not None
-            return (script.head if modern else script.plain_head) + args
+            return args if modern else script.plain_head + args[len(script.head) :]
         assert isinstance(args, tuple)
         if script is None:
             return _pack(args)

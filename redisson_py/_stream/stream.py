@@ -18,6 +18,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from redisson_py._loop import (
     Future,
@@ -31,7 +32,6 @@ from redisson_py._loop import (
     wake,
 )
 from redisson_py._options import MAX_IN_FLIGHT
-from redisson_py._redis import AbstractConnection, Connector, let_go, take_over
 from redisson_py._stream.call import (
     Arg,
     Call,
@@ -46,6 +46,9 @@ from redisson_py._stream.health import Health
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+
+if TYPE_CHECKING:
+    from redisson_py._redis import AbstractConnection, Connector
 
 log = logging.getLogger("redisson_py")
 
@@ -119,6 +122,17 @@ class Stream:
         return wire is not None and (wire.paused or len(wire.in_flight) >= MAX_IN_FLIGHT)
 
     @property
+    def has_room(self) -> bool:
+        """Whether there is a connection, and what is sent now is written at once."""
+        wire = self._wire
+        return (
+            self.ready
+            and wire is not None
+            and not wire.paused
+            and (len(wire.in_flight) < MAX_IN_FLIGHT)
+        )
+
+    @property
     def waiting(self) -> bool:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)
@@ -149,7 +163,9 @@ class Stream:
                 self._load(script)
             call.sends += 1
             call.written_at = self.traffic.commands
-            wire.put(call, call.pack(self._modern))
+            args = call.args
+            packed = args if self._modern and type(args) is bytes else call.pack(self._modern)
+            wire.put(call, packed)
         elif self._closed:
             raise ClientClosedError("the client is closed")
         else:
@@ -225,6 +241,9 @@ class Stream:
             on_down=self._went_down,
         )
         try:
+            # Not imported before somebody connects: redis-py is most of what an import costs.
+            from redisson_py._redis import take_over
+
             wire.attach(take_over(connection, wire))
             await self._greet()
             self._become_ready()
@@ -341,6 +360,8 @@ class Stream:
         self._went_down()
         if self._wire is not None:
             self._wire.close()
+        from redisson_py._redis import let_go
+
         let_go(connection)
         self._on_outlived()
 

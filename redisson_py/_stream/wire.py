@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import hiredis
 
-from redisson_py._loop import Future, new_future, running_loop, wake
+from redisson_py._loop import Future, InvalidState, new_future, running_loop, wake
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import ConnectionLostError
 
@@ -139,9 +139,10 @@ class Wire(asyncio.Protocol):
                     if call.channel is not None:
                         # Only a push confirms a subscription: this answers another call.
                         raise hiredis.ProtocolError("a subscription was not confirmed")
-                    future = call.future
-                    if not future.done():
-                        future.set_result(reply)
+                    try:
+                        call.future.set_result(reply)
+                    except InvalidState:
+                        continue  # nobody waits any more
         except (hiredis.ProtocolError, IndexError):
             # Not RESP, or a reply to nothing: this connection cannot be trusted any more.
             self.abort()

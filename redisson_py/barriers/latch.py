@@ -134,7 +134,7 @@ class CountDownLatch:
         queue = self._queue
         if not queue.go_first():
             waiter = _Waiter(reference(current_task()), deadline is not None)
-            if not await queue.wait(waiter, deadline):
+            if not await queue.wait(queue.join(waiter), deadline):
                 return waiter.let_go
         try:
             request = _OpenRequest(self, queue)

@@ -66,7 +66,7 @@ async def grant(
     try:
         call = request.send(deadline)
         pending[member] = request
-        answer = await request.run(deadline, call)
+        answer = await request.run(deadline)
         released = pending.pop(member, None) is None
         if isinstance(answer, Granted) and not released:
             hold = member.granted(request, task, lease_time, answer)

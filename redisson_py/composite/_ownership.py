@@ -14,6 +14,7 @@ from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.decorating import Fill
 from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.ownership import Begun
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
 from redisson_py._options import OnLost
@@ -90,12 +91,25 @@ class CompositeOwnership:
 
     # Acquiring.
 
+    def begin(self, loop: object, task: Task) -> None:
+        """Return nothing: a composite takes more than one round trip."""
+
+    def first_lease(self, begun: Begun, task: Task, reply: object) -> None:
+        """Return nothing: it begins no request."""
+
+    def abandon(self, begun: Begun) -> None:
+        """Do nothing: it begins no request."""
+
+    def begin_last_release(self, loop: object, lease: Lease) -> None:
+        """Return nothing: `release` gives the members back."""
+
     async def acquire(
         self,
         task: Task,
         deadline: float | None = None,
         once: bool = False,
         lease_time: float | None = None,
+        begun: Begun | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         raise NotImplementedError
@@ -140,19 +154,10 @@ class CompositeOwnership:
             ConnectionLostError: Too few servers answered; it is free after one lease at most.
         """
         self.context.check()
-        hold = self.holds.of(current_task())
-        leases = [] if hold is None else hold.known_leases()
-        if not leases:
+        lease = self.holds.newest_lease(current_task())
+        if lease is None:
             raise NotHeldError(f"{self!r} is not held by the current task")
-        await self.release(leases[-1])
-
-    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
-        """Return the newest lease of a task that is younger than `lease` and in no block."""
-        hold = self.holds.of(task)
-        for newer in [] if hold is None else reversed(hold.known_leases()):
-            if newer._block is None and newer._granted_at > lease._granted_at:
-                return newer
-        return None
+        await self.release(lease)
 
     async def release(self, lease: Lease) -> None:
         """Give back one acquisition; see `Lease.release`."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import final
 
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.ownership import Begun
 from redisson_py._loop import Task, running_loop, sleep
 from redisson_py._options import PATIENCE
 from redisson_py._stream.call import LateReplyError
@@ -121,6 +122,7 @@ class MultiOwnership(CompositeOwnership):
         deadline: float | None = None,
         once: bool = False,
         lease_time: float | None = None,
+        begun: Begun | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or one is busy, with `once`)."""
         self.check_clients()

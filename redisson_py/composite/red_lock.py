@@ -9,6 +9,7 @@ from typing import Any, final
 from redisson_py._engine import waiting
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
+from redisson_py._engine.ownership import Begun
 from redisson_py._loop import Task, running_loop
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
@@ -134,6 +135,7 @@ class QuorumOwnership(CompositeOwnership):
         deadline: float | None = None,
         once: bool = False,
         lease_time: float | None = None,
+        begun: Begun | None = None,
     ) -> Lease:
         """Return a lease.
 
@@ -183,7 +185,9 @@ class QuorumOwnership(CompositeOwnership):
                 await self._refuse()
         elif not queue.go_first():
             began_at = now()
-            passed = await queue.wait(Waiter(reference(task), lease_time is None), deadline)
+            passed = await queue.wait(
+                queue.join(Waiter(reference(task), lease_time is None)), deadline
+            )
             if passed is False:
                 first = "not asked: other tasks here came first"
                 busy = queue.busy_at >= began_at or (queue.hold is not None and queue.hold.valid)

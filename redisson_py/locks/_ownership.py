@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Any
 
-from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
+from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.replies import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
-from redisson_py._engine.hold import Hold, Reason, lease_end
-from redisson_py._engine.lease import Lease, lost_error
+from redisson_py._engine.hold import Hold, lease_end
+from redisson_py._engine.lease import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.ownership import TOMBSTONE_MS, Ownership
+from redisson_py._engine.ownership import TOMBSTONE_MS, Begun
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
-from redisson_py._loop import Task, current_task
-from redisson_py._owner import reference
+from redisson_py._loop import Future, Task, current_task
+from redisson_py._owner import TaskKey, TaskRef, reference
 from redisson_py._time import now
-from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
-
-if TYPE_CHECKING:
-    from redisson_py._statistics import PrimitiveStatistics
+from redisson_py.errors import ClientClosedError, NotHeldError
+from redisson_py.locks._server_state import ServerState
 
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
 STALE_GRANTS = 3
 
 
-class TaskOwnership(Ownership):
+class TaskOwnership(ServerState):
     """What the tasks of one client hold of one lock.
 
     Args:
@@ -41,7 +38,7 @@ class TaskOwnership(Ownership):
         reentrant: A task may acquire it again.
     """
 
-    commands: LockCommands  # type: ignore[mutable-override]
+    __slots__ = ()
 
     def __init__(
         self,
@@ -53,21 +50,100 @@ class TaskOwnership(Ownership):
         reentrant: bool = True,
     ) -> None:
         registry = context.registry
+        hold_key, kind = commands.hold_key, commands.kind.encode()
         # A hold can only be passed to a task that wants the same: fenced to fenced.
-        self.waiting_key = commands.kind.encode() + b":" + commands.key
+        waiting_key = kind + b":" + commands.key
+        if waiting_key == hold_key:
+            # One object of the two: there may be very many names.
+            waiting_key = hold_key
+        self.waiting_key = waiting_key
         queue: LocalQueue[Hold] | None = None
         if passes:
-            queue = registry.queue(self.waiting_key, LocalQueue)
+            queue = registry.queue(waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
-        self.holds: TaskHolds[Hold] = registry.task_holds(commands.hold_key)
+        self.plain = plain_calls(commands, context.options.lease_time)
+        self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
         self.reentrant = reentrant
-        #: The holds of the read side, where this is the write side: they share owners.
-        self.reads: TaskHolds[Hold] | None = None
+        self.reads = None
         self.reads_waiting_key = b""
         #: The holds of the write side, where this is the read side.
         self.writes: TaskHolds[Hold] | None = None
 
     # Acquiring.
+
+    def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
+        """Begin the acquisition of a task that waits: send its request, or join the queue."""
+        context, holds, queue = self.context, self.holds, self.queue
+        if (
+            loop is not context.executor.loop
+            or (holds and reference(task) in holds)
+            # A task that writes reads under that hold, and one that reads must not ask to write.
+            or self.writes
+            or self.reads
+        ):
+            return None
+        if queue is not None:
+            if queue.turn is not None:
+                return None
+            # As `LocalQueue.go_first`, which would be one call more for every acquisition.
+            if (
+                queue.waiters
+                or queue.asking
+                or queue.releasing
+                or (queue.hold is not None and queue.hold.valid)
+            ):
+                waiter = queue.join(Waiter(holds.key(task), True))
+                return waiter, waiter.future
+        stream = context.executor.router.stream_for(self.commands.key)
+        if not stream.has_room:
+            return None
+        if queue is not None:
+            queue.asking = True
+        request = AcquireRequest(self, context.owners.new_owner(), 1, context.options.lease_time)
+        return request, request.send(None, stream).future
+
+    def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
+        """Return the lease that a request was granted, or a waiter passed; None: not so simple."""
+        present, holds, queue = now(), self.holds, self.queue
+        if type(begun) is Waiter:
+            if type(reply) is Hold and reply.state == "held" and present < reply.ends_at:
+                return self._own(reply, begun.task, present)
+            return None
+        request: Any = begun
+        answer = request.plain_grant(reply, present)
+        if answer is None:
+            return None
+        # As `TaskHolds.key`, which would be one call more for every acquisition.
+        key = TaskKey(task, TaskKey.leave)
+        key.where = holds
+        hold = Hold(
+            self,
+            request.owner,
+            request.field,
+            key,
+            request.sent_at,
+            request.lease_time,
+            True,
+            granted_at=present,
+        )
+        if answer.token is not None:
+            hold.bring_tokens(answer.token, self.commands.tokens)
+        if queue is not None:
+            queue.hold = hold
+            queue.asked()
+        return self._own(hold, key, present)
+
+    def _own(self, hold: Hold, key: TaskRef, present: float, limit: float | None = None) -> Lease:
+        """Have a task's hold be found by its task; return its first lease."""
+        # As `TaskHolds.put`, which would be one call more for every acquisition.
+        holds = self.holds
+        if key in holds:
+            del holds[key]
+        holds[key] = hold
+        token = None if hold.next_token is None else hold.take_token()
+        lease = Lease(hold, limit, token, present)
+        hold.add_lease(lease)
+        return lease
 
     async def acquire(
         self,
@@ -75,21 +151,24 @@ class TaskOwnership(Ownership):
         deadline: float | None = None,
         once: bool = False,
         lease_time: float | None = None,
+        begun: Begun | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
-        context = self.context
-        context.check()
-        held = self.holds.get(reference(task))
-        if held is not None and held.state == "held" and self.can_enter_again(held):
-            return await self.reenter(held, None if once else deadline, lease_time)
-        if self.reads is not None:
-            self._refuse_upgrade(task)
-        stream = context.executor.router.stream_for(self.commands.key)
-        if stream.full:
-            await stream.room()
+        if begun is None:
+            context = self.context
+            context.check()
+            held = self.holds.get(reference(task))
+            if held is not None and held.state == "held" and self.can_enter_again(held):
+                return await self.reenter(held, None if once else deadline, lease_time)
+            if self.reads is not None:
+                self._refuse_upgrade(task)
+            stream = context.executor.router.stream_for(self.commands.key)
+            if stream.full:
+                await stream.room()
         stale_grants = 0
         while True:
-            hold = await self._new_hold(task, deadline, once, lease_time)
+            hold = await self._new_hold(task, deadline, once, lease_time, begun)
+            begun = None
             if hold is None:
                 return None
             present = now()
@@ -113,11 +192,6 @@ class TaskOwnership(Ownership):
             raise RuntimeError(f"{self!r} is held by this task already")
         return True
 
-    @property
-    def _readers_wait(self) -> bool:
-        """Whether tasks of this client wait to read, where this is the write side."""
-        return self.reads is not None and self.context.waiters[self.reads_waiting_key] > 0
-
     def _refuse_upgrade(self, task: Task) -> None:
         """A reader that waits for all readers to leave waits for itself."""
         assert self.reads is not None
@@ -129,27 +203,39 @@ class TaskOwnership(Ownership):
             )
 
     async def _new_hold(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self,
+        task: Task,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+        begun: Begun | None,
     ) -> Hold | None:
         """Get a hold that Redis grants, or a task here passes on; None when time is up."""
         queue, turn, began_at = self.queue, None, None
-        if once:
-            if queue is not None and (queue.is_ahead or self._readers_wait):
+        if isinstance(begun, AcquireRequest):
+            if queue is None:
+                self.context.waiters[self.waiting_key] += 1
+        elif once:
+            if queue is not None and (queue.is_ahead or self.readers_wait):
                 # Busy, but only Redis can say so: if it does not answer, that is the answer.
                 await self.context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
                 return None
         elif queue is None:
             self.context.waiters[self.waiting_key] += 1
-        elif not queue.go_first():
+        elif begun is not None or not queue.go_first():
             began_at = now()
-            passed = await queue.wait(Waiter(reference(task), lease_time is None), deadline)
+            waiter = begun or queue.join(Waiter(reference(task), lease_time is None))
+            passed = await queue.wait(waiter, deadline)
             if passed is not True:
                 return passed or None
         parent, hold = None, None
         try:
-            if not once and queue is not None and queue.turn is not None:
-                turn = queue.take_turn()
-            request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
+            if isinstance(begun, AcquireRequest):
+                request = begun
+            else:
+                if not once and queue is not None and queue.turn is not None:
+                    turn = queue.take_turn()
+                request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
             if began_at is not None and queue is not None:
                 request.heard_busy = queue.busy_at >= began_at
             parent = request.parent
@@ -232,21 +318,13 @@ class TaskOwnership(Ownership):
 
     def take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Lease:
         """Make a hold that Redis granted, or a task passed, the current task's."""
-        # As `TaskHolds.put`, which would be one call more for every acquisition.
-        holds = self.holds
-        key = reference(task, holds.ended)
-        if key in holds:
-            del holds[key]
-        holds[key] = hold
+        key = self.holds.key(task)
         hold.taken_by(key)
         limit = None
         if lease_time is not None:
             # What a write hold caps may last longer once that is released.
             limit = hold.ends_at if hold.parent is None else lease_end(present, lease_time)
-        token = None if hold.next_token is None else hold.take_token()
-        lease = Lease(hold, limit, token, present)
-        hold.add_lease(lease)
-        return lease
+        return self._own(hold, key, present, limit)
 
     async def reenter(self, hold: Hold, deadline: float | None, lease_time: float | None) -> Lease:
         """Acquire it once more for the task that holds it."""
@@ -278,15 +356,21 @@ class TaskOwnership(Ownership):
             self.context.watchdog.lose(hold, "taken")
             self.forget(hold)
             raise self.loss(hold)
-        hold.renewal_confirmed(request.sent_at, lease)
+        hold.renewal_confirmed(lease_end(request.sent_at, lease), request.sent_at + lease)
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
         again = Lease(hold, limit, hold.token, now())
         hold.add_lease(again)
         return again
 
-    def loss(self, hold: Hold) -> LeaseLostError:
-        """Return the error that tells of the loss of a hold without a lease."""
-        return lost_error(self, hold.owner, now() - hold.granted_at, hold.reason)
+    def abandon(self, begun: Begun) -> None:
+        """Its task was cancelled: leave the queue, or give back what the request may get."""
+        queue = self.queue
+        if isinstance(begun, AcquireRequest):
+            begun.undo()
+            if queue is not None:
+                queue.asked()
+        elif queue is not None:
+            queue.abandon(begun)
 
     # Releasing.
 
@@ -298,25 +382,10 @@ class TaskOwnership(Ownership):
             LeaseLostError: It had one and lost it; said once.
         """
         self.context.check()
-        hold = self.holds.of(current_task())
-        leases = [] if hold is None else hold.known_leases()
-        if not leases:
+        lease = self.holds.newest_lease(current_task())
+        if lease is None:
             raise NotHeldError(f"{self!r} is not held by the current task")
-        await self.release(leases[-1])
-
-    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
-        """Return the newest lease of a task that is younger than `lease` and in no block."""
-        hold = self.holds.of(task)
-        for newer in [] if hold is None else reversed(hold.known_leases()):
-            if newer._block is None and newer._granted_at > lease._granted_at:
-                return newer
-        return None
-
-    def forget(self, hold: Hold) -> None:
-        """A hold leaves its task."""
-        holds = self.holds
-        if holds.get(hold.task) is hold:
-            del holds[hold.task]
+        await self.release(lease)
 
     def over(self, hold: Hold) -> None:
         """A hold is over: what was read under its owner may last longer than it from now on."""
@@ -325,73 +394,3 @@ class TaskOwnership(Ownership):
             if read is not None and read.parent is hold:
                 with suppress(ClientClosedError):
                     read.ownership.set_needed_lease(read)
-
-    # Looking.
-
-    async def locked(self) -> bool:
-        """Return whether anybody holds it now."""
-        self.context.check()
-        key = self.commands.key
-        return bool(await self.context.executor.ask(key, "EXISTS", key))
-
-    async def hold_count(self) -> int:
-        """Return how many holds the current task has, as Redis sees it."""
-        self.context.check()
-        hold = self.holds.of(current_task())
-        if hold is None or hold.state != "held":
-            return 0
-        key = self.commands.key
-        return int(await self.context.executor.ask(key, "HGET", key, hold.field) or 0)
-
-    async def remaining(self) -> float | None:
-        """Return the seconds left on the server; None when it is free, infinity without expiry."""
-        self.context.check()
-        key = self.commands.key
-        left = await self.context.executor.ask(key, "PTTL", key)
-        if left == -2:
-            return None
-        return float("inf") if left == -1 else left / 1000
-
-    async def force_release(self) -> bool:
-        """Free it whoever holds it; return whether anybody did."""
-        context, commands = self.context, self.commands
-        context.check()
-        receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
-        args = commands.force_release(_keys.suffixed(commands.key, receipt))
-        call = context.executor.start(commands.force_release_script, commands.key, args)
-        freed = bool(await context.executor.answer(call))
-        for holds in (self.holds, self.reads):
-            # What the writer itself reads goes with it.
-            for hold in [] if holds is None else list(holds.values()):
-                if hold.state != "held":
-                    continue
-                # A repetition answers for the first run: what was granted since is in force.
-                sure = freed and not call.uncertain and holds is self.holds
-                if sure or not await self._is_there(hold):
-                    self._force_out(hold, "forced" if freed else "taken")
-        return freed
-
-    def _force_out(self, hold: Hold, reason: Reason) -> None:
-        """A hold was released by force, and with it what its task reads under it."""
-        read = None if self.reads is None else self.reads.get(hold.task)
-        if read is not None and read.parent is hold:
-            self.context.watchdog.lose(read, reason)
-        self.context.watchdog.lose(hold, reason)
-
-    async def _is_there(self, hold: Hold) -> bool:
-        key = self.commands.key
-        return bool(await self.context.executor.ask(key, "HEXISTS", key, hold.field))
-
-    def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for this name."""
-        from redisson_py._statistics import PrimitiveStatistics
-
-        queue = self.queue
-        return PrimitiveStatistics(
-            waiters=self.context.waiters[self.waiting_key] + (queue.waiting if queue else 0),
-            held_leases=sum(len(hold.live) for hold in self.all_holds()),
-        )
-
-    def all_holds(self) -> list[Hold]:
-        """Return what tasks of this client hold."""
-        return [hold for hold in self.holds.values() if hold.state == "held"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from redisson_py._engine.block import Block, BlockHalf, HoldBlock
+from redisson_py._engine.block import Acquired, Block, BlockHalf, HoldBlock, acquire
+from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.decorating import Fill, P, R, decorate
 from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.ownership import Begun
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._statistics import PrimitiveStatistics
@@ -18,16 +20,19 @@ from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 
 
-class Locking(Protocol):
+class Locking(Acquired, Protocol):
     """How a lock is acquired and released, by tasks.
 
     Attributes:
         name: The resource name, as it was given.
-        kind: What people call it.
     """
 
     name: Name
-    kind: str
+
+    @property
+    def kind(self) -> str:
+        """What people call it."""
+        ...
 
     async def acquire(
         self,
@@ -35,6 +40,7 @@ class Locking(Protocol):
         deadline: float | None = None,
         once: bool = False,
         lease_time: float | None = None,
+        begun: Begun | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         ...
@@ -42,8 +48,10 @@ class Locking(Protocol):
     async def release_newest(self) -> None:
         """Give back the newest hold of the current task."""
 
-    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
-        """Return the newest lease of a task that is younger than `lease` and in no block."""
+    @property
+    def holds(self) -> TaskHolds[Any]:
+        """Which task has what."""
+        ...
 
     async def locked(self) -> bool:
         """Return whether anybody holds it now."""
@@ -78,7 +86,6 @@ class LockLike(ABC):
         self._ownership = ownership
         self._key = key
         self._by_hand: list[Block] = []
-        self._acquire_for_block: Callable[[Task], Awaitable[Lease | None]] = ownership.acquire
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -131,6 +138,8 @@ class LockLike(ABC):
             TypeError: A time is neither a number nor a timedelta.
             ValueError: A time is out of range; nothing was sent.
         """
+        if timeout is None and lease_time is None:
+            return await acquire(self, running_loop(), current_task())
         seconds = check_timeout(timeout)
         lease = await self._acquire_checked(seconds, lease_time)
         if lease is None:
@@ -212,8 +221,13 @@ class LockLike(ABC):
         __aenter__ = BlockHalf("__aexit__")
         __aexit__ = BlockHalf("__aenter__")
 
+    async def _acquire_for_block(self, task: Task, begun: Begun | None) -> Lease:
+        lease = await self._ownership.acquire(task, begun=begun)
+        assert lease is not None
+        return lease
+
     def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
-        return None if task is None else self._ownership.acquired_since(lease, task)
+        return None if task is None else self._ownership.holds.acquired_since(lease, task)
 
     # Decorators.
 

@@ -7,23 +7,24 @@ of the client may give them back. So they are found by the queue of the semaphor
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from typing import Any, cast
 
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
+from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.replies import Granted
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease, lost_error
-from redisson_py._engine.ownership import TOMBSTONE_MS, Ownership, Release
+from redisson_py._engine.ownership import TOMBSTONE_MS, Begun, Ownership
+from redisson_py._engine.receipts import Receipts
 from redisson_py._keys import Name
-from redisson_py._loop import Task, running_loop
+from redisson_py._loop import Future, Task, running_loop
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._stream.call import Call
 from redisson_py._time import PUNCTUAL, now
-from redisson_py.errors import NotHeldError, RedissonError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
 from redisson_py.semaphores.permit import Permit
 
@@ -51,8 +52,11 @@ class PermitOwnership(Ownership):
         key = commands.kind.encode() + b":" + commands.key
         self.permit_queue = context.registry.queue(key, PermitQueue)
         super().__init__(context, name, commands, self.permit_queue)
+        if isinstance(commands, SemaphoreCommands):
+            self.plain = plain_calls(commands, context.options.lease_time)
+        self.receipts = Receipts(context, commands.key)
         #: The lost permits of each task that it has not been told of.
-        self._lost: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
+        self.unreported: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
 
     @property
     def place(self) -> tuple[str, str, bytes]:
@@ -61,6 +65,47 @@ class PermitOwnership(Ownership):
 
     # Acquiring.
 
+    def begin(self, loop: object, task: Task) -> tuple[PermitRequest, Future[Any]] | None:
+        """Send the request of a task that waits, if nobody waits here."""
+        context = self.context
+        stream = context.executor.router.stream_for(self.commands.key)
+        if (
+            self.plain is None
+            or loop is not context.executor.loop
+            or self.permit_queue.is_ahead
+            or not stream.has_room
+        ):
+            return None
+        owner = context.owners.new_owner()
+        lease_time = context.options.lease_time
+        request = PermitRequest(self, owner, 1, lease_time, once=False, deadline=None)
+        return request, request.send(None, stream).future
+
+    def first_lease(self, begun: Begun, task: Task, reply: object) -> Permit | None:
+        """Return the permit that a request was granted; None if there is more to it."""
+        present = now()
+        request: Any = begun
+        if request.plain_grant(reply, present) is None:
+            return None
+        hold = Hold(
+            self,
+            request.owner,
+            request.field,
+            reference(task),
+            request.sent_at,
+            request.lease_time,
+            True,
+            granted_at=present,
+        )
+        permit = Permit(hold, request.owner, None, present)
+        hold.add_lease(permit)
+        self.permit_queue.holds[hold.field] = hold
+        return permit
+
+    def abandon(self, begun: Begun) -> None:
+        """Its task was cancelled: give back what the request may get."""
+        cast("PermitRequest", begun).undo()
+
     async def acquire(
         self,
         task: Task,
@@ -68,16 +113,19 @@ class PermitOwnership(Ownership):
         deadline: float | None,
         once: bool,
         lease_time: float | None,
+        begun: PermitRequest | None = None,
     ) -> list[Permit] | None:
         """Return permits for so many units, or None when time is up."""
-        context = self.context
-        context.check()
-        stream = context.executor.router.stream_for(self.commands.key)
-        if stream.full:
-            await stream.room()
+        if begun is None:
+            context = self.context
+            context.check()
+            stream = context.executor.router.stream_for(self.commands.key)
+            if stream.full:
+                await stream.room()
         stale_grants = 0
         while True:
-            holds = await self._new_holds(task, units, deadline, once, lease_time)
+            holds = await self._new_holds(task, units, deadline, once, lease_time, begun)
+            begun = None
             if holds is None:
                 return None
             present = now()
@@ -97,11 +145,12 @@ class PermitOwnership(Ownership):
         deadline: float | None,
         once: bool,
         lease_time: float | None,
+        begun: PermitRequest | None,
     ) -> list[Hold] | None:
         """Get holds that Redis grants, or one that a task here passes on; None: time is up."""
         context, queue, began_at = self.context, self.permit_queue, now()
-        request = self._new_request(units, lease_time, once, deadline)
-        if not queue.is_ahead:
+        request = begun or self._new_request(units, lease_time, once, deadline)
+        if begun is not None or not queue.is_ahead:
             # Several may be on their way: nobody is before them.
             limit = None if once else deadline
             answer = await waiting.acquire(request, context.bus, limit, once=True)
@@ -143,7 +192,7 @@ class PermitOwnership(Ownership):
     async def _wait(self, waiter: PermitWaiter, deadline: float | None) -> bool:
         """Wait to be the head of the queue; return whether it is, or time is up."""
         try:
-            return bool(await self.permit_queue.wait(waiter, deadline))
+            return bool(await self.permit_queue.wait(self.permit_queue.join(waiter), deadline))
         except BaseException:
             # The head can be cancelled before it had a chance to look at what it was passed.
             waiter.request.undo()
@@ -234,8 +283,8 @@ class PermitOwnership(Ownership):
         # Only `release()` of a plain semaphore reports losses by task.
         by_task = isinstance(self.commands, SemaphoreCommands)
         if by_task and lost and task is not None and not task.done():
-            unreported = [permit for permit in self._lost.get(task, ()) if not permit._told]
-            self._lost[task] = (unreported + lost)[-_MOST_LOST:]
+            unreported = [permit for permit in self.unreported.get(task, ()) if not permit._told]
+            self.unreported[task] = (unreported + lost)[-_MOST_LOST:]
 
     async def release(self, lease: Lease) -> None:
         """Give back a permit; one of no units is not in Redis."""
@@ -250,58 +299,6 @@ class PermitOwnership(Ownership):
         """Set when a permit ends; one of no units does not."""
         if lease._hold.units:
             await super().extend(lease, lease_time)
-
-    async def release_units(self, task: Task, units: int) -> None:
-        """Give back so many units: the newest of the task outside a block, else of the client.
-
-        Raises:
-            NotHeldError: There are not so many; nothing was given back.
-            LeaseLostError: One of them was lost before; the others were given back.
-        """
-        self.context.check()
-        chosen: list[tuple[Permit, int]] = []
-        left = units
-        for permit in self._candidates(task):
-            if left <= 0:
-                break
-            hold = permit._hold
-            part = min(left, hold.units)
-            chosen.append((permit, part))
-            left -= part
-        if left > 0:
-            raise NotHeldError(
-                f"{self!r}: {units} to be given back, but this client has taken"
-                f" {units - left} outside of blocks; only add_permits makes more"
-            )
-        releases = [(permit, self._begin(permit, part)) for permit, part in chosen]
-        problem: RedissonError | None = None
-        for permit, release in releases:
-            try:
-                await self._finish(permit, release)
-            except RedissonError as error:
-                problem = problem or error
-        if problem is not None:
-            raise problem
-
-    def _begin(self, permit: Permit, units: int) -> Release | Call | None:
-        """Send so many units of a permit back, or pass them on; return what is to be answered."""
-        hold = permit._hold
-        if permit._state == "held" and units < hold.units:
-            hold.units_fell(units)
-            return self.lower(hold)
-        permit._settle()
-        hold.drop(permit)
-        return self.begin_release(hold) if permit._state == "released" else None
-
-    async def _finish(self, permit: Permit, release: Release | Call | None) -> None:
-        """Wait for the end of a release; raise if the permit was lost before."""
-        hold = permit._hold
-        if isinstance(release, Call):
-            await self.answer_lowered(hold, permit, release)
-        elif release is not None:
-            await self.finish_release(hold, permit, release)
-        elif permit._state == "lost":
-            raise permit._loss()
 
     def lower(self, hold: Hold) -> Call:
         """Have Redis record as many units as the hold has."""
@@ -340,28 +337,9 @@ class PermitOwnership(Ownership):
             hold.drop(lease)
         hold.end("released")
 
-    def _candidates(self, task: Task) -> Iterator[Permit]:
-        """Yield the permits that a task may give back without naming them, in that order."""
-        lost = [permit for permit in self._lost.get(task, ()) if not permit._told]
-        held = [
-            permit
-            for hold in self.permit_queue.holds.values()
-            for permit in hold.live
-            if isinstance(permit, Permit) and permit._block is None
-        ]
-        mine = [permit for permit in held if _task_of(permit) is task] + lost
-        yield from sorted(mine, key=lambda permit: permit._granted_at, reverse=True)
-        yield from reversed([permit for permit in held if _task_of(permit) is not task])
-
     # Looking.
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""
         held = sum(len(hold.live) for hold in self.permit_queue.holds.values())
         return PrimitiveStatistics(waiters=self.permit_queue.waiting, held_leases=held)
-
-
-def _task_of(lease: Lease) -> Task | None:
-    hold = lease._hold
-    assert isinstance(hold, Hold)
-    return hold.task()

@@ -29,6 +29,7 @@ from redisson_py._owner import TaskRef
 from redisson_py._stream.call import Call
 
 if TYPE_CHECKING:
+    from redisson_py._stream.stream import Stream
     from redisson_py.semaphores._ownership import PermitOwnership
 
 PASSED = Granted()
@@ -94,7 +95,7 @@ class PermitRequest(AcquireRequest):
             self._sleeper.seat.wake()
         return True
 
-    async def run(self, deadline: float | None, sent: Call | None = None) -> Answer:
+    async def run(self, deadline: float | None) -> Answer:
         """Ask once, unless something was passed or the answer is known."""
         if self.passed is not None:
             if self.passed.valid:
@@ -104,18 +105,18 @@ class PermitRequest(AcquireRequest):
             left = self._permits.permit_queue.known_busy(self.target, self._channel)
             if left is not None:
                 return Busy(left)
-        answer = await super().run(deadline, sent)
+        answer = await super().run(deadline)
         if isinstance(answer, Busy):
             queue = self._permits.permit_queue
             queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
         return answer
 
-    def send(self, deadline: float | None) -> Call:
-        """Send the request; its answer must follow, or `undo`."""
+    def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
+        """Send the request; its answer must follow, or `undo`. A stream given has room for it."""
         # A message may come before the answer is looked at: what counts is what came before.
         self._asked_on = self._channel
         self._heard = 0 if self._asked_on is None else self._asked_on.messages
-        return super().send(deadline)
+        return super().send(deadline, stream)
 
     @property
     def _channel(self) -> Channel | None:

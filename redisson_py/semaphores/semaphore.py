@@ -16,6 +16,7 @@ from redisson_py._numbers import EXACT_LIMIT, check_whole
 from redisson_py._owner import reference
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
 from redisson_py.errors import LeaseLostError, NotHeldError
+from redisson_py.semaphores._units import release_units
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
 
@@ -90,6 +91,8 @@ class Semaphore(SemaphoreLike):
         if not units:
             check_timeout(timeout)
             return self._nothing()
+        if units == 1 and timeout is None:
+            return await self._acquire_one()
         (permit,) = await self._acquire(units, timeout, None)
         return permit
 
@@ -142,7 +145,7 @@ class Semaphore(SemaphoreLike):
         """
         units = check_whole(n, "n", 0)
         if units:
-            await self._ownership.release_units(current_task(), units)
+            await release_units(self._ownership, current_task(), units)
 
     async def release_if_exists(self, n: int = 1) -> bool:
         """Give back `n` permits as `release` does; return False if they are not there to give back.

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.semaphore import SemaphoreCommands
-from redisson_py._engine.block import Block, BlockHalf
+from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.context import Context
 from redisson_py._engine.decorating import Fill, P, R, decorate
 from redisson_py._engine.inspecting import Describer, HolderSnapshot, texts
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.ownership import Begun
 from redisson_py._engine.receipts import Receipts, Started
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
@@ -25,6 +26,7 @@ from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_lease_time, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 from redisson_py.semaphores._ownership import PermitOwnership
+from redisson_py.semaphores._queue import PermitRequest
 from redisson_py.semaphores.permit import Permit
 
 log = logging.getLogger("redisson_py")
@@ -69,12 +71,24 @@ class SemaphoreLike(ABC):
     ) -> None:
         self._context = context
         self._permits = permits
-        start_units = -1 if permits is None else check_whole(permits, "permits", 0)
-        commands = kind(context.options.names.key(name), start_units)
-        self._ownership = PermitOwnership(context, name, commands)
-        self._receipts = Receipts(context, commands.key)
+        # True equals 1, but is no number of permits.
+        place = kind, name, permits, type(permits)
+        try:
+            self._ownership: PermitOwnership = context.ownerships[place]
+        except (KeyError, TypeError):
+
+            def make() -> PermitOwnership:
+                start_units = -1 if permits is None else check_whole(permits, "permits", 0)
+                commands = kind(context.options.names.key(name), start_units)
+                return PermitOwnership(context, name, commands)
+
+            self._ownership = context.ownerships.made(place, make)
         self._created = permits is None
         self._by_hand: list[Block] = []
+
+    @property
+    def _receipts(self) -> Receipts:
+        return self._ownership.receipts
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -104,6 +118,13 @@ class SemaphoreLike(ABC):
         return self._ownership.statistics()
 
     # Acquiring.
+
+    async def _acquire_one(self) -> Permit:
+        """Return a permit of one unit, however long it takes."""
+        permit = await acquire(self, running_loop(), current_task())
+        assert isinstance(permit, Permit)
+        self._created = True
+        return permit
 
     async def _acquire(
         self, units: int, timeout: Duration | None, lease_time: Duration | None
@@ -146,9 +167,11 @@ class SemaphoreLike(ABC):
         __aenter__ = BlockHalf("__aexit__")
         __aexit__ = BlockHalf("__aenter__")
 
-    async def _acquire_for_block(self, task: Task) -> Permit:
-        (permit,) = await self._acquire(1, None, None)
-        return permit
+    async def _acquire_for_block(self, task: Task, begun: Begun | None) -> Permit:
+        assert begun is None or isinstance(begun, PermitRequest)
+        permits = await self._ownership.acquire(task, 1, None, False, None, begun)
+        assert permits is not None
+        return permits[0]
 
     def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
         """Return nothing: `release` never touches the permit of a block."""

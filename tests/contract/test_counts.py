@@ -56,7 +56,7 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> No
     await work_of_all()
     profile.disable()
     pair = pstats.Stats(profile).total_calls / (tasks * pairs)  # type: ignore[attr-defined]
-    assert pair <= 130, f"{pair:.1f} function calls a pair"
+    assert pair <= 90, f"{pair:.1f} function calls a pair"
 
 
 @single

@@ -22,8 +22,8 @@ HOLDS = (
         "a released lease is not reviewed",
         "a hold is renewed exactly if a lease without an end holds",
         _HOLD,
-        "                return self._reentries\n            self._review()",
-        "                return self._reentries",
+        "                return self.reentries\n            self._review()",
+        "                return self.reentries",
         ("tests/primitives/test_lock.py::test_watchdog_of_an_inner_hold_ends_with_it",),
     ),
     Mutant(
@@ -128,8 +128,8 @@ HOLDS = (
         "a known id does not keep a permit",
         "a permit whose id was read can be released with it",
         _HOLD,
-        "or self._reentries or self.id_known:",
-        "or self._reentries:",
+        "or self.reentries or self.id_known:",
+        "or self.reentries:",
         ("tests/lifecycle/test_abandoned_permits.py",),
     ),
     Mutant(

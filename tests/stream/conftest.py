@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest_asyncio
 
 from redisson_py._redis import connector_from_url
-from redisson_py._scripts.source import Script
+from redisson_py._scripts.source import parse
 from redisson_py._stream.call import Arg, Call
 from redisson_py._stream.stream import Stream
 from redisson_py.errors import ClientClosedError
@@ -19,7 +19,16 @@ from tests.stream.fake_peer import FakePeer
 #: Long enough never to be the reason for anything.
 PATIENT = 30.0
 
-SCRIPT = Script("test.script", 1, ("key",), (), "safe: test", "#!lua\nreturn 1\n")
+SCRIPT = parse("""\
+#!lua
+--! script   test.script
+--! version  1
+--! keys     key:string
+--! args
+--! returns  1
+--! retry    safe: it changes nothing
+return 1
+""")
 
 
 class Talk:

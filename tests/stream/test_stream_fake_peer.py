@@ -225,7 +225,7 @@ class TestScripts:
         talk = await talks()
         await talk.script("1").future
         assert peer.commands == [
-            (b"SCRIPT", b"LOAD", b"return 1\n"),
+            (b"SCRIPT", b"LOAD", SCRIPT.plain_text.encode()),
             (b"EVALSHA", SCRIPT.plain_sha.encode(), b"1", b"key", b"1"),
         ]
 

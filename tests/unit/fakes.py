@@ -181,6 +181,12 @@ class FakeOwnership:
     def on_lost(self) -> OnLost:
         return self.context.options.on_lost
 
+    def begin(self, loop: object, task: object) -> None:
+        return None
+
+    def begin_last_release(self, loop: object, lease: Lease) -> None:
+        return None
+
     async def release(self, lease: Lease) -> None:
         self.released.append(lease)
         hold = lease._hold

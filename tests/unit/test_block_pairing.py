@@ -25,6 +25,7 @@ class FakeLock:
     def __init__(self) -> None:
         self._half: Block | None = None
         self._by_hand: list[Block] = []
+        self._ownership = FakeOwnership("k")
         self.held: list[Lease] = []
         self.newer: Lease | None = None
         self.fails = False
@@ -35,7 +36,7 @@ class FakeLock:
     def __repr__(self) -> str:
         return "fake lock 'k'"
 
-    async def _acquire_for_block(self, task: Task | None = None) -> Lease:
+    async def _acquire_for_block(self, task: Task | None = None, begun: object = None) -> Lease:
         await asyncio.sleep(0)
         if self.fails:
             raise ZeroDivisionError

@@ -135,12 +135,12 @@ class TestRedis:
     """What Redis keeps of it."""
 
     def test_a_renewal_never_shortens(self, hold: Hold, clock: FakeClock) -> None:
-        hold.renewal_confirmed(clock.present, 60)
+        hold.renewal_confirmed(lease_end(clock.present, 60), clock.present + 60)
         assert (hold.ends_at, hold.lease_until) == (
             lease_end(clock.present, 60),
             clock.present + 60,
         )
-        hold.renewal_confirmed(clock.present, 10)
+        hold.renewal_confirmed(lease_end(clock.present, 10), clock.present + 10)
         assert hold.ends_at == lease_end(clock.present, 60)
 
     def test_a_lease_that_may_have_been_set_can_only_shorten(

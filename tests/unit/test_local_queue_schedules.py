@@ -162,7 +162,7 @@ class KeepsWhatItWasGiven(LocalQueue[Hold]):
 
     __slots__ = ()
 
-    def _abandon(self, waiter: Waiter) -> None:
+    def abandon(self, waiter: Waiter) -> None:
         self.waiters.pop(waiter, None)
 
 

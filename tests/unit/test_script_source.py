@@ -10,7 +10,7 @@ import hiredis
 import pytest
 
 from redisson_py._scripts import source
-from redisson_py._scripts.source import Script, load, load_all, parse
+from redisson_py._scripts.source import load, load_all, parse
 
 HEADER = """\
 --! script   door.open
@@ -48,15 +48,11 @@ def pack(*words: bytes | str | int) -> bytes:
 
 def test_a_header_is_read() -> None:
     script = parse(HEADER + BODY)
-    assert script == Script(
-        name="door.open",
-        version=3,
-        keys=("door", "hinge"),
-        args=("owner", "leaves"),
-        retry="safe: an open door stays open",
-        text=HEADER + BODY,
-        ints=frozenset({"leaves"}),
-    )
+    assert (script.name, script.version) == ("door.open", 3)
+    assert (script.keys, script.args) == (("door", "hinge"), ("owner", "leaves"))
+    assert script.ints == {"leaves"}
+    assert script.retry == "safe: an open door stays open"
+    assert script.text == HEADER + BODY
     assert str(script) == "door.open v3"
 
 
@@ -176,7 +172,7 @@ def test_a_script_is_found_by_its_name() -> None:
 
 def test_a_script_that_is_not_there_is_an_error() -> None:
     with pytest.raises(FileNotFoundError):
-        load("lock.nothing")
+        _ = load("lock.nothing").text
 
 
 def test_a_file_must_say_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,9 +180,9 @@ def test_a_file_must_say_its_own_name(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "door").mkdir()
     (tmp_path / "door" / "open.lua").write_text(HEADER)
     (tmp_path / "door" / "close.lua").write_text(HEADER)
-    assert load("door.open").name == "door.open"
+    assert load("door.open").version == 3
     with pytest.raises(ValueError, match=r"door/close\.lua says it is 'door\.open'"):
-        load("door.close")
+        _ = load("door.close").version
 
 
 def test_all_scripts_are_loaded_in_order_and_nothing_else(
@@ -212,7 +208,7 @@ def test_an_included_block_becomes_part_of_the_text(
         (tmp_path / folder).mkdir()
     (tmp_path / "door" / "open.lua").write_text(HEADER + "\n--! include lib.paint\n" + BODY)
     with pytest.raises(FileNotFoundError):
-        load("door.open")
+        _ = load("door.open").text
     (tmp_path / "lib" / "paint.lua").write_text("local paint = 'red'\n")
     red = load("door.open")
     assert red.text == HEADER + "\nlocal paint = 'red'\n" + BODY

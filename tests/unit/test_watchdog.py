@@ -11,11 +11,21 @@ import pytest
 from redisson_py._engine.hold import lease_end
 from redisson_py._engine.watchdog import _SPREAD as SPREAD
 from redisson_py._engine.watchdog import BATCH
-from redisson_py._scripts.source import Script
+from redisson_py._scripts.source import parse
 from redisson_py._stream.call import ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.unit.fakes import LEASE, RENEW, FakeContext, make_lease
 from tests.unit.watchdog_setup import Setup
+
+#: Another script that renews.
+DOOR = """\
+--! script   door.keep
+--! version  1
+--! keys     doors...:hash
+--! args     lease_ms:int owners...:str
+--! returns  array
+--! retry    safe: a door that is kept stays so
+"""
 
 NO_ANSWER = ConnectionLostError("no answer", maybe_held=True)
 
@@ -118,9 +128,7 @@ async def test_a_crowd_is_renewed_in_turns_over_a_part_of_the_period(
 
 async def test_a_batch_holds_only_what_one_script_may_touch(setup: Setup) -> None:
     other = setup.ownership("k9")
-    other.commands.renew_script = Script(
-        "door.keep", 1, ("doors...",), ("lease_ms", "owners..."), "safe: x", ""
-    )
+    other.commands.renew_script = parse(DOOR)
     setup.executor.groups = {b"k2": 7}
     for hold in (setup.hold(1), setup.hold(2), setup.hold(3), setup.hold(9, ownership=other)):
         make_lease(hold)

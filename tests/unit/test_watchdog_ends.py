@@ -335,6 +335,15 @@ async def test_the_watchdog_never_sleeps_long_while_something_is_held(setup: Set
     assert moment - setup.clock.present <= 1.0
 
 
+async def test_a_timer_is_never_for_less_than_uvloop_can_tell_from_none(setup: Setup) -> None:
+    """It would go off at once, and again and again until the moment has come."""
+    hold = setup.hold()
+    setup.clock.sleep(1)
+    limited(setup, hold, 0.0004)
+    (moment,) = setup.clock.pending
+    assert moment - setup.clock.present == pytest.approx(0.001)
+
+
 async def test_any_number_of_holds_share_one_timer(setup: Setup) -> None:
     for number in range(50):
         limited(setup, setup.hold(number), 50 - number)

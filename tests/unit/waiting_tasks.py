@@ -67,7 +67,7 @@ class WaitingTask:
         if self.queue.go_first():
             return True
         self.waiter = Waiter(weakref.ref(self.task), self.passable)
-        return await self.queue.wait(self.waiter, self.deadline)
+        return await self.queue.wait(self.queue.join(self.waiter), self.deadline)
 
     @property
     def got(self) -> Hold | bool | None:

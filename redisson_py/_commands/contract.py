@@ -1,0 +1,64 @@
+"""What every kind of lock and semaphore asks Redis."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from redisson_py._commands.replies import Answer
+from redisson_py._commands.request import Field, Wish
+from redisson_py._scripts.source import Script
+
+
+class Commands(Protocol):
+    """The scripts of one kind for one key: arguments in, answers out.
+
+    Attributes:
+        kind: What people call it.
+        queues: Redis keeps a queue of those that wait.
+        shares_lease: Others may shorten what keeps a hold in Redis, so each hold is asked after.
+        leaves_traces: A hold that is over stays in Redis until its owner takes it out.
+    """
+
+    kind: str
+    acquire_script: Script
+    release_script: Script
+    set_lease_script: Script
+    renew_script: Script
+    queues: bool
+    shares_lease: bool
+    leaves_traces: bool
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def channel(self) -> bytes:
+        """Where releases are announced."""
+        ...
+
+    @property
+    def options(self) -> tuple[float, ...]:
+        """What the constructor takes beside the key."""
+        ...
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]: ...
+    def wakes(self, message: int) -> int: ...
+    def field(self, owner: str, /) -> bytes: ...
+    def request_channel(self, owner: str) -> bytes: ...
+    def acquire(self, wish: Wish) -> bytes: ...
+    def answer(self, reply: object, wish: Wish) -> Answer: ...
+    def release(
+        self,
+        hold: Field,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes: ...
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes: ...
+    def was_lost(self, reply: int | None) -> bool:
+        """Return whether a final release did not find its hold in force."""
+        ...
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes: ...

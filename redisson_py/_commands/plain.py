@@ -1,0 +1,91 @@
+"""The two calls of an uncontended pair, put together but for a key and a field.
+
+Most acquisitions are a new owner's, of one unit, for the client's lease; most releases end such
+a hold. These calls are patterns that all names of one length share; the commands themselves,
+which can say everything else, make the patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from redisson_py._commands.contract import Commands
+from redisson_py._commands.request import REDISSON_WAIT_MS
+from redisson_py._options import PATIENCE
+from redisson_py._scripts.packing import CallForm
+from redisson_py._time import milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCalls:
+    """The patterns for one kind, length of key and lease.
+
+    Attributes:
+        acquire: Asks for one unit, for a new owner, who waits without a timeout.
+        release: Ends the hold of an owner.
+        lease_time: The lease in seconds.
+        patience: For how many seconds a release is tried.
+    """
+
+    acquire: CallForm
+    release: CallForm
+    lease_time: float
+    patience: float
+
+
+@dataclass(frozen=True, slots=True)
+class _PlainWish:
+    """The request, and later the hold, of a new owner."""
+
+    field: bytes
+    lease_ms: int
+    target: int = 1
+    once: bool = False
+    version: int = 0
+    version_ms: int = 0
+    wait_ms: int = REDISSON_WAIT_MS
+
+    @property
+    def owner(self) -> str:
+        return self.field.decode()
+
+    batch = owner
+
+
+def plain_calls(commands: Commands, lease_time: float) -> PlainCalls:
+    """Return the patterns for commands and a client's lease."""
+    key = commands.key
+    return _plain_calls(type(commands), commands.options, len(key), b"{" in key, lease_time)
+
+
+@lru_cache(maxsize=1024)
+def _plain_calls(
+    kind: Callable[..., Commands],
+    options: tuple[float, ...],
+    key_length: int,
+    tagged: bool,
+    lease_time: float,
+) -> PlainCalls:
+    lease_ms = milliseconds(lease_time)
+
+    def acquire(key: bytes, field: bytes) -> bytes:
+        commands = kind(key, *options)
+        return commands.acquire_script.head + commands.acquire(_PlainWish(field, lease_ms))
+
+    def release(key: bytes, field: bytes) -> bytes:
+        commands, hold = kind(key, *options), _PlainWish(field, lease_ms)
+        return commands.release_script.head + commands.release(hold, 0, lease_ms, 0, 0, 0)
+
+    return PlainCalls(
+        CallForm(acquire, key_length, tagged),
+        CallForm(release, key_length, tagged),
+        lease_time,
+        release_patience(lease_time),
+    )
+
+
+def release_patience(lease_time: float, longest: float = PATIENCE) -> float:
+    """Return for how many seconds to try a release: while there can be anything to give back."""
+    return min(max(lease_time, 1.0), longest)

@@ -1,0 +1,111 @@
+"""What one client knows of a lock, and what it can ask: who holds it, looks, force."""
+
+from __future__ import annotations
+
+import secrets
+
+from redisson_py import _keys
+from redisson_py._commands.lock import LockCommands
+from redisson_py._engine.context import TaskHolds
+from redisson_py._engine.hold import Hold, Reason
+from redisson_py._engine.lease import lost_error
+from redisson_py._engine.ownership import Ownership
+from redisson_py._loop import current_task
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._time import now
+from redisson_py.errors import LeaseLostError
+
+
+class ServerState(Ownership):
+    """The holds of one client's tasks on one lock, and the looks at what Redis has of it."""
+
+    __slots__ = ("holds", "reads", "reads_waiting_key", "reentrant", "waiting_key", "writes")
+
+    commands: LockCommands  # type: ignore[mutable-override]
+    holds: TaskHolds[Hold]
+    #: The holds of the read side, where this is the write side: they share owners.
+    reads: TaskHolds[Hold] | None
+    #: Under which key those are counted that wait outside a queue.
+    waiting_key: bytes
+    reads_waiting_key: bytes
+
+    async def locked(self) -> bool:
+        """Return whether anybody holds it now."""
+        self.context.check()
+        key = self.commands.key
+        return bool(await self.context.executor.ask(key, "EXISTS", key))
+
+    async def hold_count(self) -> int:
+        """Return how many holds the current task has, as Redis sees it."""
+        self.context.check()
+        hold = self.holds.of(current_task())
+        if hold is None or hold.state != "held":
+            return 0
+        key = self.commands.key
+        return int(await self.context.executor.ask(key, "HGET", key, hold.field) or 0)
+
+    async def remaining(self) -> float | None:
+        """Return the seconds left on the server; None when it is free, infinity without expiry."""
+        self.context.check()
+        key = self.commands.key
+        left = await self.context.executor.ask(key, "PTTL", key)
+        if left == -2:
+            return None
+        return float("inf") if left == -1 else left / 1000
+
+    async def force_release(self) -> bool:
+        """Free it whoever holds it; return whether anybody did."""
+        context, commands = self.context, self.commands
+        context.check()
+        receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
+        args = commands.force_release(_keys.suffixed(commands.key, receipt))
+        call = context.executor.start(commands.force_release_script, commands.key, args)
+        freed = bool(await context.executor.answer(call))
+        for holds in (self.holds, self.reads):
+            # What the writer itself reads goes with it.
+            for hold in [] if holds is None else list(holds.values()):
+                if hold.state != "held":
+                    continue
+                # A repetition answers for the first run: what was granted since is in force.
+                sure = freed and not call.uncertain and holds is self.holds
+                if sure or not await self._is_there(hold):
+                    self._force_out(hold, "forced" if freed else "taken")
+        return freed
+
+    def _force_out(self, hold: Hold, reason: Reason) -> None:
+        """A hold was released by force, and with it what its task reads under it."""
+        read = None if self.reads is None else self.reads.get(hold.task)
+        if read is not None and read.parent is hold:
+            self.context.watchdog.lose(read, reason)
+        self.context.watchdog.lose(hold, reason)
+
+    async def _is_there(self, hold: Hold) -> bool:
+        key = self.commands.key
+        return bool(await self.context.executor.ask(key, "HEXISTS", key, hold.field))
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name."""
+        queue = self.queue
+        return PrimitiveStatistics(
+            waiters=self.context.waiters[self.waiting_key] + (queue.waiting if queue else 0),
+            held_leases=sum(len(hold.live) for hold in self.all_holds()),
+        )
+
+    def all_holds(self) -> list[Hold]:
+        """Return what tasks of this client hold."""
+        return [hold for hold in self.holds.values() if hold.state == "held"]
+
+    def forget(self, hold: Hold) -> None:
+        """A hold leaves its task."""
+        holds = self.holds
+        if holds.get(hold.task) is hold:
+            del holds[hold.task]
+
+    @property
+    def readers_wait(self) -> bool:
+        """Whether tasks of this client wait to read, where this is the write side."""
+        return self.reads is not None and self.context.waiters[self.reads_waiting_key] > 0
+
+    def loss(self, hold: Hold) -> LeaseLostError:
+        """Return the error that tells of the loss of a hold without a lease."""
+        return lost_error(self, hold.owner, now() - hold.granted_at, hold.reason)

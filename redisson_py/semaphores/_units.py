@@ -1,0 +1,90 @@
+"""Giving units of a semaphore back without naming the permit that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.ownership import Release
+from redisson_py._loop import Task
+from redisson_py._stream.call import Call
+from redisson_py.errors import NotHeldError, RedissonError
+from redisson_py.semaphores._ownership import PermitOwnership
+from redisson_py.semaphores.permit import Permit
+
+
+async def release_units(ownership: PermitOwnership, task: Task, units: int) -> None:
+    """Give back so many units: the newest of the task outside a block, else of the client.
+
+    Raises:
+        NotHeldError: There are not so many; nothing was given back.
+        LeaseLostError: One of them was lost before; the others were given back.
+    """
+    ownership.context.check()
+    chosen: list[tuple[Permit, int]] = []
+    left = units
+    for permit in _candidates(ownership, task):
+        if left <= 0:
+            break
+        hold = permit._hold
+        part = min(left, hold.units)
+        chosen.append((permit, part))
+        left -= part
+    if left > 0:
+        raise NotHeldError(
+            f"{ownership!r}: {units} to be given back, but this client has taken"
+            f" {units - left} outside of blocks; only add_permits makes more"
+        )
+    releases = [(permit, _begin(ownership, permit, part)) for permit, part in chosen]
+    problem: RedissonError | None = None
+    for permit, release in releases:
+        try:
+            await _finish(ownership, permit, release)
+        except RedissonError as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
+
+
+def _candidates(ownership: PermitOwnership, task: Task) -> Iterator[Permit]:
+    """Yield the permits that a task may give back without naming them, in that order."""
+    lost = [permit for permit in ownership.unreported.get(task, ()) if not permit._told]
+    held = [
+        permit
+        for hold in ownership.permit_queue.holds.values()
+        for permit in hold.live
+        if isinstance(permit, Permit) and permit._block is None
+    ]
+    mine = [permit for permit in held if _task_of(permit) is task] + lost
+    yield from sorted(mine, key=lambda permit: permit._granted_at, reverse=True)
+    yield from reversed([permit for permit in held if _task_of(permit) is not task])
+
+
+def _task_of(permit: Permit) -> Task | None:
+    hold = permit._hold
+    assert isinstance(hold, Hold)
+    return hold.task()
+
+
+def _begin(ownership: PermitOwnership, permit: Permit, units: int) -> Release | Call | None:
+    """Send so many units of a permit back, or pass them on; return what is to be answered."""
+    hold = permit._hold
+    if permit._state == "held" and units < hold.units:
+        hold.units_fell(units)
+        return ownership.lower(hold)
+    permit._settle()
+    hold.drop(permit)
+    return ownership.begin_release(hold) if permit._state == "released" else None
+
+
+async def _finish(
+    ownership: PermitOwnership, permit: Permit, release: Release | Call | None
+) -> None:
+    """Wait for the end of a release; raise if the permit was lost before."""
+    hold = permit._hold
+    if isinstance(release, Call):
+        await ownership.answer_lowered(hold, permit, release)
+    elif release is not None:
+        await ownership.finish_release(hold, permit, release)
+    elif permit._state == "lost":
+        raise permit._loss()

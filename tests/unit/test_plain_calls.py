@@ -1,0 +1,78 @@
+"""The calls of an uncontended pair are what the commands themselves would pack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from redisson_py._commands.contract import Commands
+from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._commands.plain import plain_calls
+from redisson_py._commands.read_write_lock import ReadLockCommands, WriteLockCommands
+from redisson_py._commands.request import REDISSON_WAIT_MS
+from redisson_py._commands.semaphore import SemaphoreCommands
+
+KINDS: list[Callable[[bytes], Commands]] = [
+    LockCommands,
+    FencedLockCommands,
+    lambda key: FairLockCommands(key, 30.0),
+    ReadLockCommands,
+    WriteLockCommands,
+    lambda key: SemaphoreCommands(key, -1),
+    lambda key: SemaphoreCommands(key, 5),
+]
+NAMES = [
+    b"k",
+    b"{",
+    b"{tag}:k",
+    b"a{tag}b{c}",
+    b"}",
+    b"100 %b %% %(key)s",
+    b"\x01",
+    b"\x02\x02",
+    b"\x00\xff\r\n$3\r\nfoo",
+    "Schlüssel".encode(),
+    b"n" * 4096,
+]
+OWNERS = ["0:9", "0:10", "c2a2d3a4-0000-0000-0000-000000000000:123456789012345"]
+
+
+class Wish:
+    """The request of a new owner that waits without a timeout, and its hold."""
+
+    target, lease_ms, once, version, version_ms = 1, 30_000, False, 0, 0
+    wait_ms = REDISSON_WAIT_MS
+
+    def __init__(self, commands: Commands, owner: str) -> None:
+        self.owner = self.batch = owner
+        self.field = commands.field(owner)
+
+
+@pytest.mark.parametrize("key", NAMES, ids=repr)
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_form_says_what_the_commands_say(key: bytes, owner: str) -> None:
+    for kind in KINDS:
+        commands = kind(key)
+        plain, wish = plain_calls(commands, 30.0), Wish(commands, owner)
+        field = wish.field
+        assert plain.acquire[len(field)](
+            key, field
+        ) == commands.acquire_script.head + commands.acquire(wish)
+        assert plain.release[len(field)](
+            key, field
+        ) == commands.release_script.head + commands.release(wish, 0, 30_000, 0, 0, 0)
+
+
+def test_names_of_one_length_share_their_forms() -> None:
+    one, other = (plain_calls(LockCommands(key), 30.0) for key in (b"one", b"two"))
+    assert one is other
+    assert one is not plain_calls(LockCommands(b"{t}"), 30.0)
+    assert one is not plain_calls(LockCommands(b"three"), 30.0)
+    assert one is not plain_calls(LockCommands(b"one"), 10.0)
+    assert one is not plain_calls(FencedLockCommands(b"one"), 30.0)
+
+
+def test_a_release_is_tried_for_as_long_as_there_can_be_something_to_release() -> None:
+    patience = [plain_calls(LockCommands(b"k"), lease).patience for lease in (0.1, 5.0, 30.0)]
+    assert patience == [1.0, 5.0, 10.0]
