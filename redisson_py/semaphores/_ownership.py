@@ -17,8 +17,9 @@ from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease, lost_error
-from redisson_py._engine.ownership import TOMBSTONE_MS, Begun, Ownership
+from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.receipts import Receipts
+from redisson_py._engine.request import TOMBSTONE_MS
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, running_loop
 from redisson_py._owner import reference

@@ -107,7 +107,7 @@ MUTANTS = (
         "undo left out",
         "a cancelled acquire holds nothing",
         "redisson_py/_engine/request.py",
-        "self.ownership.undo(self)",
+        "self.send_undo()",
         "pass",
         (_CANCELLATION,),
     ),
