@@ -99,7 +99,10 @@ class TaskOwnership(ServerState):
             return None
         if queue is not None:
             queue.asking = True
-        request = AcquireRequest(self, context.owners.new_owner(), 1, context.options.lease_time)
+        owners = context.owners
+        # As `new_owner`, which would be one call more for every acquisition.
+        owner = owners.prefix + str(owners.new_number())
+        request = AcquireRequest(self, owner, 1, context.options.lease_time)
         return request, request.send(None, stream).future
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:

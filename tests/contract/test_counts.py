@@ -58,8 +58,8 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> No
         return pstats.Stats(profile).total_calls / (tasks * pairs)  # type: ignore[attr-defined]
 
     await work_of_all()
-    # The least of a few: a busy server answers in more pieces, and each is a turn of the loop.
-    pair = min([await counted() for _ in range(5)])
+    # The least of many: a busy server answers in more pieces, and each is a turn of the loop.
+    pair = min([await counted() for _ in range(10)])
     assert pair <= 90, f"{pair:.1f} function calls a pair"
 
 

@@ -107,8 +107,8 @@ MUTANTS = (
         "undo left out",
         "a cancelled acquire holds nothing",
         "redisson_py/_engine/request.py",
-        "self.send_undo()",
-        "pass",
+        "try:\n            self.send_undo()",
+        "try:\n            pass",
         (_CANCELLATION,),
     ),
     Mutant(
