@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
+from tests.mutants.listed_plain import PLAIN
 from tests.mutants.mutant import Mutant
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
@@ -254,4 +255,5 @@ MUTANTS = (
     ),
     *HOLDS,
     *ENDS,
+    *PLAIN,
 )
