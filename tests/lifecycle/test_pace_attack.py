@@ -41,74 +41,6 @@ def said_in_a_child(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, o
     return text.decode()
 
 
-@forks
-def test_acquire_after_a_fork_that_goes_on_with_the_loop_is_refused(server_url: str) -> None:
-    """Parent and child would have the same owner, and one connection: both would get the lock."""
-    loop = asyncio.new_event_loop()
-    client = Redisson.from_url(server_url)
-
-    async def use(name: str) -> None:
-        async with client.get_lock(name):
-            pass
-
-    async def owner() -> bytes:
-        async with Redis.from_url(server_url) as redis:
-            return b"".join(await redis.hkeys("taken in the child"))
-
-    async def keep() -> None:
-        await client.get_lock("taken in the child").acquire()
-
-    try:
-        loop.run_until_complete(use("k"))
-        said = said_in_a_child(loop, keep())
-        assert loop.run_until_complete(owner()) == b""
-        assert ClientClosedError.__name__ in said
-        assert "fork" in said
-    finally:
-        # The parent's own acquisition must be one of its own, and its release must free it.
-        loop.run_until_complete(use("taken in the child"))
-        loop.run_until_complete(client.aclose())
-        loop.close()
-
-
-@forks
-def test_leaving_a_block_after_a_fork_does_not_release_the_parents_hold(server_url: str) -> None:
-    loop = asyncio.new_event_loop()
-    client = Redisson.from_url(server_url)
-    leave = asyncio.Event()
-
-    async def hold() -> None:
-        async with client.get_lock("k"):
-            await leave.wait()
-
-    async def held() -> int:
-        async with Redis.from_url(server_url) as redis:
-            return int(await redis.exists("k"))
-
-    async def begin() -> asyncio.Task[None]:
-        task = asyncio.create_task(hold())
-        while not await held():
-            await asyncio.sleep(0.001)
-        # Our client has seen the answer too.
-        await client.ping()
-        return task
-
-    async def end(task: asyncio.Task[None]) -> None:
-        leave.set()
-        await task
-
-    task = loop.run_until_complete(begin())
-    try:
-        said = said_in_a_child(loop, end(task))
-        assert loop.run_until_complete(held()) == 1
-        assert ClientClosedError.__name__ in said
-    finally:
-        leave.set()
-        loop.run_until_complete(asyncio.wait([task]))
-        loop.run_until_complete(client.aclose())
-        loop.close()
-
-
 async def test_permit_of_no_units_can_be_a_block(client: Redisson, redis: Redis) -> None:
     """It is not in Redis, so its release must not ask there."""
     semaphore = client.get_semaphore("s", 2)
@@ -170,3 +102,71 @@ async def test_name_of_a_wrong_type_is_refused_though_an_equal_one_was_used(
     makers[kind](b"k")
     with pytest.raises(TypeError, match="name must be str or bytes, not memoryview"):
         makers[kind](memoryview(b"k"))
+
+
+@forks
+def test_acquire_after_a_fork_that_goes_on_with_the_loop_is_refused(server_url: str) -> None:
+    """Parent and child would have the same owner, and one connection: both would get the lock."""
+    loop = asyncio.new_event_loop()
+    client = Redisson.from_url(server_url)
+
+    async def use(name: str) -> None:
+        async with client.get_lock(name):
+            pass
+
+    async def owners() -> list[Any]:
+        async with Redis.from_url(server_url) as redis:
+            return list(await redis.hkeys("taken in the child"))
+
+    async def keep() -> None:
+        await client.get_lock("taken in the child").acquire()
+
+    try:
+        loop.run_until_complete(use("k"))
+        said = said_in_a_child(loop, keep())
+        assert loop.run_until_complete(owners()) == []
+        assert ClientClosedError.__name__ in said
+        assert "fork" in said
+    finally:
+        # The parent's own acquisition must be one of its own, and its release must free it.
+        loop.run_until_complete(use("taken in the child"))
+        loop.run_until_complete(client.aclose())
+        loop.close()
+
+
+@forks
+def test_leaving_a_block_after_a_fork_does_not_release_the_parents_hold(server_url: str) -> None:
+    loop = asyncio.new_event_loop()
+    client = Redisson.from_url(server_url)
+    leave = asyncio.Event()
+
+    async def hold() -> None:
+        async with client.get_lock("k"):
+            await leave.wait()
+
+    async def held() -> int:
+        async with Redis.from_url(server_url) as redis:
+            return int(await redis.exists("k"))
+
+    async def begin() -> asyncio.Task[None]:
+        task = asyncio.create_task(hold())
+        while not await held():
+            await asyncio.sleep(0.001)
+        # Our client has seen the answer too.
+        await client.ping()
+        return task
+
+    async def end(task: asyncio.Task[None]) -> None:
+        leave.set()
+        await task
+
+    task = loop.run_until_complete(begin())
+    try:
+        said = said_in_a_child(loop, end(task))
+        assert loop.run_until_complete(held()) == 1
+        assert ClientClosedError.__name__ in said
+    finally:
+        leave.set()
+        loop.run_until_complete(asyncio.wait([task]))
+        loop.run_until_complete(client.aclose())
+        loop.close()
