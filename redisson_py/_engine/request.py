@@ -142,6 +142,8 @@ class AcquireRequest:
 
     async def run(self, deadline: float | None) -> Answer:
         """Ask once, unless the request was sent already; return the answer."""
+        if self._given_up is not None:
+            raise self._given_up
         call = self.call or self.send(deadline)
         try:
             reply = await call.future

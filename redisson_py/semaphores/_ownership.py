@@ -56,6 +56,8 @@ class PermitOwnership(Ownership):
         if isinstance(commands, SemaphoreCommands):
             self.plain = plain_calls(commands, context.options.lease_time)
         self.receipts = Receipts(context, commands.key)
+        #: How many requests were granted.
+        self.grants = 0
         #: The lost permits of each task that it has not been told of.
         self.unreported: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
 
@@ -98,6 +100,7 @@ class PermitOwnership(Ownership):
             True,
             granted_at=present,
         )
+        self.grants += 1
         permit = Permit(hold, request.owner, None, present)
         hold.add_lease(permit)
         self.permit_queue.holds[hold.field] = hold
@@ -130,6 +133,7 @@ class PermitOwnership(Ownership):
             if holds is None:
                 return None
             present = now()
+            self.grants += 1
             if all(present < hold.ends_at and hold.state == "held" for hold in holds):
                 return [self._take(hold, task, lease_time, present) for hold in holds]
             # Granted, but over before it could be used.
