@@ -145,10 +145,7 @@ class SemaphoreLike(ABC):
         seconds = check_timeout(timeout)
         lease = None if lease_time is None else check_lease_time(lease_time)
         deadline = None if seconds is None else running_loop().time() + seconds
-        permits = await self._ownership.acquire(
-            current_task(), units, deadline, seconds == 0, lease
-        )
-        return permits
+        return await self._ownership.acquire(current_task(), units, deadline, seconds == 0, lease)
 
     if TYPE_CHECKING:
 
@@ -167,7 +164,7 @@ class SemaphoreLike(ABC):
 
     async def _acquire_for_block(self, task: Task, begun: Begun | None) -> Permit:
         assert begun is None or isinstance(begun, PermitRequest)
-        permits = await self._ownership.acquire(task, 1, None, False, None, begun)
+        return await self._ownership.acquire(task, 1, None, False, None, begun)
         assert permits is not None
         return permits[0]
 
