@@ -164,7 +164,7 @@ class SemaphoreLike(ABC):
 
     async def _acquire_for_block(self, task: Task, begun: Begun | None) -> Permit:
         assert begun is None or isinstance(begun, PermitRequest)
-        return await self._ownership.acquire(task, 1, None, False, None, begun)
+        permits = await self._ownership.acquire(task, 1, None, False, None, begun)
         assert permits is not None
         return permits[0]
 
