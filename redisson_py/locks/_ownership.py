@@ -114,7 +114,9 @@ class TaskOwnership(ServerState):
             return None
         lease = self.plain_lease(begun, task, reply, present)
         if lease is not None and queue is not None:
-            queue.asked()
+            # As `LocalQueue.asked`: with a hold here there is nobody to have ask next.
+            queue.asking = queue.refused = False
+            queue.head = None
         return lease
 
     def plain_lease(self, request: Any, task: Task, reply: object, present: float) -> Lease | None:
