@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import socket
+import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, final
 
@@ -52,11 +53,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 _forks = 0
+_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
 
 
 def _count_fork() -> None:
     global _forks
     _forks += 1
+    for executor in _executors:
+        # Of no loop any more: whoever uses it asks `_check`.
+        executor.loop = None
 
 
 os.register_at_fork(after_in_child=_count_fork)
@@ -135,6 +140,7 @@ class Redisson:
         self._router = Router(self._stream)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin)
+        _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe)
         self._context = Context(
             options,
@@ -148,6 +154,7 @@ class Redisson:
         )
         # A lock object serves any number of tasks, and `async with client.get_lock(name)` is one
         # a turn: those used of late are kept.
+        self._kept_names = options.names.fixed
         self._locks: Recent[Name, RLock] = Recent()
         self._fenced_locks: Recent[Name, FencedLock] = Recent()
         self._fair_locks: Recent[Name, FairLock] = Recent()
@@ -202,16 +209,20 @@ class Redisson:
         """
         if not reentrant:
             return RLock(self._context, name, reentrant=False)
+        if type(name) not in self._kept_names:
+            return RLock(self._context, name)
         try:
             return self._locks[name]
-        except (KeyError, TypeError):
+        except KeyError:
             return self._locks.made(name, lambda: RLock(self._context, name))
 
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
+        if type(name) not in self._kept_names:
+            return FencedLock(self._context, name)
         try:
             return self._fenced_locks[name]
-        except (KeyError, TypeError):
+        except KeyError:
             return self._fenced_locks.made(name, lambda: FencedLock(self._context, name))
 
     def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
@@ -221,16 +232,20 @@ class Redisson:
         """
         if not reentrant:
             return FairLock(self._context, name, reentrant=False)
+        if type(name) not in self._kept_names:
+            return FairLock(self._context, name)
         try:
             return self._fair_locks[name]
-        except (KeyError, TypeError):
+        except KeyError:
             return self._fair_locks.made(name, lambda: FairLock(self._context, name))
 
     def get_read_write_lock(self, name: Name) -> ReadWriteLock:
         """Return the lock `name` that many read or one writes; errors as for `get_lock`."""
+        if type(name) not in self._kept_names:
+            return ReadWriteLock(self._context, name)
         try:
             return self._read_write_locks[name]
-        except (KeyError, TypeError):
+        except KeyError:
             return self._read_write_locks.made(name, lambda: ReadWriteLock(self._context, name))
 
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:

@@ -67,6 +67,8 @@ class Names:
             _encode(prefix, "prefix")
         self.prefix = prefix
         self._mapper = name_mapper
+        #: The types of names whose key is always the same. A mapper may say another one each time.
+        self.fixed: frozenset[type] = frozenset((str, bytes) if name_mapper is None else ())
 
     def key(self, name: Name) -> bytes:
         """Return the key of the resource `name`.

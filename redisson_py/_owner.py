@@ -44,14 +44,18 @@ def client_id_of(start: bytes) -> str:
 
 
 class Owners:
-    """The owners of one client: its id, and numbers that are never used twice."""
+    """The owners of one client: its id, and numbers that are never used twice.
+
+    Attributes:
+        prefix: What an owner begins with; a number follows.
+    """
 
     def __init__(self) -> None:
         self.client_id = client_id_of(uuid.uuid4().bytes[:_TELLING])
-        self._prefix = self.client_id + ":"
+        self.prefix = self.client_id + ":"
         #: The next number; greater than all before. Versions of changes are such numbers too.
         self.new_number = itertools.count(1).__next__
 
     def new_owner(self) -> str:
         """Return an owner that was never used before."""
-        return self._prefix + str(self.new_number())
+        return self.prefix + str(self.new_number())

@@ -84,6 +84,31 @@ async def acquire(source: BlockSource, loop: object, task: Task) -> Lease:
     return await source._acquire_for_block(task, begun)
 
 
+async def give_back(lease: Lease) -> None:
+    """Give back one acquisition; see `Lease.release`."""
+    ownership = lease._hold.ownership
+    last = ownership.begin_last_release(running_loop(), lease)
+    if last is None:
+        await ownership.release(lease)
+        return
+    releasing, hold, release = last
+    if release is None:
+        return
+    call, own_message, _ = release
+    try:
+        reply = await call.future
+    except RedissonError:
+        # Raised once more by the future, below, and dealt with there.
+        reply = None
+    except BaseException:
+        releasing.left(None, own_message)
+        raise
+    if reply:
+        releasing.left(reply, own_message)
+    else:
+        await releasing.finish_release(hold, lease, release)
+
+
 class Block:
     """One `async with`, from its entry to its exit.
 
@@ -158,28 +183,9 @@ class Block:
         lease._block = None
         cancelled_by_us = block._cancelled and block._uncancel(error)
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
-        ownership = lease._hold.ownership
         try:
             if not lease._told:
-                last = ownership.begin_last_release(running_loop(), lease)
-                if last is None:
-                    await ownership.release(lease)
-                else:
-                    releasing, hold, release = last
-                    if release is not None:
-                        call, own_message, _ = release
-                        try:
-                            reply = await call.future
-                        except RedissonError:
-                            # Raised once more by the future, below, and dealt with there.
-                            reply = None
-                        except BaseException:
-                            releasing.left(None, own_message)
-                            raise
-                        if reply:
-                            releasing.left(reply, own_message)
-                        else:
-                            await releasing.finish_release(hold, lease, release)
+                await give_back(lease)
             elif source is not None:
                 # Released inside the block. As with asyncio.Lock, its end releases what the
                 # task has acquired since.

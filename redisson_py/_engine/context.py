@@ -145,15 +145,13 @@ class Recent(dict[K, V]):
         self._old: dict[K, V] = {}
 
     def made(self, key: K, make: Callable[[], V]) -> V:
-        """Return what is still kept for a key, or what `make` returns, which is kept from now on.
+        """Return what is kept for a key, or what `make` returns, which is kept from now on.
 
         What `make` raises is raised, before anything is kept.
         """
-        try:
-            value = self._old.pop(key, None)
-        except TypeError:
-            # Not hashable, and so no name: `make` will say so.
-            return make()
+        if key in self:
+            return self[key]
+        value = self._old.pop(key, None)
         if value is None:
             value = make()
         if len(self) >= self._size:

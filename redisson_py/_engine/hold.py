@@ -279,7 +279,7 @@ class Hold:
     def add_lease(self, lease: Lease) -> None:
         """One more acquisition by its task."""
         if self._forgotten is None:
-            self.leases.append(lease)
+            self.leases = [*self.leases, lease]
         else:
             self._forgotten.append(weakref.ref(lease))
         if lease._limit is None:

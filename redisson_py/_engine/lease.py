@@ -6,7 +6,7 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from redisson_py._engine.block import Block
+from redisson_py._engine.block import Block, give_back
 from redisson_py._engine.hold import REASONS, Hold, Reason, State
 from redisson_py._keys import Name
 from redisson_py._loop import Future, current_task, fail, new_future, wake
@@ -198,7 +198,7 @@ class Lease:
         """
         if self._told:
             raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
-        await self._hold.ownership.release(self)
+        await give_back(self)
 
     async def __aenter__(self) -> Self:
         if self._told:

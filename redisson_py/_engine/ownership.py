@@ -16,16 +16,13 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.lease_extension import LeaseExtension
 from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task
-from redisson_py._options import PATIENCE, TOMBSTONE, OnLost
+from redisson_py._options import PATIENCE, OnLost
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ClientClosedError
-
-TOMBSTONE_MS = milliseconds(TOMBSTONE)
-
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
@@ -112,6 +109,7 @@ class Ownership:
             or hold.reads
             or hold.uncertain
             or hold.parent is not None
+            or not hold.units
             or loop is not executor.loop
         ):
             return None
@@ -254,6 +252,9 @@ class Ownership:
             version = parent.begin_read_change()
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
+        elif (plain := self.plain) is not None:
+            packed = plain.release[len(hold.field)](self.commands.key, hold.field)
+            return self._start_packed_release(packed, lease_time, longest)
         args = self.commands.release(
             hold,
             0,
@@ -269,9 +270,15 @@ class Ownership:
 
     def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
         """Send a release, and try for as long as there can be anything to give back."""
+        packed = self.commands.release_script.head + args
+        return self._start_packed_release(packed, lease_time, longest)
+
+    def _start_packed_release(self, packed: bytes, lease_time: float, longest: float) -> Call:
         commands, executor = self.commands, self.context.executor
         deadline = executor.time() + release_patience(lease_time, longest)
-        return executor.start(commands.release_script, commands.key, args, deadline, must=True)
+        return executor.start_packed(
+            commands.release_script, commands.key, packed, deadline, must=True
+        )
 
     # While it is held.
 
@@ -374,27 +381,3 @@ class Ownership:
 
     def over(self, hold: Hold) -> None:
         """A hold was lost, or released while its task reads under its owner."""
-
-    def release_unanswered(self, request: AcquireRequest) -> None:
-        """Give back what a request under way will get; that is not refused if it comes late."""
-        if request.reentry is not None or request.parent is not None or request.maybe_repeated:
-            self.undo(request)
-            return
-        lease_time = max(request.lease_time, self.context.options.lease_time)
-        with suppress(ClientClosedError):
-            self.start_release(self.commands.undo(request, 0, 0, 0), lease_time)
-
-    def undo(self, request: AcquireRequest) -> None:
-        """Give back what an abandoned request may have got; refuse it if it comes late."""
-        if request.reentry is not None:
-            request.reentry.became_uncertain()
-            return
-        parent = request.parent
-        tombstone_ms, version = TOMBSTONE_MS, 0
-        if parent is not None:
-            parent.became_uncertain()
-            tombstone_ms, version = 0, self.context.owners.new_number()
-        args = self.commands.undo(request, tombstone_ms, version, TOMBSTONE_MS if version else 0)
-        # Tried for as long as there can be anything to give back.
-        lease_time = max(request.lease_time, self.context.options.lease_time)
-        self.start_release(args, lease_time, float("inf"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from redisson_py._commands.replies import GIVEN_UP, GRANTED, Answer, Busy, Granted
@@ -10,7 +11,7 @@ from redisson_py._commands.request import REDISSON_WAIT_MS
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import running_loop
-from redisson_py._options import PATIENCE
+from redisson_py._options import PATIENCE, TOMBSTONE
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
     from redisson_py._engine.ownership import Ownership
     from redisson_py._stream.stream import Stream
+
+TOMBSTONE_MS = milliseconds(TOMBSTONE)
 
 #: Longest wait in seconds that a queue in Redis is told of; one may wait longer.
 _LONGEST_WAIT = 366 * 24 * 3600.0
@@ -139,6 +142,8 @@ class AcquireRequest:
 
     async def run(self, deadline: float | None) -> Answer:
         """Ask once, unless the request was sent already; return the answer."""
+        if self._given_up is not None:
+            raise self._given_up
         call = self.call or self.send(deadline)
         try:
             reply = await call.future
@@ -227,10 +232,38 @@ class AcquireRequest:
             return
         self.undone = True
         try:
-            self.ownership.undo(self)
+            self.send_undo()
         except ClientClosedError:
             # The closing client has undone it already, or the lease will.
             return
+
+    def send_undo(self) -> None:
+        """Give back what it may have got, and have it refused if it comes late."""
+        ownership, parent = self.ownership, self.parent
+        if self.reentry is not None:
+            self.reentry.became_uncertain()
+            return
+        tombstone_ms, version = TOMBSTONE_MS, 0
+        if parent is not None:
+            parent.became_uncertain()
+            tombstone_ms, version = 0, ownership.context.owners.new_number()
+        version_ms = TOMBSTONE_MS if version else 0
+        args = ownership.commands.undo(self, tombstone_ms, version, version_ms)
+        # Tried for as long as there can be anything to give back.
+        ownership.start_release(args, self._longest_lease, math.inf)
+
+    def release_unanswered(self) -> None:
+        """Give back what it will get; it is not refused if it comes late."""
+        if self.reentry is not None or self.parent is not None or self.maybe_repeated:
+            self.send_undo()
+            return
+        ownership = self.ownership
+        with suppress(ClientClosedError):
+            ownership.start_release(ownership.commands.undo(self, 0, 0, 0), self._longest_lease)
+
+    @property
+    def _longest_lease(self) -> float:
+        return max(self.lease_time, self.ownership.context.options.lease_time)
 
     def give_up(self, error: BaseException) -> None:
         """The client closes: undo, and have the caller learn why."""

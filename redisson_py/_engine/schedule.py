@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 #: Buckets a period. Holds may be renewed earlier by a bucket.
 _BUCKETS = 16
 
+#: So many buckets late, a renewal was kept from its turn by a blocked event loop: then the ends of
+#: its bucket are looked at. What can end sooner than that has a row.
+_LATE = _BUCKETS // 2
+
 
 class LeaseSchedule:
     """The moments of one client's holds.
@@ -43,8 +47,7 @@ class LeaseSchedule:
         self._ends: list[tuple[float, int, Hold]] = []
         self._rows = 0
         self._numbers = itertools.count()
-        #: Holds in buckets before this one are late by most of a period; they have rows for their
-        #: ends.
+        #: Holds in buckets before this one are late; they have rows for their ends.
         self._late = 0
 
     def put(self, hold: Hold, due: float) -> None:
@@ -89,10 +92,10 @@ class LeaseSchedule:
         if len(self._ends) > 64 and len(self._ends) > 2 * self._rows:
             self._sweep()
 
-    def next_event(self) -> float | None:
-        """Return when something is to be done next."""
+    def next_event(self, renewals_after: float = -math.inf) -> float | None:
+        """Return when something is to be done next; renewals not before a moment."""
         number = self._first_bucket()
-        due = math.inf if number is None else number * self._width
+        due = math.inf if number is None else max(number * self._width, renewals_after)
         while self._ends and self._ends[0][2].ends_row != self._ends[0][0]:
             heapq.heappop(self._ends)
         if self._ends:
@@ -125,13 +128,14 @@ class LeaseSchedule:
                 taken += some
         if taken:
             due = now + self.period
+            # A bucket begins up to one width before what is in it, and rounding may cost another.
+            soon = due + (_LATE + 2) * self._width
             number = int(due / self._width)
             bucket = self._bucket(number)
             for hold in taken:
                 bucket[hold] = None
                 hold.place = number
-                if hold.ends_at < due:
-                    # Its renewal may be given up after its end.
+                if hold.ends_at < soon:
                     self.mind_end(hold, hold.earliest_end)
         return taken
 
@@ -144,8 +148,7 @@ class LeaseSchedule:
 
     def take_ended(self, now: float) -> list[Hold]:
         """Return the holds of which something is over; their rows are gone."""
-        # A bucket begins up to one width before what is in it, and rounding may cost another.
-        late = int(now / self._width) - _BUCKETS + 2
+        late = int(now / self._width) - _LATE
         for number in self._order:
             # Usually none: the event loop was blocked from before these were due.
             if self._late <= number < late:

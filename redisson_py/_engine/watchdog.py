@@ -158,7 +158,7 @@ class Watchdog:
         late = moment - self._armed_for
         if late > self.lease_time / 3:
             log.warning("the event loop was blocked, or the machine asleep, for %.3f s", late)
-        following: float | None = None
+        following = -math.inf
         try:
             for hold in self._schedule.take_ended(moment):
                 self._end(hold, moment)
@@ -169,9 +169,9 @@ class Watchdog:
                 self._while_holding(moment)
         finally:
             # Whatever went wrong (the event loop logs it), what is held must not go unwatched.
-            event = self._schedule.next_event()
+            event = self._schedule.next_event(following)
             if event is not None and not self._closed:
-                self._arm(event if following is None else max(event, following))
+                self._arm(event)
 
     def _end(self, hold: Hold, moment: float) -> None:
         """Something of a hold is over: the whole of it, or leases with a time of their own."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import cast
 
 from redisson_py._commands.replies import Busy, Granted
+from redisson_py._engine.block import give_back
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._loop import Task
 from redisson_py._stream.stream import Stream
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather
+from redisson_py.errors import RedissonError
 from redisson_py.locks._ownership import TaskOwnership
 
 #: Requests that were sent and not answered yet, by the member.
@@ -66,6 +69,16 @@ async def grant(
     try:
         call = request.send(deadline)
         pending[member] = request
+        if parent is None and lease_time is None:
+            with suppress(RedissonError):
+                # An error is raised once more by the future, below, and dealt with there.
+                reply = await call.future
+                lease = None
+                if member in pending:
+                    lease = member.plain_lease(request, task, reply, now())
+                if lease is not None:
+                    del pending[member]
+                    return lease
         answer = await request.run(deadline)
         released = pending.pop(member, None) is None
         if isinstance(answer, Granted) and not released:
@@ -74,7 +87,7 @@ async def grant(
         if released and call.sends > 1:
             # Sent again, because the server did not know the script or the connection broke, it
             # may have arrived after that release.
-            member.undo(request)
+            request.send_undo()
         if isinstance(answer, Busy) and answer.queued:
             # A duplicate of it may still be granted.
             request.undo()
@@ -94,14 +107,12 @@ def release_pending(pending: Pending) -> None:
     """Send the releases of what was asked for and not answered yet; the replies are ignored."""
     for member, request in list(pending.items()):
         del pending[member]
-        member.release_unanswered(request)
+        request.release_unanswered()
 
 
 def release_all(leases: Sequence[Lease]) -> Gather[None]:
     """Send the releases of all leases that were not released yet, the newest first."""
-    return Gather(
-        lease._hold.ownership.release(lease) for lease in reversed(leases) if not lease._told
-    )
+    return Gather(give_back(lease) for lease in reversed(leases) if not lease._told)
 
 
 def hand_over(lease: Lease, task: Task) -> Lease:

@@ -13,8 +13,8 @@ from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.ownership import TOMBSTONE_MS, Begun
-from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.ownership import Begun
+from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, current_task
@@ -99,38 +99,41 @@ class TaskOwnership(ServerState):
             return None
         if queue is not None:
             queue.asking = True
-        request = AcquireRequest(self, context.owners.new_owner(), 1, context.options.lease_time)
+        owners = context.owners
+        # As `new_owner`, which would be one call more for every acquisition.
+        owner = owners.prefix + str(owners.new_number())
+        request = AcquireRequest(self, owner, 1, context.options.lease_time)
         return request, request.send(None, stream).future
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
         """Return the lease that a request was granted, or a waiter passed; None: not so simple."""
-        present, holds, queue = now(), self.holds, self.queue
+        present, queue = now(), self.queue
         if type(begun) is Waiter:
             if type(reply) is Hold and reply.state == "held" and present < reply.ends_at:
                 return self._own(reply, begun.task, present)
             return None
-        request: Any = begun
+        lease = self.plain_lease(begun, task, reply, present)
+        if lease is not None and queue is not None:
+            # As `LocalQueue.asked`: with a hold here there is nobody to have ask next.
+            queue.asking = queue.refused = False
+            queue.head = None
+        return lease
+
+    def plain_lease(self, request: Any, task: Task, reply: object, present: float) -> Lease | None:
+        """Return the lease that a plain request was granted; None if there is more to it."""
         answer = request.plain_grant(reply, present)
         if answer is None:
             return None
+        holds, queue = self.holds, self.queue
         # As `TaskHolds.key`, which would be one call more for every acquisition.
         key = TaskKey(task, TaskKey.leave)
         key.where = holds
-        hold = Hold(
-            self,
-            request.owner,
-            request.field,
-            key,
-            request.sent_at,
-            request.lease_time,
-            True,
-            granted_at=present,
-        )
+        owner, field, sent_at = request.owner, request.field, request.sent_at
+        hold = Hold(self, owner, field, key, sent_at, request.lease_time, True, granted_at=present)
         if answer.token is not None:
             hold.bring_tokens(answer.token, self.commands.tokens)
         if queue is not None:
             queue.hold = hold
-            queue.asked()
         return self._own(hold, key, present)
 
     def _own(self, hold: Hold, key: TaskRef, present: float, limit: float | None = None) -> Lease:

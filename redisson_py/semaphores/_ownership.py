@@ -17,8 +17,9 @@ from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease, lost_error
-from redisson_py._engine.ownership import TOMBSTONE_MS, Begun, Ownership
+from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.receipts import Receipts
+from redisson_py._engine.request import TOMBSTONE_MS
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, running_loop
 from redisson_py._owner import reference
@@ -55,6 +56,8 @@ class PermitOwnership(Ownership):
         if isinstance(commands, SemaphoreCommands):
             self.plain = plain_calls(commands, context.options.lease_time)
         self.receipts = Receipts(context, commands.key)
+        #: How many requests were granted.
+        self.grants = 0
         #: The lost permits of each task that it has not been told of.
         self.unreported: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
 
@@ -97,6 +100,7 @@ class PermitOwnership(Ownership):
             True,
             granted_at=present,
         )
+        self.grants += 1
         permit = Permit(hold, request.owner, None, present)
         hold.add_lease(permit)
         self.permit_queue.holds[hold.field] = hold
@@ -129,6 +133,7 @@ class PermitOwnership(Ownership):
             if holds is None:
                 return None
             present = now()
+            self.grants += 1
             if all(present < hold.ends_at and hold.state == "held" for hold in holds):
                 return [self._take(hold, task, lease_time, present) for hold in holds]
             # Granted, but over before it could be used.

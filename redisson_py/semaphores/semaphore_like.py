@@ -71,19 +71,20 @@ class SemaphoreLike(ABC):
     ) -> None:
         self._context = context
         self._permits = permits
+
+        def make() -> PermitOwnership:
+            start_units = -1 if permits is None else check_whole(permits, "permits", 0)
+            commands = kind(context.options.names.key(name), start_units)
+            return PermitOwnership(context, name, commands)
+
         # True equals 1, but is no number of permits.
-        place = kind, name, permits, type(permits)
-        try:
-            self._ownership: PermitOwnership = context.ownerships[place]
-        except (KeyError, TypeError):
-
-            def make() -> PermitOwnership:
-                start_units = -1 if permits is None else check_whole(permits, "permits", 0)
-                commands = kind(context.options.names.key(name), start_units)
-                return PermitOwnership(context, name, commands)
-
-            self._ownership = context.ownerships.made(place, make)
+        if type(name) in context.options.names.fixed and (permits is None or type(permits) is int):
+            ownership: PermitOwnership = context.ownerships.made((kind, name, permits), make)
+        else:
+            ownership = make()
+        self._ownership = ownership
         self._created = permits is None
+        self._grants_before = self._ownership.grants
         self._by_hand: list[Block] = []
 
     @property
@@ -123,7 +124,6 @@ class SemaphoreLike(ABC):
         """Return a permit of one unit, however long it takes."""
         permit = await acquire(self, running_loop(), current_task())
         assert isinstance(permit, Permit)
-        self._created = True
         return permit
 
     async def _acquire(
@@ -145,12 +145,7 @@ class SemaphoreLike(ABC):
         seconds = check_timeout(timeout)
         lease = None if lease_time is None else check_lease_time(lease_time)
         deadline = None if seconds is None else running_loop().time() + seconds
-        permits = await self._ownership.acquire(
-            current_task(), units, deadline, seconds == 0, lease
-        )
-        if permits is not None:
-            self._created = True
-        return permits
+        return await self._ownership.acquire(current_task(), units, deadline, seconds == 0, lease)
 
     if TYPE_CHECKING:
 
@@ -224,6 +219,9 @@ class SemaphoreLike(ABC):
 
     def _begin_creating(self) -> Started | None:
         if self._created or self._permits is None:
+            return None
+        if self._ownership.grants > self._grants_before:
+            # By a semaphore that is there.
             return None
         script, values = self._ownership.commands.make(self._permits, 0)
         return self._receipts.start(script, **values)

@@ -173,7 +173,11 @@ class Play(World):
             grip.may_go = True
         mine = [grip for grip in self.grips if grip.task is actor.task and grip.side == side]
         left = [grip for grip in mine if grip.held or (grip.lost and not grip.told)]
+        # What is acquired meanwhile is the newest, perhaps before anybody has looked at it.
+        coming = self.pending(actor.client) if self.subject.is_semaphore else []
         order = await self._finished(actor, target.release, mishap)
+        for wait in coming:
+            wait.may_go = wait.order.finished and wait.block is None
         if isinstance(order.error, LeaseLostError):
             for grip in [grip for grip in left if grip.lost][-1:]:
                 grip.told = True

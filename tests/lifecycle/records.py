@@ -65,6 +65,7 @@ class Wait:
         raced: Something else happened at the same time.
         untold: Something ended without a message since it waits, so it may look late.
         severed: The server was told to forget what it may have had by then.
+        may_go: It ended while somebody released whatever is the newest.
     """
 
     actor: Actor
@@ -78,6 +79,7 @@ class Wait:
     raced: bool = False
     untold: bool = False
     severed: bool = False
+    may_go: bool = False
 
     def granted(self, lease: Lease) -> Grip:
         """Return what it got."""
@@ -89,6 +91,7 @@ class Wait:
             units=self.units,
             block=self.block,
             own_end=self.lease_time is not None,
+            may_go=self.may_go,
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
+from tests.mutants.listed_plain import PLAIN
 from tests.mutants.mutant import Mutant
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
@@ -107,8 +108,8 @@ MUTANTS = (
         "undo left out",
         "a cancelled acquire holds nothing",
         "redisson_py/_engine/request.py",
-        "self.ownership.undo(self)",
-        "pass",
+        "try:\n            self.send_undo()",
+        "try:\n            pass",
         (_CANCELLATION,),
     ),
     Mutant(
@@ -254,4 +255,5 @@ MUTANTS = (
     ),
     *HOLDS,
     *ENDS,
+    *PLAIN,
 )

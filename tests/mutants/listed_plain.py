@@ -1,0 +1,112 @@
+"""Sabotages of the short way of an uncontended pair, and of what is kept for it."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_BLOCK = "redisson_py/_engine/block.py"
+_OWNERSHIP = "redisson_py/_engine/ownership.py"
+_REQUEST = "redisson_py/_engine/request.py"
+_LOCKS = "redisson_py/locks/_ownership.py"
+_QUEUE = "redisson_py/_engine/local_queue.py"
+
+_SWEEP = "tests/contract/test_cancellation_sweep.py"
+
+PLAIN = (
+    Mutant(
+        "a plain acquire that was cancelled is not given back",
+        "a cancelled acquire holds nothing",
+        _BLOCK,
+        "            ownership.abandon(begun)\n            raise",
+        "            raise",
+        (_SWEEP,),
+    ),
+    Mutant(
+        "a plain release that was cancelled keeps the queue waiting",
+        "who waits here asks when a release was cancelled",
+        _BLOCK,
+        "        releasing.left(None, own_message)\n        raise",
+        "        raise",
+        (_SWEEP,),
+    ),
+    Mutant(
+        "a reply of a request that may have been executed twice is plain",
+        "what arrives late is refused",
+        _REQUEST,
+        "            or call.uncertain\n",
+        "",
+        ("tests/faults",),
+    ),
+    Mutant(
+        "a plain grant that comes when its lease is over counts",
+        "what is over before it can be used is not given to anybody",
+        _REQUEST,
+        "            or present - self.sent_at > self.lease_time / 2\n",
+        "",
+        ("tests/faults", "tests/contract"),
+    ),
+    Mutant(
+        "a plain grant after the client was closed counts",
+        "a closed client holds nothing",
+        _REQUEST,
+        "            or self not in pending\n",
+        "            or pending.setdefault(self, None)\n",
+        ("tests/contract", "tests/primitives"),
+    ),
+    Mutant(
+        "an uncertain hold is released without a tombstone",
+        "what arrives late is refused",
+        _OWNERSHIP,
+        "            or hold.uncertain\n            or hold.parent",
+        "            or hold.parent",
+        ("tests/faults",),
+    ),
+    Mutant(
+        "a re-entered hold is released as a whole",
+        "a lock is free when it was released as often as it was acquired",
+        _OWNERSHIP,
+        "            or hold.leases != [lease]\n",
+        "",
+        ("tests/contract/test_acquire_release.py", "tests/lifecycle/test_leases_inside_leases.py"),
+    ),
+    Mutant(
+        "a lost hold is passed on",
+        "nobody is given what is lost",
+        _LOCKS,
+        'if type(reply) is Hold and reply.state == "held" and present < reply.ends_at:',
+        "if type(reply) is Hold:",
+        ("tests/contract", "tests/lifecycle"),
+    ),
+    Mutant(
+        "a hold is passed to a waiter that was cancelled",
+        "a waiter leaves the queue once",
+        _QUEUE,
+        "            if not waiter.future.done():\n                break",
+        "            break",
+        ("tests/unit/test_local_queue.py", "tests/unit/test_local_queue_schedules.py"),
+    ),
+    Mutant(
+        "a plain acquire goes before those who wait",
+        "tasks of one client are served in the order they came",
+        _LOCKS,
+        "                queue.waiters\n                or queue.asking\n",
+        "                queue.asking\n",
+        ("tests/contract",),
+    ),
+    Mutant(
+        "ends that come before the next renewal are not minded",
+        "a loss is told in time",
+        "redisson_py/_engine/schedule.py",
+        "                if hold.ends_at < due:\n",
+        "                if False:\n",
+        ("tests/unit/test_schedule.py", "tests/unit/test_watchdog.py", "tests/faults"),
+    ),
+    Mutant(
+        "keys with braces share the patterns of others",
+        "a call names the keys of its own lock",
+        "redisson_py/_commands/plain.py",
+        'len(key), b"{" in key, lease_time',
+        "len(key), False, lease_time",
+        ("tests/unit/test_plain_calls.py",),
+    ),
+)
