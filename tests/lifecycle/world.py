@@ -136,6 +136,10 @@ class World:
                 # A hold that is passed on takes with it what befell it.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
                 grip.severed = self.severing or wait.severed or any(each.severed for each in owner)
+                if grip.side == "read":
+                    # Under a write that ends by itself it ends with that.
+                    mine = [each for each in self.grips if each.task is grip.task and not each.over]
+                    grip.own_end |= any(each.side == "write" and each.own_end for each in mine)
                 self.grips.append(grip)
                 self.note("->", grip)
             else:
