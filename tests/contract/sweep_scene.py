@@ -11,6 +11,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
+from redisson_py._engine.request import AcquireRequest
 from tests.contract.conftest import KINDS, LockLike, MakeLock
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.sweep import Probe
@@ -38,7 +39,9 @@ class Scene:
     def asleep(self) -> bool:
         """Whether whoever wants a lock waits for its release, and not for an answer."""
         pending = self.client._context.pending
-        return not any(getattr(request, "_call", None) for request in pending)
+        return not any(
+            isinstance(request, AcquireRequest) and request.is_pending for request in pending
+        )
 
     async def taken_by_other_client(self) -> Release:
         """Have the other client hold the lock; return what releases it."""

@@ -228,22 +228,25 @@ async def test_lease_counts_from_before_it_was_asked_for(
 
 
 @single
+@pytest.mark.parametrize("renewed", [False, True])
 async def test_grant_that_comes_too_late_is_given_back_and_asked_for_again(
-    kind: Kind, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+    renewed: bool, kind: Kind, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
 ) -> None:
     link = await proxy()
-    client = clients(link.url)
+    client = clients(link.url, lease_time=1) if renewed else clients(link.url)
     await client.ping()
     link.hold()
 
     async def let_through() -> None:
         await link.wait_until(lambda link: link.held > 0)
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(1)
         link.release_held()
 
     late = asyncio.create_task(let_through())
-    async with kind.make(client).hold(lease_time=0.8) as lease:
+    lock = kind.make(client)
+    async with lock if renewed else lock.hold(lease_time=1) as lease:
         assert late.done()
+        lease.check()
         assert await kind.owners(redis) == {lease.owner: 1}
     await late
 

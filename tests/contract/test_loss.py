@@ -332,6 +332,24 @@ async def test_passed_hold_is_lost_by_whoever_has_it(
     await lease.release()
 
 
+@passing
+async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(
+    make_lock: MakeLock, clients: ClientFactory
+) -> None:
+    client = clients(lease_time=1, turn=30)
+    lock = make_lock(client)
+    first = await lock.acquire()
+    second = asyncio.create_task(lock.acquire())
+    await until_waiting(client, 1)
+    await first.release()
+    # It was passed, and the next task has not been told.
+    time.sleep(1.2)  # noqa: ASYNC251  # the fault: it blocks the event loop
+    lease = await second
+    lease.check()
+    assert lease.owner != first.owner
+    await lease.release()
+
+
 async def test_release_that_cannot_reach_redis_says_so(
     make_lock: MakeLock, clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:

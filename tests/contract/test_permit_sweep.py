@@ -22,6 +22,7 @@ from redisson_py import (
     Redisson,
     Semaphore,
 )
+from redisson_py._engine.request import AcquireRequest
 from tests.contract.sweep_scene import SOON, Release, finish, once
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
@@ -75,7 +76,9 @@ class Scene:
     def asleep(self) -> bool:
         """Whether whoever wants a permit waits for a release, and not for an answer."""
         pending = self.client._context.pending
-        return not any(getattr(request, "_call", None) for request in pending)
+        return not any(
+            isinstance(request, AcquireRequest) and request.is_pending for request in pending
+        )
 
     async def taken_by(self, client: Redisson) -> Release:
         """Have a task take all units; return what gives them back."""

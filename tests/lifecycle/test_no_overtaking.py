@@ -6,12 +6,13 @@ A loop of `try_acquire`, a short hold and a release must not keep a waiter out.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from redisson_py import Redisson
+from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
@@ -37,6 +38,8 @@ MAKES: dict[str, Make] = {
     "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore("semaphore", 1),
 }
 KINDS = pytest.mark.parametrize("kind", MAKES)
+#: Waiters of a fair lock stand in Redis, and lose their place when their loop stalls for a lease.
+QUEUED_HERE = pytest.mark.parametrize("kind", [kind for kind in MAKES if kind != "fair_lock"])
 
 
 async def visit(thing: Any, got: asyncio.Event) -> None:
@@ -76,6 +79,30 @@ async def test_a_waiter_of_the_same_client_goes_first(kind: str, client: Redisso
     granted = await try_until(got, thing, lease)
     await waiting
     assert granted <= 2
+
+
+@QUEUED_HERE
+async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
+    kind: str, clients: ClientFactory
+) -> None:
+    client = clients(lease_time=1)
+    thing = MAKES[kind](client)
+    order: list[str] = []
+
+    async def visit_in_order(name: str) -> None:
+        async with thing:
+            order.append(name)
+
+    lease = await thing.acquire()
+    first = asyncio.create_task(visit_in_order("first"))
+    await until_waiting(client, 1)
+    second = asyncio.create_task(visit_in_order("second"))
+    time.sleep(1.2)  # noqa: ASYNC251  # the fault: it blocks the event loop
+    # The second one comes before anybody has been told of the loss.
+    await asyncio.gather(first, second)
+    assert order == ["first", "second"]
+    with pytest.raises(LeaseLostError):
+        await lease.release()
 
 
 @KINDS

@@ -10,7 +10,17 @@ _REQUEST = "redisson_py/_engine/request.py"
 _LOCKS = "redisson_py/locks/_ownership.py"
 _QUEUE = "redisson_py/_engine/local_queue.py"
 
+_ACQUIRE_RELEASE = "tests/contract/test_acquire_release.py"
+_CLIENT = "tests/primitives/test_client.py"
+_LATE_DUPLICATES = "tests/faults/test_late_duplicates.py"
+_LOSS = "tests/contract/test_loss.py"
 _SWEEP = "tests/contract/test_cancellation_sweep.py"
+
+_WHOLE_TRUTH = """\
+            or call is None
+            or call.uncertain
+            or self not in pending
+"""
 
 PLAIN = (
     Mutant(
@@ -35,7 +45,7 @@ PLAIN = (
         _REQUEST,
         "            or call.uncertain\n",
         "",
-        ("tests/faults",),
+        (_LATE_DUPLICATES,),
     ),
     Mutant(
         "a plain grant that comes when its lease is over counts",
@@ -43,15 +53,15 @@ PLAIN = (
         _REQUEST,
         "            or present - self.sent_at > self.lease_time / 2\n",
         "",
-        ("tests/faults", "tests/contract"),
+        (f"{_ACQUIRE_RELEASE}::test_grant_that_comes_too_late_is_given_back_and_asked_for_again",),
     ),
     Mutant(
         "a plain grant after the client was closed counts",
         "a closed client holds nothing",
         _REQUEST,
-        "            or self not in pending\n",
-        "            or pending.setdefault(self, None)\n",
-        ("tests/contract", "tests/primitives"),
+        _WHOLE_TRUTH,
+        "            or pending.setdefault(self)\n            or (call and call.uncertain)\n",
+        (_CLIENT,),
     ),
     Mutant(
         "an uncertain hold is released without a tombstone",
@@ -59,7 +69,7 @@ PLAIN = (
         _OWNERSHIP,
         "            or hold.uncertain\n            or hold.parent",
         "            or hold.parent",
-        ("tests/faults",),
+        (_LATE_DUPLICATES,),
     ),
     Mutant(
         "a re-entered hold is released as a whole",
@@ -67,7 +77,7 @@ PLAIN = (
         _OWNERSHIP,
         "            or hold.leases != [lease]\n",
         "",
-        ("tests/contract/test_acquire_release.py", "tests/lifecycle/test_leases_inside_leases.py"),
+        (_ACQUIRE_RELEASE,),
     ),
     Mutant(
         "a lost hold is passed on",
@@ -75,7 +85,7 @@ PLAIN = (
         _LOCKS,
         'if type(reply) is Hold and reply.state == "held" and present < reply.ends_at:',
         "if type(reply) is Hold:",
-        ("tests/contract", "tests/lifecycle"),
+        (f"{_LOSS}::test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken",),
     ),
     Mutant(
         "a hold is passed to a waiter that was cancelled",
@@ -83,7 +93,7 @@ PLAIN = (
         _QUEUE,
         "            if not waiter.future.done():\n                break",
         "            break",
-        ("tests/unit/test_local_queue.py", "tests/unit/test_local_queue_schedules.py"),
+        ("tests/unit/test_local_queue.py",),
     ),
     Mutant(
         "a plain acquire goes before those who wait",
@@ -91,7 +101,7 @@ PLAIN = (
         _LOCKS,
         "                queue.waiters\n                or queue.asking\n",
         "                queue.asking\n",
-        ("tests/contract",),
+        ("tests/lifecycle/test_no_overtaking.py",),
     ),
     Mutant(
         "ends that come before the next renewal are not minded",
@@ -99,7 +109,7 @@ PLAIN = (
         "redisson_py/_engine/schedule.py",
         "                if hold.ends_at < due:\n",
         "                if False:\n",
-        ("tests/unit/test_schedule.py", "tests/unit/test_watchdog.py", "tests/faults"),
+        ("tests/unit/test_schedule.py", "tests/unit/test_watchdog.py"),
     ),
     Mutant(
         "keys with braces share the patterns of others",
