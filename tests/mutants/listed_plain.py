@@ -93,7 +93,9 @@ PLAIN = (
         _QUEUE,
         "            if not waiter.future.done():\n                break",
         "            break",
-        ("tests/unit/test_local_queue.py",),
+        (
+            "tests/unit/test_local_queue.py::test_a_hold_is_passed_over_a_task_that_was_just_cancelled",
+        ),
     ),
     Mutant(
         "a plain acquire goes before those who wait",
@@ -109,7 +111,7 @@ PLAIN = (
         "redisson_py/_engine/schedule.py",
         "                if hold.ends_at < due:\n",
         "                if False:\n",
-        ("tests/unit/test_schedule.py", "tests/unit/test_watchdog.py"),
+        ("tests/unit/test_watchdog.py",),
     ),
     Mutant(
         "keys with braces share the patterns of others",
