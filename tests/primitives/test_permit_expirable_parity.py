@@ -354,8 +354,7 @@ class TestLeases:
     ) -> None:
         """Weakness 41."""
         holder, other = clients(lease_time=0.6), clients()
-        # Connecting counts, and takes a while on a busy machine.
-        await other.ping()
+        await other.ping()  # connecting counts
         permit = await get(holder, 1).acquire()
         ends = asyncio.get_running_loop().time() + 0.7
         assert await get(other).try_acquire(timeout=0.75) is None
