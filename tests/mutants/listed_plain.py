@@ -53,7 +53,7 @@ PLAIN = (
         _REQUEST,
         "            or present - self.sent_at > self.lease_time / 2\n",
         "",
-        (f"{_ACQUIRE_RELEASE}::test_grant_that_comes_too_late_is_given_back_and_asked_for_again",),
+        (f"{_ACQUIRE_RELEASE}::test_grant_that_a_stalled_loop_reads_too_late_is_given_back",),
     ),
     Mutant(
         "a plain grant after the client was closed counts",
