@@ -285,6 +285,16 @@ def test_rows_in_force_are_not_swept_at_every_step(
     assert schedule.ended(1e6) == holds[::-2]
 
 
+@pytest.mark.parametrize(("end", "looked_at"), [(20.0, 20.0), (20.5, 21.0), (27.0, 28.0)])
+def test_an_end_while_a_renewal_is_unconfirmed_is_not_missed_by_a_blocked_loop(
+    schedule: Schedule, end: float, looked_at: float
+) -> None:
+    hold = schedule.keep(0.0, end)
+    assert schedule.ended(PERIOD) == []
+    assert schedule.due(PERIOD, 5) == [hold]
+    assert schedule.ended(looked_at) == [hold]
+
+
 @settings(deadline=None)
 @given(data=st.data())
 def test_it_does_what_a_list_of_moments_would(data: st.DataObject) -> None:
