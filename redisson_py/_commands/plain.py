@@ -23,7 +23,7 @@ class PlainCalls:
     """The patterns for one kind, length of key and lease.
 
     Attributes:
-        acquire: Asks for one unit, for a new owner, who waits without a timeout.
+        acquire: Asks for one unit for a new owner that waits without a timeout.
         release: Ends the hold of an owner.
         lease_time: The lease in seconds.
         patience: For how many seconds a release is tried.

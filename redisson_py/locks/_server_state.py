@@ -1,4 +1,4 @@
-"""What one client knows of a lock, and what it can ask: who holds it, looks, force."""
+"""What one client knows of a lock without acquiring it: its own holds, and what Redis says."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from redisson_py.semaphores.permit import Permit
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
 _STALE_GRANTS = 3
 
-#: How many lost permits a task is told of that releases without naming them.
+#: The most lost permits that a `release()` without a permit reports to a task.
 _MOST_LOST = 1000
 
 

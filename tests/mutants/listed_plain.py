@@ -33,7 +33,7 @@ PLAIN = (
     ),
     Mutant(
         "a plain release that was cancelled keeps the queue waiting",
-        "who waits here asks when a release was cancelled",
+        "the next waiter asks when a release was cancelled",
         _BLOCK,
         "        releasing.left(None, own_message)\n        raise",
         "        raise",
