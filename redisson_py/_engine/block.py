@@ -38,7 +38,11 @@ class Acquired(Protocol):
     """What acquires for a block in one round trip, where that is possible."""
 
     def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
-        """Begin the acquisition of a task that waits; return what to await."""
+        """Begin the acquisition of a task that waits; return what to await.
+
+        `first_lease` must follow with the result, and `acquire` where that is not the end of it; or
+        `abandon`. None: there is more to it, and `acquire` has to do it all.
+        """
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
         """Return the lease that an acquisition brought; None if there is more to it."""

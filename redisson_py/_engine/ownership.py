@@ -7,7 +7,6 @@ How a hold is acquired is another matter: by a task that can enter it again
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
 
 from redisson_py._commands.contract import Commands
 from redisson_py._commands.plain import PlainCalls, release_patience
@@ -18,7 +17,7 @@ from redisson_py._engine.lease_extension import LeaseExtension
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._keys import Name
-from redisson_py._loop import Future, Task
+from redisson_py._loop import Future
 from redisson_py._options import PATIENCE, OnLost
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
@@ -73,23 +72,6 @@ class Ownership:
 
     def forget(self, hold: Hold) -> None:
         """A hold leaves its task."""
-
-    # Acquiring.
-
-    def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
-        """Begin the acquisition of a task that waits; return what to await.
-
-        `first_lease` must follow with the result, and `acquire` where that is not the end of it; or
-        `abandon`. None: there is more to it, and `acquire` has to do it all.
-        """
-        return None
-
-    def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
-        """Return the lease that an acquisition brought; None if there is more to it."""
-        return None
-
-    def abandon(self, begun: Begun) -> None:
-        """Its task was cancelled: give back what an acquisition that was begun may bring."""
 
     # Releasing.
 
