@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -11,7 +12,7 @@ from typing import Any, Self
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Lease, Redisson
+from redisson_py import Lease, Redisson, RedissonError
 from redisson_py._engine import waiting
 from redisson_py.semaphores import _queue
 
@@ -81,3 +82,13 @@ class Counted:
             for name, values in stats.items()
             if name not in ("cmdstat_config|resetstat", "cmdstat_info", "cmdstat_config")
         }
+
+
+def assert_all_retrieved(caplog: pytest.LogCaptureFixture) -> None:
+    """Raise if asyncio logged an error of ours that nobody asked a future or task for.
+
+    Not those of redis-py's streams: the order of their finalizers is the garbage collector's.
+    """
+    gc.collect()
+    lost = [record.exc_info for record in caplog.records if "never retrieved" in record.message]
+    assert not [info for info in lost if info and isinstance(info[1], RedissonError)]

@@ -99,6 +99,8 @@ class Link:
 
     def reset(self) -> None:
         """Break both connections (RST) and drop what is under way."""
+        if self._broken:
+            return
         self._abort()
         if self._task is not None:
             self._task.cancel()
@@ -133,8 +135,8 @@ class Link:
         finally:
             for writer in self._writers:
                 writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
+            # asyncio logs the error of a connection that nobody asks, whatever else broke.
+            await asyncio.gather(*map(_closed, self._writers))
 
     def _abort(self) -> None:
         self._cut = self._broken = True
@@ -214,6 +216,11 @@ class Link:
             self._held.append(None)
         else:
             self._lanes[direction].put(END)
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 def abort(writer: asyncio.StreamWriter) -> None:

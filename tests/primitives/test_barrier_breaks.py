@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
 
@@ -24,7 +23,14 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
-from tests.support import set_safety_poll, until, until_async, until_listening, until_waiting
+from tests.support import (
+    assert_all_retrieved,
+    set_safety_poll,
+    until,
+    until_async,
+    until_listening,
+    until_waiting,
+)
 
 #: Long enough not to end by itself in a test on a slow machine.
 LEASE = 0.8
@@ -316,8 +322,7 @@ class TestDying:
         await until(lambda: not any(call.wanted for call in far._stream._backlog))
         link.pass_through()
         await far.ping()
-        gc.collect()
-        assert "never retrieved" not in caplog.text
+        assert_all_retrieved(caplog)
         # It was alone, so there was nobody to break it for.
         assert not await barrier.broken()
 
