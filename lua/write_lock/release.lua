@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  2
+--! version  3
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told
