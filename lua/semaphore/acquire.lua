@@ -31,10 +31,10 @@ then
   local ends_at = time[1] * 1000 + math.floor(time[2] / 1000) + lease_ms
   redis.call('INCRBY', counter, '-' .. units)
   local done = redis.pcall('ZADD', permits, ends_at, owner)
-  if type(done) ~= 'table' then
+  if done == 1 then
     done = redis.pcall('HSET', counts, owner, units)
   end
-  if type(done) ~= 'table' then
+  if done == 1 then
     return nil
   end
   redis.pcall('ZREM', permits, owner)
