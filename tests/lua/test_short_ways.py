@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
 from tests.lua.fair_scripts import FairScripts
 from tests.lua.permit_scripts import SemaphoreScripts
 from tests.lua.read_write_scripts import ReadWriteScripts
-from tests.lua.scripts import TOMBSTONE, A, B, Scripts, ask
+from tests.lua.scripts import BAD_MS, TOMBSTONE, A, B, Scripts, ask
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support import Counted
 
@@ -39,14 +40,14 @@ class _Lock:
     def __init__(self, lock: Any, channel: bytes, *, short: bool) -> None:
         self._lock = lock
         self.channel = channel
-        self._lease: Arg = LEASE if short else f"00{LEASE}"
+        self.lease: Arg = LEASE if short else f"00{LEASE}"
 
     async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None:
-        reply: int | None = await self._lock.acquire(owner, count, self._lease)
+        reply: int | None = await self._lock.acquire(owner, count, self.lease)
         return reply
 
     async def release(self, owner: str = A, count: Any = 0, tombstone_ms: int = 0, /) -> Any:
-        return await self._lock.release(owner, count, self._lease, tombstone_ms)
+        return await self._lock.release(owner, count, self.lease, tombstone_ms)
 
 
 class _Semaphore:
@@ -73,13 +74,13 @@ class _Semaphore:
 Make = Callable[[Scripts, bool], Subject]
 
 
-def fair(scripts: Scripts, short: bool) -> Subject:
+def fair(scripts: Scripts, short: bool) -> _Lock:
     lock = FairScripts(scripts)
     return _Lock(lock, lock.channel_of(B), short=short)
 
 
-def side(name: str) -> Make:
-    def make(scripts: Scripts, short: bool) -> Subject:
+def side(name: str) -> Callable[[Scripts, bool], _Lock]:
+    def make(scripts: Scripts, short: bool) -> _Lock:
         half = getattr(ReadWriteScripts(scripts, b"k"), name)
         return _Lock(half, half.channel, short=short)
 
@@ -90,10 +91,9 @@ def semaphore(start_units: int) -> Make:
     return lambda scripts, short: _Semaphore(SemaphoreScripts(scripts), start_units, short=short)
 
 
+LOCKS = {"fair": fair, "read": side("read"), "write": side("write")}
 KINDS: dict[str, Make] = {
-    "fair": fair,
-    "read": side("read"),
-    "write": side("write"),
+    **LOCKS,
     "semaphore of 1": semaphore(1),
     "semaphore of 3": semaphore(3),
     "no semaphore": semaphore(-1),
@@ -119,18 +119,28 @@ def send(*command: Arg) -> Step:
     return lambda subject, redis: ask(redis, *command)
 
 
+async def java_waits(subject: Subject, redis: Redis) -> None:
+    """Have B wait for a fair lock as Redisson does: it is in two keys, and not in ours."""
+    seconds, _ = await ask(redis, "TIME")
+    await ask(redis, "RPUSH", "redisson_lock_queue:{k}", B)
+    await ask(redis, "ZADD", "redisson_lock_timeout:{k}", int(seconds) * 1000 + 2 * LEASE, B)
+
+
 HISTORIES: dict[str, list[Step]] = {
     "alone": [acquire(A), release(A)] * 2,
     "run twice": [acquire(A), acquire(A), release(A), release(A)],
     "two": [acquire(A), acquire(B), release(A), acquire(B), release(B), acquire(A), release(A)],
     "several": [acquire(A, 2), acquire(B, 2), release(A), release(B), acquire(A, 4), release(A)],
     "in part": [acquire(A), acquire(A, 2), release(A, 1), release(A)],
+    "two holds at once": [acquire(A), acquire(A, 2), release(A), acquire(B), release(B)],
     "a stranger": [acquire(A), release(B), release(A), release(A)],
     "undone before": [release(A, 0, TOMBSTONE), acquire(A), acquire(B), release(B)],
     "undone after": [acquire(A), release(A, 0, TOMBSTONE), acquire(A), release(A)],
     "deleted": [acquire(A), send("DEL", "k", "semaphore"), release(A), acquire(B), release(B)],
     "below zero": [acquire(A), send("SET", "semaphore", "-2"), release(A), acquire(A)],
     "many": [acquire(A), send("SET", "semaphore", "5000000"), release(A), acquire(B), release(B)],
+    "too many": [acquire(A), send("SET", "semaphore", 2**32), release(A), acquire(B), release(B)],
+    "Java waits": [acquire(A), java_waits, release(A), acquire(A), acquire(B), release(B)],
     "an expiry": [acquire(A), release(A), expire("semaphore"), acquire(A), release(A), acquire(A)],
 }
 
@@ -176,6 +186,21 @@ async def test_both_ways_answer_leave_and_tell_the_same(
         short = await trace(make(scripts, True), redis, steps, listener)
         long = await trace(make(scripts, False), redis, steps, listener)
     assert short == long
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+@pytest.mark.parametrize("lease_ms", BAD_MS)
+async def test_the_release_of_a_plain_hold_refuses_a_bad_lease(
+    scripts: Scripts, redis: Redis, kind: str, lease_ms: str
+) -> None:
+    lock = LOCKS[kind](scripts, True)
+    await lock.acquire()
+    before = await state(redis)
+    lock.lease = lease_ms
+    with pytest.raises(ResponseError, match="must be"):
+        await lock.release()
+    assert await state(redis) == before
+    await redis.flushdb()
 
 
 @pytest.mark.parametrize(
