@@ -1,19 +1,10 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  3
+--! version  4
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
-
---! include lib.whole
---! include lib.superseded
---! include lib.remember
---! include lib.now
---! include lib.living_head
---! include lib.needs_scores
---! include lib.ends_nearer
---! include lib.drop_dead
 
 -- As lock.release; also how a waiter leaves, which is the undo of its acquire. Its wait_ms is
 -- taken off those behind it, as Redisson does; see fair_lock.acquire for the least they keep,
@@ -24,9 +15,31 @@
 -- left, or never been sent.
 local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local version_key = KEYS[6]
-local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 0), whole(ARGV[3], 1)
-local wait_ms, channel, tombstone_ms = whole(ARGV[4], 1), ARGV[5], whole(ARGV[6], 0)
-local version, version_ms = whole(ARGV[7], 0), whole(ARGV[8], 0)
+local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local wait_ms, channel, tombstone_ms = ARGV[4], ARGV[5], ARGV[6]
+local version, version_ms = ARGV[7], ARGV[8]
+
+-- The short way, see fair_lock.acquire: a whole hold, and nobody waits, so nobody is told.
+local held = redis.call('HGET', lock, owner)
+local plain = held and holds == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
+  and string.find(lease_ms .. ' ' .. wait_ms, '^[1-9]%d* [1-9]%d*$')
+  and lease_ms + wait_ms < 9007199254740992
+if plain and redis.call('EXISTS', queue, timeouts, waiters) == 0 then
+  redis.call('DEL', lock)
+  return 1
+end
+
+--! include lib.whole
+--! include lib.superseded
+--! include lib.remember
+--! include lib.now
+--! include lib.living_head
+--! include lib.needs_scores
+--! include lib.ends_nearer
+--! include lib.drop_dead
+
+holds, lease_ms, wait_ms = whole(holds, 0), whole(lease_ms, 1), whole(wait_ms, 1)
+tombstone_ms, version, version_ms = whole(tombstone_ms, 0), whole(version, 0), whole(version_ms, 0)
 
 if not (holds and lease_ms and wait_ms and tombstone_ms and version and version_ms) then
   return redis.error_reply('ERR holds and times must be whole numbers')
@@ -35,13 +48,12 @@ if superseded(version_key, version) then
   return 0
 end
 
-local held = redis.call('HGET', lock, owner)
 local count = whole(held or '', 1)
 if held and holds > 0 and not count then
   return redis.error_reply('ERR the hold count in this hash is not a number')
 end
 local present, moment, queued, waited, exact, first, last = 0, false, false, false, false, false, false
-if holds == 0 and redis.call('EXISTS', queue, timeouts, waiters) > 0 then
+if plain or holds == 0 and redis.call('EXISTS', queue, timeouts, waiters) > 0 then
   present = now()
   waited = redis.call('LLEN', queue) > 0
   moment = redis.call('ZSCORE', timeouts, owner)

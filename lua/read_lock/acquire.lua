@@ -1,18 +1,11 @@
 --! script   read_lock.acquire
---! version  2
+--! version  3
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
---! include lib.whole
---! include lib.superseded
 --! include lib.reader_key
---! include lib.reader_keys
---! include lib.reader_left
---! include lib.now
---! include lib.readers_index
---! include lib.index_reader
 
 -- Redisson's hash: a field "mode" and one field for each reader, its value the hold count.
 -- Each hold has a key of its own beside the hash, whose expiry is that hold's lease; the hash
@@ -23,8 +16,38 @@
 -- For tombstones and versions see lock.acquire. A read under a write hold has the owner of that
 -- hold, which goes on, so only its version tells a late acquire from a new one.
 local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
-local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
-local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
+local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local version, version_ms = ARGV[4], ARGV[5]
+
+-- The short way: a new owner and a free lock. It comes before most functions, because these and
+-- looking at numbers cost about as much as commands.
+local plain = holds == '1' and version == '0' and version_ms == '0'
+  and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
+if plain and redis.call('EXISTS', lock, tombstone) == 0 then
+  local mine = reader_key(lock, owner, 1)
+  redis.call('SET', mine, '1', 'PX', lease_ms)
+  local done = redis.pcall('HSET', lock, 'mode', 'read', owner, '1')
+  if type(done) ~= 'table' then
+    done = redis.pcall('PEXPIRE', lock, lease_ms)
+  end
+  if type(done) ~= 'table' then
+    return nil
+  end
+  -- Not permitted: without a lease it would be held for ever.
+  redis.call('DEL', lock, mine)
+  return done
+end
+
+--! include lib.whole
+--! include lib.superseded
+--! include lib.reader_keys
+--! include lib.reader_left
+--! include lib.now
+--! include lib.readers_index
+--! include lib.index_reader
+
+holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)
+version, version_ms = whole(version, 0), whole(version_ms, 0)
 
 if not (holds and lease_ms and version and version_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
@@ -34,7 +57,7 @@ if superseded(version_key, version) then
 end
 local mine = reader_key(lock, owner, holds)
 
-if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
+if holds == 1 and not plain and redis.call('EXISTS', lock, tombstone) == 0 then
   if version > 0 and version_ms > 0 then
     redis.call('SET', version_key, version, 'PX', version_ms)
   end

@@ -1,21 +1,13 @@
 #!lua flags=allow-oom
 --! script   read_lock.release
---! version  2
+--! version  3
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
 
---! include lib.whole
---! include lib.superseded
---! include lib.remember
 --! include lib.reader_key
---! include lib.reader_keys
---! include lib.reader_left
---! include lib.now
 --! include lib.readers_index
---! include lib.index_reader
---! include lib.needed_by_readers
 
 -- Also the undo of an acquire; for tombstones and versions see lock.release. The last reader
 -- frees the lock, whatever fields dead readers have left in it. Otherwise the hash lives from now
@@ -24,9 +16,34 @@
 -- for the one that leaves, and only until another is found that needs it for about as long. How long a writer that also reads needs it is not known here: then it
 -- is never shortened.
 local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
-local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 0), whole(ARGV[3], 1)
-local channel, tombstone_ms = ARGV[4], whole(ARGV[5], 0)
-local version, version_ms = whole(ARGV[6], 0), whole(ARGV[7], 0)
+local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local channel, tombstone_ms = ARGV[4], ARGV[5]
+local version, version_ms = ARGV[6], ARGV[7]
+
+-- The short way, see read_lock.acquire: nobody else is in, so there are no leases to look at.
+local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
+local fields = held and redis.call('HLEN', lock) or 0
+local index = readers_index(lock)
+if held == '1' and holds == '0' and mode == 'read' and fields == 2
+  and tombstone_ms == '0' and version == '0' and version_ms == '0'
+  and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
+then
+  local told = redis.call('PUBLISH', channel, '0')
+  redis.call('DEL', lock, reader_key(lock, owner, 1), index)
+  return 1 + told
+end
+
+--! include lib.whole
+--! include lib.superseded
+--! include lib.remember
+--! include lib.reader_keys
+--! include lib.reader_left
+--! include lib.now
+--! include lib.index_reader
+--! include lib.needed_by_readers
+
+holds, lease_ms, tombstone_ms = whole(holds, 0), whole(lease_ms, 1), whole(tombstone_ms, 0)
+version, version_ms = whole(version, 0), whole(version_ms, 0)
 
 if not (holds and lease_ms and tombstone_ms and version and version_ms) then
   return redis.error_reply('ERR holds, lease_ms and tombstone_ms must be whole numbers')
@@ -36,13 +53,10 @@ if superseded(version_key, version) then
 end
 version_ms = version > 0 and version_ms or 0
 
-local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
 local count = whole(held or '0', 1) or 0
 if held and holds > 0 and count == 0 then
   return redis.error_reply('ERR the hold count in this hash is not a number')
 end
-local index = readers_index(lock)
-local fields = held and redis.call('HLEN', lock) or 0
 if count == 1 and holds == 0 and mode == 'read' and fields == 2 then
   -- Nobody else is in: no leases to look at.
   local told = redis.call('PUBLISH', channel, '0')

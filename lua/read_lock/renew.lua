@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.renew
---! version  3
+--! version  4
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed, or still a reader | 0 = not a reader

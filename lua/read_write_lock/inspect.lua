@@ -1,5 +1,5 @@
 --! script   read_write_lock.inspect
---! version  1
+--! version  2
 --! keys     lock:hash
 --! args
 --! returns  array: milliseconds left (-2 = free, -1 = no lease), the mode, then field, hold count and milliseconds left (-2 = over, or the writer) of each holder in turn

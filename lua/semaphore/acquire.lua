@@ -1,9 +1,46 @@
 --! script   semaphore.acquire
---! version  3
+--! version  4
 --! keys     counter:string permits:zset counts:hash tombstone:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void
 --! retry    safe: an owner that has units already is given no more
+
+-- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
+-- (`permits`), so that what a dead holder had comes back. Whoever asks looks for such first.
+-- Only an entry there is ever given back, and only once, so neither a repetition nor a release
+-- after the counter was deleted makes units out of nothing. With start_units >= 0 a semaphore
+-- that is not there is made. Clients are told first, then the counter changes: whatever is
+-- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
+local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
+
+-- The short way: enough units, nobody has any, and the counter has no expiry. It comes before the
+-- functions, and looks at all numbers at once, because each of these costs nearly as much as a
+-- command.
+local found = redis.call('GET', counter)
+local nobody = redis.call('EXISTS', permits, counts, tombstone) == 0
+local numbers = found and nobody
+  and units .. ' ' .. lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units
+-- So short, none of them has more than fifteen digits.
+if numbers and #numbers < 24
+  and string.find(numbers, '^[1-9]%d* [1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$')
+  and found - units >= 0 and redis.call('PTTL', counter) == -1
+then
+  local time = redis.call('TIME')
+  local ends_at = time[1] * 1000 + math.floor(time[2] / 1000) + lease_ms
+  redis.call('INCRBY', counter, '-' .. units)
+  local done = redis.pcall('ZADD', permits, ends_at, owner)
+  if done == 1 then
+    done = redis.pcall('HSET', counts, owner, units)
+  end
+  if done == 1 then
+    return nil
+  end
+  redis.pcall('ZREM', permits, owner)
+  redis.call('INCRBY', counter, units)
+  return done
+end
 
 --! include lib.whole
 --! include lib.integer
@@ -13,28 +50,19 @@
 --! include lib.give_back
 --! include lib.follow
 
--- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
--- (`permits`), so that what a dead holder had comes back. Whoever asks looks for such first.
--- Only an entry there is ever given back, and only once, so neither a repetition nor a release
--- after the counter was deleted makes units out of nothing. With start_units >= 0 a semaphore
--- that is not there is made. Clients are told first, then the counter changes: whatever is
--- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
-local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
-local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
+units, lease_ms = whole(units, 1), whole(lease_ms, 1)
+start_units, reclaims = integer(start_units), whole(reclaims, 1)
 
 if not (units and lease_ms and start_units and reclaims) then
   return redis.error_reply('ERR units, lease_ms, start_units and reclaims must be whole numbers')
 end
 
-local found = redis.call('GET', counter)
 local before = integer(found or '0')
 if not before then
   return redis.error_reply('ERR the counter is not a number')
 end
 local present = now()
 local ends_at = string.format('%.0f', present + lease_ms)
-local nobody = redis.call('EXISTS', permits, counts, tombstone) == 0
 local has = not nobody and redis.call('HEXISTS', counts, owner) == 1
 local known = not nobody and redis.call('ZCARD', permits) > 0
 if found and has then

@@ -1,20 +1,37 @@
 --! script   write_lock.acquire
---! version  2
+--! version  3
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
-
---! include lib.whole
---! include lib.superseded
 
 -- As lock.acquire, in the hash of a read-write lock. `owner` is the writer's field: its owner
 -- with ":write" behind it. Redisson adds the lease of a re-entry to what is left; the
 -- longer of the two is enough, and cannot grow without end. A reader is refused like
 -- everybody else: it would wait for itself, so it must not ask.
 local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
-local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
-local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
+local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local version, version_ms = ARGV[4], ARGV[5]
+
+-- The short way, see read_lock.acquire.
+local plain = holds == '1' and version == '0' and version_ms == '0'
+  and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
+if plain and redis.call('EXISTS', lock, tombstone) == 0 then
+  redis.call('HSET', lock, 'mode', 'write', owner, '1')
+  local done = redis.pcall('PEXPIRE', lock, lease_ms)
+  if done == 1 then
+    return nil
+  end
+  -- Not permitted: without a lease it would be held for ever.
+  redis.call('DEL', lock)
+  return done
+end
+
+--! include lib.whole
+--! include lib.superseded
+
+holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)
+version, version_ms = whole(version, 0), whole(version_ms, 0)
 
 if not (holds and lease_ms and version and version_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
@@ -23,7 +40,7 @@ if superseded(version_key, version) then
   return -3
 end
 
-if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
+if holds == 1 and not plain and redis.call('EXISTS', lock, tombstone) == 0 then
   if version > 0 and version_ms > 0 then
     redis.call('SET', version_key, version, 'PX', version_ms)
   end

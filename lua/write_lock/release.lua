@@ -1,10 +1,33 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  2
+--! version  3
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
+
+-- Also the undo of an acquire; for tombstones see lock.release, for `owner` write_lock.acquire.
+-- A writer that also reads goes on reading, and other readers may come in. Redisson tells
+-- nobody of that, and they sleep on. Its listeners act on 0 and 1 only, so 2 is ours: our
+-- clients look again, and Java is not disturbed. From then on the lock lives as long as its
+-- readers need it, even if the writer had a longer lease.
+local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
+local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local channel, tombstone_ms = ARGV[4], ARGV[5]
+local version, version_ms = ARGV[6], ARGV[7]
+
+-- The short way, see read_lock.acquire: with nothing but the mode and the writer there, nobody
+-- reads.
+local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
+local fields = held and redis.call('HLEN', lock)
+if held and holds == '0' and fields <= 2
+  and tombstone_ms == '0' and version == '0' and version_ms == '0'
+  and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
+then
+  local told = redis.call('PUBLISH', channel, '1')
+  redis.call('DEL', lock)
+  return 1 + told
+end
 
 --! include lib.whole
 --! include lib.superseded
@@ -16,15 +39,8 @@
 --! include lib.readers_index
 --! include lib.needed_by_readers
 
--- Also the undo of an acquire; for tombstones see lock.release, for `owner` write_lock.acquire.
--- A writer that also reads goes on reading, and other readers may come in. Redisson tells
--- nobody of that, and they sleep on. Its listeners act on 0 and 1 only, so 2 is ours: our
--- clients look again, and Java is not disturbed. From then on the lock lives as long as its
--- readers need it, even if the writer had a longer lease.
-local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
-local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 0), whole(ARGV[3], 1)
-local channel, tombstone_ms = ARGV[4], whole(ARGV[5], 0)
-local version, version_ms = whole(ARGV[6], 0), whole(ARGV[7], 0)
+holds, lease_ms, tombstone_ms = whole(holds, 0), whole(lease_ms, 1), whole(tombstone_ms, 0)
+version, version_ms = whole(version, 0), whole(version_ms, 0)
 
 if not (holds and lease_ms and tombstone_ms and version and version_ms) then
   return redis.error_reply('ERR holds, lease_ms and tombstone_ms must be whole numbers')
@@ -33,13 +49,11 @@ if superseded(version_key, version) then
   return 0
 end
 
-local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
 local count = whole(held or '', 1)
 if held and holds > 0 and not count then
   return redis.error_reply('ERR the hold count in this hash is not a number')
 end
--- With nothing but the mode and the writer there, nobody reads: no need to look.
-local reads = held and (holds > 0 or redis.call('HLEN', lock) > 2)
+local reads = held and (holds > 0 or fields > 2)
 local needed = reads and needed_by_readers(lock, math.huge) or 0
 local reply = held and 0 or nil
 if held and holds == 0 and needed > 0 then

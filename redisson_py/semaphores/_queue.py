@@ -120,7 +120,9 @@ class PermitRequest(AcquireRequest):
 
     @property
     def _channel(self) -> Channel | None:
-        return self.ownership.context.bus.table.channel(self.channel)
+        table = self.ownership.context.bus.table
+        # Mostly nobody listens to anything, and the name of the channel need not be put together.
+        return table.channel(self.channel) if table.channels else None
 
     def undo(self) -> None:
         """Give back what was passed, and what the request may have got."""

@@ -117,6 +117,31 @@ class TestLocks:
         assert await rw.read.release(A, tombstone_ms=tombstone_ms) == 0
         await refused(redis, rw.read.release(B, tombstone_ms=tombstone_ms))
 
+    @pytest.mark.parametrize("tombstone_ms", [0, TOMBSTONE])
+    @pytest.mark.parametrize(
+        ("kind", "command"),
+        [
+            # A fenced lock may have used up a token.
+            *((kind, "-pexpire") for kind in LOCKS if kind != "fenced"),
+            *((kind, "-hincrby") for kind in ("lock", "fair")),
+            *((kind, "-hset") for kind in ("read", "write")),
+            ("read", "-set"),
+        ],
+    )
+    async def test_a_first_acquire_without_a_command(
+        self,
+        poor: Scripts,
+        redis: Redis,
+        forbid: Forbid,
+        kind: str,
+        command: str,
+        tombstone_ms: int,
+    ) -> None:
+        lock = LOCKS[kind](poor)
+        await lock.release(B, tombstone_ms=tombstone_ms)
+        await forbid(command)
+        await refused(redis, lock.acquire(A))
+
     async def test_a_downgrade_nobody_may_be_told_of(
         self, poor: Scripts, redis: Redis, forbid: Forbid
     ) -> None:
@@ -168,6 +193,48 @@ class TestSemaphores:
         return semaphore
 
     COMMANDS = ("resetchannels", "-incrby", "-zadd", "-hset", "-zrem", "-hdel")
+
+    @pytest_asyncio.fixture
+    async def alone(self, poor: Scripts) -> SemaphoreScripts:
+        """A semaphore of which one owner has units."""
+        semaphore = SemaphoreScripts(poor)
+        await semaphore.start(5)
+        await semaphore.acquire(A, 2)
+        return semaphore
+
+    @pytest.mark.parametrize(
+        "rules",
+        [["resetchannels"], ["-incrby"], ["-del", "-zrem"], ["-del", "-hdel"], ["-del", "-@write"]],
+    )
+    @pytest.mark.parametrize("tombstone_ms", [0, TOMBSTONE])
+    async def test_the_only_owner_gives_nothing_back(
+        self,
+        alone: SemaphoreScripts,
+        redis: Redis,
+        forbid: Forbid,
+        rules: list[str],
+        tombstone_ms: int,
+    ) -> None:
+        await forbid(*rules)
+        await refused(redis, alone.release(A, tombstone_ms=tombstone_ms))
+
+    @pytest.mark.parametrize("rule", ["-del", "-zrem", "-hdel", "-zadd", "-hset"])
+    async def test_the_only_owner_can_do_without_a_command(
+        self, alone: SemaphoreScripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        await forbid(rule)
+        assert await alone.release(A) == 1
+        assert await alone.value() == 5
+        assert list(await everything(redis)) == [alone.key]
+
+    @pytest.mark.parametrize("rule", ["-incrby", "-zadd", "-hset"])
+    async def test_the_first_owner_gets_nothing(
+        self, poor: Scripts, redis: Redis, forbid: Forbid, rule: str
+    ) -> None:
+        semaphore = SemaphoreScripts(poor)
+        await semaphore.start(5)
+        await forbid(rule)
+        await refused(redis, semaphore.acquire(A, 2))
 
     @pytest.mark.parametrize("rule", COMMANDS)
     async def test_a_plain_one(

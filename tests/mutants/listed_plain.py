@@ -14,6 +14,7 @@ _ACQUIRE_RELEASE = "tests/contract/test_acquire_release.py"
 _CLIENT = "tests/primitives/test_client.py"
 _LATE_DUPLICATES = "tests/faults/test_late_duplicates.py"
 _LOSS = "tests/contract/test_loss.py"
+_SHORT_WAYS = "tests/lua/test_short_ways.py"
 _SWEEP = "tests/contract/test_cancellation_sweep.py"
 
 _WHOLE_TRUTH = """\
@@ -118,5 +119,46 @@ PLAIN = (
         'len(key), b"{" in key, lease_time',
         "len(key), False, lease_time",
         ("tests/unit/test_plain_calls.py",),
+    ),
+    # The short ways of scripts.
+    Mutant(
+        "a semaphore's short way minds no other holder",
+        "what others hold is recorded until they give it back",
+        "lua/semaphore/release.lua",
+        " and redis.call('ZCARD', permits) == 1",
+        "",
+        (_SHORT_WAYS,),
+    ),
+    Mutant(
+        "a semaphore's short way minds no expiry",
+        "records end with the counter they belong to",
+        "lua/semaphore/acquire.lua",
+        " and redis.call('PTTL', counter) == -1",
+        "",
+        (_SHORT_WAYS,),
+    ),
+    Mutant(
+        "units refused after the counter are not put back",
+        "what is refused has changed nothing",
+        "lua/semaphore/release.lua",
+        "    redis.call('INCRBY', counter, '-' .. held)\n",
+        "",
+        ("tests/lua/test_refused_commands.py",),
+    ),
+    Mutant(
+        "a fair lock's short way minds only our own waiters",
+        "the head of the queue is told, Redisson's too",
+        "lua/fair_lock/release.lua",
+        "if plain and redis.call('EXISTS', queue, timeouts, waiters) == 0",
+        "if plain and redis.call('EXISTS', waiters) == 0",
+        (_SHORT_WAYS,),
+    ),
+    Mutant(
+        "a reader's short way minds no other reader",
+        "a lock is read until the last reader has left",
+        "lua/read_lock/release.lua",
+        " and mode == 'read' and fields == 2\n  and",
+        " and mode == 'read'\n  and",
+        (_SHORT_WAYS,),
     ),
 )

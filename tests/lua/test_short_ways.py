@@ -1,0 +1,237 @@
+"""The short way that begins a script does what the rest of it does, and costs few commands.
+
+A leading zero is a number to the rest, and not plain: a script that is given one goes the long way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from redisson_py._scripts.source import Arg
+from tests.lua.fair_scripts import FairScripts
+from tests.lua.permit_scripts import SemaphoreScripts
+from tests.lua.read_write_scripts import ReadWriteScripts
+from tests.lua.scripts import BAD_MS, TOMBSTONE, A, B, Scripts, ask
+from tests.lua.test_golden_vectors import Listener, listening
+from tests.support import Counted
+
+#: So long that what is left of it is the same number of hundred seconds at each look.
+LEASE = 1_000_000
+HUNDRED_SECONDS = 100_000
+
+
+class Subject(Protocol):
+    """What the steps below are taken with."""
+
+    channel: bytes
+
+    async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None: ...
+    async def release(self, owner: str = A, count: Any = 0, tombstone_ms: int = 0, /) -> Any: ...
+
+
+class _Lock:
+    """A lock of any kind, by one of the ways."""
+
+    def __init__(self, lock: Any, channel: bytes, *, short: bool) -> None:
+        self._lock = lock
+        self.channel = channel
+        self.lease: Arg = LEASE if short else f"00{LEASE}"
+
+    async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None:
+        reply: int | None = await self._lock.acquire(owner, count, self.lease)
+        return reply
+
+    async def release(self, owner: str = A, count: Any = 0, tombstone_ms: int = 0, /) -> Any:
+        return await self._lock.release(owner, count, self.lease, tombstone_ms)
+
+
+class _Semaphore:
+    """A semaphore that the first acquire makes, by one of the ways."""
+
+    def __init__(self, semaphore: SemaphoreScripts, start_units: int, *, short: bool) -> None:
+        self._semaphore = semaphore
+        self._start_units = start_units
+        self.channel = semaphore.channel
+        self._zeros = "" if short else "00"
+
+    async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None:
+        lease: Arg = f"{self._zeros}{LEASE}"
+        return await self._semaphore.acquire(
+            owner, count, lease_ms=lease, start_units=self._start_units
+        )
+
+    async def release(self, owner: str = A, count: Any = 0, tombstone_ms: int = 0, /) -> Any:
+        return await self._semaphore.release(
+            owner, count, tombstone_ms=f"{self._zeros}{tombstone_ms}"
+        )
+
+
+Make = Callable[[Scripts, bool], Subject]
+
+
+def fair(scripts: Scripts, short: bool) -> _Lock:
+    lock = FairScripts(scripts)
+    return _Lock(lock, lock.channel_of(B), short=short)
+
+
+def side(name: str) -> Callable[[Scripts, bool], _Lock]:
+    def make(scripts: Scripts, short: bool) -> _Lock:
+        half = getattr(ReadWriteScripts(scripts, b"k"), name)
+        return _Lock(half, half.channel, short=short)
+
+    return make
+
+
+def semaphore(start_units: int) -> Make:
+    return lambda scripts, short: _Semaphore(SemaphoreScripts(scripts), start_units, short=short)
+
+
+LOCKS = {"fair": fair, "read": side("read"), "write": side("write")}
+KINDS: dict[str, Make] = {
+    **LOCKS,
+    "semaphore of 1": semaphore(1),
+    "semaphore of 3": semaphore(3),
+    "no semaphore": semaphore(-1),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+Step = Callable[[Subject, Redis], Awaitable[Any]]
+
+
+def acquire(owner: str, count: int = 1) -> Step:
+    return lambda subject, redis: subject.acquire(owner, count)
+
+
+def release(owner: str, count: int = 0, tombstone_ms: int = 0) -> Step:
+    return lambda subject, redis: subject.release(owner, count, tombstone_ms)
+
+
+def expire(key: str) -> Step:
+    return lambda subject, redis: redis.pexpire(key, 2 * LEASE)
+
+
+def send(*command: Arg) -> Step:
+    return lambda subject, redis: ask(redis, *command)
+
+
+async def java_waits(subject: Subject, redis: Redis) -> None:
+    """Have B wait for a fair lock as Redisson does: it is in two keys, and not in ours."""
+    seconds, _ = await ask(redis, "TIME")
+    await ask(redis, "RPUSH", "redisson_lock_queue:{k}", B)
+    await ask(redis, "ZADD", "redisson_lock_timeout:{k}", int(seconds) * 1000 + 2 * LEASE, B)
+
+
+HISTORIES: dict[str, list[Step]] = {
+    "alone": [acquire(A), release(A)] * 2,
+    "run twice": [acquire(A), acquire(A), release(A), release(A)],
+    "two": [acquire(A), acquire(B), release(A), acquire(B), release(B), acquire(A), release(A)],
+    "several": [acquire(A, 2), acquire(B, 2), release(A), release(B), acquire(A, 4), release(A)],
+    "in part": [acquire(A), acquire(A, 2), release(A, 1), release(A)],
+    "two holds at once": [acquire(A), acquire(A, 2), release(A), acquire(B), release(B)],
+    "a stranger": [acquire(A), release(B), release(A), release(A)],
+    "undone before": [release(A, 0, TOMBSTONE), acquire(A), acquire(B), release(B)],
+    "undone after": [acquire(A), release(A, 0, TOMBSTONE), acquire(A), release(A)],
+    "deleted": [acquire(A), send("DEL", "k", "semaphore"), release(A), acquire(B), release(B)],
+    "below zero": [acquire(A), send("SET", "semaphore", "-2"), release(A), acquire(A)],
+    "many": [acquire(A), send("SET", "semaphore", "5000000"), release(A), acquire(B), release(B)],
+    "too many": [acquire(A), send("SET", "semaphore", 2**32), release(A), acquire(B), release(B)],
+    "Java waits": [acquire(A), java_waits, release(A), acquire(A), acquire(B), release(B)],
+    "an expiry": [acquire(A), release(A), expire("semaphore"), acquire(A), release(A), acquire(A)],
+}
+
+
+async def state(redis: Redis) -> dict[str, Any]:
+    """Return the content of every key, times in hundreds of seconds from now."""
+    reads = {"hash": ("HGETALL",), "string": ("GET",), "list": ("LRANGE", 0, -1)}
+    seconds, _ = await ask(redis, "TIME")
+    found: dict[str, Any] = {}
+    for key in sorted(await ask(redis, "KEYS", "*")):
+        kind = (await ask(redis, "TYPE", key)).decode()
+        if kind == "zset":
+            rows = await ask(redis, "ZRANGE", key, 0, -1, "WITHSCORES")
+            ends = [(who, round((float(end) / 1000 - int(seconds)) / 100)) for who, end in rows]
+            found[key] = ends
+        else:
+            command, *rest = reads[kind]
+            found[key] = await ask(redis, str(command), key, *rest)
+        left = await ask(redis, "PTTL", key)
+        found[key] = kind, found[key], round(left / HUNDRED_SECONDS)
+    return found
+
+
+async def trace(subject: Subject, redis: Redis, steps: list[Step], listener: Listener) -> list[Any]:
+    """Take the steps; return what each answered, left behind and told."""
+    seen: list[Any] = []
+    for step in steps:
+        reply = await step(subject, redis)
+        if isinstance(reply, int) and reply > HUNDRED_SECONDS:
+            reply = "busy", round(reply / HUNDRED_SECONDS)
+        seen.append((reply, await state(redis), await listener.heard()))
+    await redis.flushdb()
+    return seen
+
+
+@each_kind
+@pytest.mark.parametrize("history", HISTORIES)
+async def test_both_ways_answer_leave_and_tell_the_same(
+    scripts: Scripts, redis: Redis, kind: str, history: str
+) -> None:
+    make, steps = KINDS[kind], HISTORIES[history]
+    async with listening(redis, make(scripts, True).channel) as listener:
+        short = await trace(make(scripts, True), redis, steps, listener)
+        long = await trace(make(scripts, False), redis, steps, listener)
+    assert short == long
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+@pytest.mark.parametrize("lease_ms", BAD_MS)
+async def test_the_release_of_a_plain_hold_refuses_a_bad_lease(
+    scripts: Scripts, redis: Redis, kind: str, lease_ms: str
+) -> None:
+    lock = LOCKS[kind](scripts, True)
+    await lock.acquire()
+    before = await state(redis)
+    lock.lease = lease_ms
+    with pytest.raises(ResponseError, match="must be"):
+        await lock.release()
+    assert await state(redis) == before
+    await redis.flushdb()
+
+
+@pytest.mark.parametrize(
+    ("kind", "commands"),
+    [
+        ("fair", {"exists": 2, "hincrby": 1, "pexpire": 1, "hget": 1, "del": 1}),
+        (
+            "read",
+            {"exists": 1, "set": 1, "hset": 1, "pexpire": 1}
+            | {"hmget": 1, "hlen": 1, "publish": 1, "del": 1},
+        ),
+        (
+            "write",
+            {"exists": 1, "hset": 1, "pexpire": 1, "hmget": 1, "hlen": 1, "publish": 1, "del": 1},
+        ),
+        (
+            "semaphore of 3",
+            {"get": 2, "exists": 1, "pttl": 1, "time": 1, "incrby": 2, "zadd": 1, "hset": 1}
+            | {"hget": 1, "zcard": 1, "publish": 1, "del": 1},
+        ),
+    ],
+)
+async def test_a_plain_pair_costs_these_commands(
+    scripts: Scripts, redis: Redis, kind: str, commands: dict[str, int]
+) -> None:
+    subject = KINDS[kind](scripts, True)
+    # The first acquire makes a semaphore, and the first run loads a script.
+    assert await subject.acquire() is None
+    assert await subject.release() == 1
+    async with Counted(redis) as counted:
+        assert await subject.acquire() is None
+        assert await subject.release() == 1
+    assert counted.calls == {"evalsha": 2, **commands}
+    await redis.flushdb()
