@@ -193,9 +193,9 @@ class AcquireRequest:
         if stream is None:
             call = executor.start_packed(script, commands.key, packed, deadline)
         else:
-            call = stream.send(
-                Call(packed, executor.time() + PATIENCE, script, False, commands.key)
-            )
+            if deadline is None:
+                deadline = executor.time() + PATIENCE
+            call = stream.send(Call(packed, deadline, script, False, commands.key))
         self.call = call
         context.pending[self] = None
         return call

@@ -5,15 +5,18 @@ once, so that the command is sent, and the rest runs in callbacks of the futures
 servers are asked in the time of one. A caller that stops waiting, because enough operations
 have ended, or because it was cancelled, leaves the others to run to their end.
 
-An operation may ask for the current task before its first await only.
+An operation may ask for the current task before its first await only. One that mostly ends with
+the reply to a single command needs no coroutine either; see `Begun`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from redisson_py._loop import Cancelled, Future, call_later, new_future, running_loop, wake
+from redisson_py.errors import RedissonError
 
 T = TypeVar("T")
 
@@ -22,7 +25,7 @@ class Gather(Generic[T]):
     """Operations that were started together.
 
     Args:
-        operations: What to start, in this order.
+        operations: What to start, in this order, or to wait for, if it was begun already.
 
     Attributes:
         results: What the operations returned that have ended, by their number.
@@ -33,19 +36,19 @@ class Gather(Generic[T]):
 
     __slots__ = ("_asleep", "_enough", "_operations", "errors", "left", "on_end", "results")
 
-    def __init__(self, operations: Iterable[Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, operations: Iterable[Coroutine[Any, Any, T] | Begun[T]]) -> None:
         self.results: dict[int, T] = {}
         self.errors: dict[int, BaseException] = {}
         self.left = 0
         self.on_end: Callable[[int], object] | None = None
-        self._operations: list[_Operation[T]] = []
+        self._operations: list[_Driven[T] | Begun[T]] = []
         self._asleep: Future[None] | None = None
         self._enough = 0
-        for number, coroutine in enumerate(operations):
-            operation = _Operation(coroutine, number, self)
+        for number, each in enumerate(operations):
+            operation = each if isinstance(each, Begun) else _Driven(each)
             self._operations.append(operation)
             self.left += 1
-            operation.step()
+            operation.join(self, number)
 
     async def wait(
         self, enough: int | None = None, grace: float = 0, limit: float | None = None
@@ -78,6 +81,11 @@ class Gather(Generic[T]):
         for operation in self._operations:
             operation.cancel()
 
+    def go_on(self, number: int, coroutine: Coroutine[Any, Any, T]) -> None:
+        """There is more to an operation than the reply that it waited for."""
+        operation = self._operations[number] = _Driven(coroutine)
+        operation.join(self, number)
+
     def ended(self, number: int) -> None:
         """One operation has ended."""
         self.left -= 1
@@ -87,19 +95,82 @@ class Gather(Generic[T]):
             self.on_end(number)
 
 
-class _Operation(Generic[T]):
+class Begun(ABC, Generic[T]):
+    """An operation whose command was sent, and that mostly ends with the reply to it.
+
+    Args:
+        future: Gets the reply.
+    """
+
+    __slots__ = ("_future", "_gather", "_number")
+
+    def __init__(self, future: Future[Any]) -> None:
+        self._future = future
+        self._gather: Gather[T] | None = None
+        self._number = 0
+
+    @abstractmethod
+    def finish(self, reply: object) -> T | None:
+        """Return the result, if the reply is all that there is to it; else nothing has happened."""
+
+    @abstractmethod
+    def rest(self) -> Coroutine[Any, Any, T]:
+        """Return what awaits the future once more, and whatever else there is to it."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """It was cancelled before anybody looked at the reply: undo what was begun."""
+
+    def join(self, gather: Gather[T], number: int) -> None:
+        """Be one of several operations."""
+        self._gather, self._number = gather, number
+        self._future.add_done_callback(self._answered)
+
+    def _answered(self, future: Future[Any]) -> None:
+        gather = self._gather
+        if gather is None:
+            # Cancelled after this turn of the loop was told of the reply.
+            return
+        self._gather = None
+        try:
+            result = self.finish(future.result())
+        except (RedissonError, Cancelled):
+            # Raised once more by the future, and dealt with there.
+            result = None
+        if result is None:
+            gather.go_on(self._number, self.rest())
+        else:
+            gather.results[self._number] = result
+            gather.ended(self._number)
+
+    def cancel(self) -> None:
+        """Wait for the reply no more, and undo at once what was begun."""
+        gather, self._gather = self._gather, None
+        if gather is not None:
+            self._future.cancel()
+            self.abandon()
+            gather.errors[self._number] = Cancelled()
+            gather.ended(self._number)
+
+
+class _Driven(Generic[T]):
     """One coroutine, driven as a task would drive it, by the futures it awaits."""
 
     __slots__ = ("_coroutine", "_future", "_gather", "_number")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, gather: Gather[T]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
-        self._number = number
-        self._gather: Gather[T] | None = gather
+        self._number = 0
+        self._gather: Gather[T] | None = None
         self._future: Future[Any] | None = None
 
-    def step(self, _: object = None) -> None:
-        """Start, or go on because the awaited future is done."""
+    def join(self, gather: Gather[T], number: int) -> None:
+        """Start, as one of several operations."""
+        self._gather, self._number = gather, number
+        self._run(self._coroutine.send, None)
+
+    def _step(self, _: object) -> None:
+        """Go on because the awaited future is done."""
         if self._gather is not None:
             # Not cancelled after this turn of the loop was told to go on.
             self._run(self._coroutine.send, None)
@@ -107,7 +178,7 @@ class _Operation(Generic[T]):
     def cancel(self) -> None:
         """Cancel what it awaits and tell it, without waiting for another turn of the loop."""
         if self._future is not None:
-            self._future.remove_done_callback(self.step)
+            self._future.remove_done_callback(self._step)
             self._future.cancel()
             self._run(self._coroutine.throw, Cancelled())
 
@@ -130,7 +201,7 @@ class _Operation(Generic[T]):
                 # What tells a task that the future was awaited, and not just yielded.
                 future._asyncio_future_blocking = False
             self._future = future
-            future.add_done_callback(self.step)
+            future.add_done_callback(self._step)
             return
         # Each refers to the other: do not leave that to the garbage collector.
         self._gather = None

@@ -33,7 +33,7 @@ from redisson_py.composite._hold import CompositeHold
 from redisson_py.composite._member import (
     NotGrantedError,
     Pending,
-    grant,
+    ask,
     release_all,
     stream_of,
 )
@@ -154,7 +154,7 @@ class QuorumRounds:
         for member in members:
             _identity.ask(member)
         answered = self._round = Gather(
-            grant(member, self._task, self._lease_time, limit, self._pending) for member in members
+            ask(member, self._task, self._lease_time, limit, self._pending) for member in members
         )
         await answered.wait(None if wait_for_all else self._needed)
         self._check_distinct()
