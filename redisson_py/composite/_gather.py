@@ -11,7 +11,6 @@ the reply to a single command needs no coroutine either; see `Begun`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
@@ -45,10 +44,14 @@ class Gather(Generic[T]):
         self._asleep: Future[None] | None = None
         self._enough = 0
         for number, each in enumerate(operations):
-            operation = each if isinstance(each, Begun) else _Driven(each)
-            self._operations.append(operation)
             self.left += 1
-            operation.join(self, number)
+            if isinstance(each, Begun):
+                self._operations.append(each)
+                each.join(self, number)
+            else:
+                operation = _Driven(each, number, self)
+                self._operations.append(operation)
+                operation.step()
 
     async def wait(
         self, enough: int | None = None, grace: float = 0, limit: float | None = None
@@ -83,8 +86,8 @@ class Gather(Generic[T]):
 
     def go_on(self, number: int, coroutine: Coroutine[Any, Any, T]) -> None:
         """There is more to an operation than the reply that it waited for."""
-        operation = self._operations[number] = _Driven(coroutine)
-        operation.join(self, number)
+        operation = self._operations[number] = _Driven(coroutine, number, self)
+        operation.step()
 
     def ended(self, number: int) -> None:
         """One operation has ended."""
@@ -95,7 +98,7 @@ class Gather(Generic[T]):
             self.on_end(number)
 
 
-class Begun(ABC, Generic[T]):
+class Begun(Generic[T]):
     """An operation whose command was sent, and that mostly ends with the reply to it.
 
     Args:
@@ -109,17 +112,17 @@ class Begun(ABC, Generic[T]):
         self._gather: Gather[T] | None = None
         self._number = 0
 
-    @abstractmethod
     def finish(self, reply: object) -> T | None:
         """Return the result, if the reply is all that there is to it; else nothing has happened."""
+        raise NotImplementedError
 
-    @abstractmethod
     def rest(self) -> Coroutine[Any, Any, T]:
         """Return what awaits the future once more, and whatever else there is to it."""
+        raise NotImplementedError
 
-    @abstractmethod
     def abandon(self) -> None:
         """It was cancelled before anybody looked at the reply: undo what was begun."""
+        raise NotImplementedError
 
     def join(self, gather: Gather[T], number: int) -> None:
         """Be one of several operations."""
@@ -158,19 +161,14 @@ class _Driven(Generic[T]):
 
     __slots__ = ("_coroutine", "_future", "_gather", "_number")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, T], number: int, gather: Gather[T]) -> None:
         self._coroutine = coroutine
-        self._number = 0
-        self._gather: Gather[T] | None = None
+        self._number = number
+        self._gather: Gather[T] | None = gather
         self._future: Future[Any] | None = None
 
-    def join(self, gather: Gather[T], number: int) -> None:
-        """Start, as one of several operations."""
-        self._gather, self._number = gather, number
-        self._run(self._coroutine.send, None)
-
-    def _step(self, _: object) -> None:
-        """Go on because the awaited future is done."""
+    def step(self, _: object = None) -> None:
+        """Start, or go on because the awaited future is done."""
         if self._gather is not None:
             # Not cancelled after this turn of the loop was told to go on.
             self._run(self._coroutine.send, None)
@@ -178,7 +176,7 @@ class _Driven(Generic[T]):
     def cancel(self) -> None:
         """Cancel what it awaits and tell it, without waiting for another turn of the loop."""
         if self._future is not None:
-            self._future.remove_done_callback(self._step)
+            self._future.remove_done_callback(self.step)
             self._future.cancel()
             self._run(self._coroutine.throw, Cancelled())
 
@@ -201,7 +199,7 @@ class _Driven(Generic[T]):
                 # What tells a task that the future was awaited, and not just yielded.
                 future._asyncio_future_blocking = False
             self._future = future
-            future.add_done_callback(self._step)
+            future.add_done_callback(self.step)
             return
         # Each refers to the other: do not leave that to the garbage collector.
         self._gather = None
