@@ -15,7 +15,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from redisson_py._loop import Cancelled, Future, call_later, new_future, running_loop, wake
-from redisson_py.errors import RedissonError
 
 T = TypeVar("T")
 
@@ -98,62 +97,68 @@ class Gather(Generic[T]):
             self.on_end(number)
 
 
-class Begun(Generic[T]):
-    """An operation whose command was sent, and that mostly ends with the reply to it.
+class Begun(Future[Any], Generic[T]):
+    """An operation whose command was sent: the future of the reply, which mostly ends it.
 
-    Args:
-        future: Gets the reply.
+    That happens at once, while the reply is read: a turn of the event loop for each reply would
+    cost more than everything else that is done with it.
     """
 
-    __slots__ = ("_future", "_gather", "_number")
+    __slots__ = ("_gather", "_number")
 
-    def __init__(self, future: Future[Any]) -> None:
-        self._future = future
-        self._gather: Gather[T] | None = None
-        self._number = 0
+    _gather: Gather[T] | None
+    _number: int
 
-    def finish(self, reply: object) -> T | None:
+    def finish(self, reply: Any) -> T | None:
         """Return the result, if the reply is all that there is to it; else nothing has happened."""
         raise NotImplementedError
 
     def rest(self) -> Coroutine[Any, Any, T]:
-        """Return what awaits the future once more, and whatever else there is to it."""
+        """Return what awaits this future once more, and whatever else there is to it."""
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """It was cancelled before anybody looked at the reply: undo what was begun."""
+        """It was cancelled before the reply: undo what was begun."""
         raise NotImplementedError
 
     def join(self, gather: Gather[T], number: int) -> None:
-        """Be one of several operations."""
+        """Be one of several operations, before anything can have been answered."""
         self._gather, self._number = gather, number
-        self._future.add_done_callback(self._answered)
 
-    def _answered(self, future: Future[Any]) -> None:
-        gather = self._gather
-        if gather is None:
-            # Cancelled after this turn of the loop was told of the reply.
-            return
-        self._gather = None
+    def set_result(self, reply: object) -> None:
+        """The reply is there."""
+        super().set_result(reply)
+        gather, self._gather = self._gather, None
+        assert gather is not None
         try:
-            result = self.finish(future.result())
-        except (RedissonError, Cancelled):
-            # Raised once more by the future, and dealt with there.
-            result = None
+            result = self.finish(reply)
+        except Exception as error:
+            gather.errors[self._number] = error
+            gather.ended(self._number)
+            return
         if result is None:
             gather.go_on(self._number, self.rest())
         else:
             gather.results[self._number] = result
             gather.ended(self._number)
 
-    def cancel(self) -> None:
+    def set_exception(self, error: type | BaseException) -> None:
+        """There is no reply, or it is an error."""
+        super().set_exception(error)
+        gather, self._gather = self._gather, None
+        assert gather is not None
+        gather.go_on(self._number, self.rest())
+
+    def cancel(self, msg: object = None) -> bool:
         """Wait for the reply no more, and undo at once what was begun."""
         gather, self._gather = self._gather, None
-        if gather is not None:
-            self._future.cancel()
-            self.abandon()
-            gather.errors[self._number] = Cancelled()
-            gather.ended(self._number)
+        if gather is None:
+            return False
+        super().cancel(msg)
+        self.abandon()
+        gather.errors[self._number] = Cancelled()
+        gather.ended(self._number)
+        return True
 
 
 class _Driven(Generic[T]):

@@ -11,7 +11,7 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Ownership, Release
 from redisson_py._engine.request import AcquireRequest
-from redisson_py._loop import Future, Task, running_loop
+from redisson_py._loop import Task, running_loop
 from redisson_py._owner import reference
 from redisson_py._stream.stream import Stream
 from redisson_py._time import now
@@ -63,9 +63,10 @@ def ask(
     ):
         return _grant(member, task, lease_time, deadline, pending, None)
     request = member.new_request(task, None, once=True, deadline=deadline)
-    call = request.send(deadline, stream)
+    granted = _Grant(member, task, request, pending)
+    request.send(deadline, stream).future = granted
     pending[member] = request
-    return _Grant(call.future, member, task, request, pending)
+    return granted
 
 
 class _Grant(Begun[Lease]):
@@ -75,19 +76,18 @@ class _Grant(Begun[Lease]):
 
     def __init__(
         self,
-        future: Future[Any],
         member: TaskOwnership,
         task: Task,
         request: AcquireRequest,
         pending: Pending,
     ) -> None:
-        super().__init__(future)
+        super().__init__()
         self._member = member
         self._task = task
         self._request = request
         self._pending = pending
 
-    def finish(self, reply: object) -> Lease | None:
+    def finish(self, reply: Any) -> Lease | None:
         member, pending = self._member, self._pending
         if member not in pending:
             return None
@@ -188,23 +188,31 @@ class _Release(Begun[object]):
     __slots__ = ("_hold", "_lease", "_ownership", "_release")
 
     def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, release: Release) -> None:
-        super().__init__(release[0].future)
+        super().__init__()
         self._ownership = ownership
         self._hold = hold
         self._lease = lease
         self._release = release
+        release[0].future = self
 
     def finish(self, reply: Any) -> object:
         if not reply:
             return None
-        self._ownership.left(reply, self._release[1])
+        release = self._release
+        # Call and future refer to each other: do not leave that to the garbage collector.
+        del self._release
+        self._ownership.left(reply, release[1])
         return reply
 
     def rest(self) -> Coroutine[Any, Any, None]:
-        return self._ownership.finish_release(self._hold, self._lease, self._release)
+        release = self._release
+        del self._release
+        return self._ownership.finish_release(self._hold, self._lease, release)
 
     def abandon(self) -> None:
-        self._ownership.left(None, self._release[1])
+        release = self._release
+        del self._release
+        self._ownership.left(None, release[1])
 
 
 def hand_over(lease: Lease, task: Task) -> Lease:
