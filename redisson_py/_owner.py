@@ -9,7 +9,7 @@ import hashlib
 import itertools
 import uuid
 import weakref
-from typing import Any
+from typing import Protocol
 
 from redisson_py._loop import Task
 
@@ -19,19 +19,25 @@ TaskRef = weakref.ref[Task]
 reference = weakref.ref[Task]
 
 
+class Left(Protocol):
+    """Where something is kept by task."""
+
+    def leave(self, key: TaskRef, /) -> None: ...
+
+
 class TaskKey(weakref.ref[Task]):
-    """A reference to a task that is the key of a dictionary, and leaves it when the task is gone.
+    """A reference to a task by which something is kept, until the task is gone.
 
     Made with `leave` as its callback.
     """
 
     __slots__ = ("where",)
 
-    where: dict[TaskRef, Any]
+    where: Left
 
     def leave(self) -> None:
         """The task is gone."""
-        self.where.pop(self, None)
+        self.where.leave(self)
 
 
 #: Bytes of a client id that tell the others: then an id of 16 bytes has room for a number.

@@ -96,6 +96,8 @@ class LockCommands:
 
     #: Returns the name of an owner's hold in Redis.
     field: staticmethod[[str], bytes] = staticmethod(str.encode)
+    #: Returns whose hold a name in Redis is.
+    owner: staticmethod[[bytes], str] = staticmethod(bytes.decode)
 
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""

@@ -108,9 +108,13 @@ class PermitExpirableSemaphoreCommands:
         """Return the name of an owner's permit in Redis."""
         return permit_id(owner)
 
-    def fields(self, owner: str, units: int) -> list[tuple[str, bytes, int]]:
-        """Return owner, field and units of each hold that a request of so many units gets."""
-        return [(each, permit_id(each), 1) for each in batch_of(owner, units)]
+    def owner(self, field: bytes) -> str:
+        """Return whose permit a name in Redis is."""
+        return owner_of(field)
+
+    def fields(self, owner: str, units: int) -> list[tuple[bytes, int]]:
+        """Return field and units of each hold that a request of so many units gets."""
+        return [(permit_id(each), 1) for each in batch_of(owner, units)]
 
     def permit_text(self, field: bytes) -> str:
         """Return the id of a permit as users see it."""
@@ -144,7 +148,7 @@ class PermitExpirableSemaphoreCommands:
         version_ms: int,
     ) -> bytes:
         """Return the arguments of the script that gives a permit back."""
-        return self._release([hold.owner], hold.batch, tombstone_ms)
+        return self._release([hold.owner], hold.batch or hold.owner, tombstone_ms)
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back what a request may have got."""

@@ -27,6 +27,10 @@ def _write_field(owner: str) -> bytes:
     return (owner + WRITE_SUFFIX).encode()
 
 
+def _writer(field: bytes) -> str:
+    return field.decode().removesuffix(WRITE_SUFFIX)
+
+
 class _SideCommands(LockCommands):
     """One side of a read-write lock."""
 
@@ -74,3 +78,4 @@ class WriteLockCommands(_SideCommands):
     force_release_script = FORCE_RELEASE_WRITE
 
     field = staticmethod(_write_field)  # type: ignore[mutable-override]
+    owner = staticmethod(_writer)  # type: ignore[mutable-override]

@@ -91,9 +91,13 @@ class SemaphoreCommands:
         """Return the name of an owner's permit in Redis."""
         return owner.encode()
 
-    def fields(self, owner: str, units: int) -> list[tuple[str, bytes, int]]:
-        """Return owner, field and units of each hold that a request of so many units gets."""
-        return [(owner, owner.encode(), units)]
+    def owner(self, field: bytes) -> str:
+        """Return whose permit a name in Redis is."""
+        return field.decode()
+
+    def fields(self, owner: str, units: int) -> list[tuple[bytes, int]]:
+        """Return field and units of each hold that a request of so many units gets."""
+        return [(owner.encode(), units)]
 
     def permit_text(self, field: bytes) -> str:
         """Return the id of a permit as users see it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -13,7 +14,7 @@ from redisson_py._engine.local_queue import H, LocalQueue
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._loop import Task, running_loop
 from redisson_py._options import Options
-from redisson_py._owner import Owners, TaskKey, TaskRef
+from redisson_py._owner import Owners, TaskKey, TaskRef, reference
 from redisson_py._scripts.executor import Executor
 
 if TYPE_CHECKING:
@@ -29,10 +30,28 @@ class Pending(Protocol):
     def give_up(self, error: BaseException) -> None: ...
 
 
-class TaskHolds(dict[TaskRef, H], Generic[H]):
-    """Which hold each task has on one name. An ended task that nobody refers to is forgotten."""
+#: Of a name that never had two holds at once: shared, and never written.
+_NO_MORE: dict[TaskRef, Any] = {}
 
-    __slots__ = ("__weakref__",)
+
+class TaskHolds(Generic[H]):
+    """Which hold each task has on one name. An ended task that nobody refers to is forgotten.
+
+    A hold is found by its `task`, a reference that `key` made.
+
+    Attributes:
+        first: The hold of one task, not in a dictionary: most names never have another.
+        more: The holds of other tasks.
+    """
+
+    __slots__ = ("__weakref__", "first", "more")
+
+    def __init__(self) -> None:
+        self.first: H | None = None
+        self.more: dict[TaskRef, H] = _NO_MORE
+
+    def __len__(self) -> int:
+        return (self.first is not None) + len(self.more)
 
     def key(self, task: Task) -> TaskKey:
         """Return a reference by which a hold of a task may be kept here."""
@@ -40,14 +59,46 @@ class TaskHolds(dict[TaskRef, H], Generic[H]):
         key.where = self
         return key
 
-    def put(self, task: Task, hold: H) -> TaskRef:
-        """Make a hold a task's; return the reference by which it is found."""
-        key = self.key(task)
-        if key in self:
-            # A dictionary keeps the key that it has, and that one may not call back.
-            del self[key]
-        self[key] = hold
-        return key
+    def put(self, task: Task, hold: H) -> None:
+        """Make a hold a task's."""
+        hold.taken_by(self.key(task))
+        self.keep(hold)
+
+    def keep(self, hold: H) -> None:
+        """Have a hold be found by its task; it has a key for that."""
+        first, more, key = self.first, self.more, hold.task
+        if first is not None and first.task == key:
+            self.first = hold
+        elif key in more:
+            # A dictionary keeps the key that it has, which goes with the former hold.
+            del more[key]
+            more[key] = hold
+        elif first is None:
+            self.first = hold
+        else:
+            if more is _NO_MORE:
+                more = self.more = {}
+            more[key] = hold
+
+    def remove(self, hold: H) -> None:
+        """It is not the hold of its task any more; nothing happens if it was not."""
+        if self.first is hold:
+            self.first = None
+        elif hold.task() is not None and self.more.get(hold.task) is hold:
+            del self.more[hold.task]
+
+    def leave(self, key: TaskRef) -> None:
+        """The task of a key is gone."""
+        if self.first is not None and self.first.task is key:
+            self.first = None
+        elif self.more:
+            # A key that was in no dictionary has no hash any more.
+            with suppress(TypeError, KeyError):
+                del self.more[key]
+
+    def all(self) -> list[H]:
+        """Return the holds of all tasks, held or over."""
+        return [*self.more.values()] if self.first is None else [self.first, *self.more.values()]
 
     def newest_lease(self, task: Task) -> Lease | None:
         """Return the newest lease of a task, held or lost and not reported."""
@@ -65,7 +116,10 @@ class TaskHolds(dict[TaskRef, H], Generic[H]):
 
     def of(self, task: Task) -> H | None:
         """Return the hold of a task, held or over."""
-        return self.get(weakref.ref(task))
+        first = self.first
+        if first is not None and first.task() is task:
+            return first
+        return self.more.get(reference(task)) if self.more else None
 
 
 Q = TypeVar("Q", bound=LocalQueue[Any])

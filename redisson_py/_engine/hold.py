@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from redisson_py._owner import TaskRef
@@ -70,7 +71,7 @@ class Hold:
 
     Args:
         ownership: Whose hold it is, and how it is given back.
-        owner: Under which owner.
+        field: What Redis calls it: a form of its owner.
         task: The task that has it.
         sent_at: Just before the request was written that Redis granted.
         lease_time: Seconds that Redis granted.
@@ -79,13 +80,11 @@ class Hold:
         granted_at: When Redis granted it, for turns; passing does not change it. None: now.
 
     Attributes:
-        field: What Redis calls it.
-        batch: The owner of the request that it came from; several permits can come from one.
+        batch: The owner of the request that it came from, if several permits can come from one.
         suspended: It is not renewed, because something is under way that may end it.
         id_known: Somebody has read the id of its permit, and can release it with that.
         uncertain: A reply was lost on the way, so a duplicate of some request may arrive late.
         lease_until: Until when Redis keeps it at least, by our clock, without any allowance.
-        first_due: When it is to be renewed for the first time.
         parent: The write hold under whose owner it reads.
         reentries: How many re-entries are on their way.
         reads: How many reads there are under its owner, requests on their way included.
@@ -104,14 +103,12 @@ class Hold:
         "ends_at",
         "ends_row",
         "field",
-        "first_due",
         "granted_at",
         "id_known",
         "last_token",
         "lease_until",
         "leases",
         "next_token",
-        "owner",
         "ownership",
         "parent",
         "place",
@@ -129,7 +126,6 @@ class Hold:
     def __init__(
         self,
         ownership: Ownership,
-        owner: str,
         field: bytes,
         task: TaskRef,
         sent_at: float,
@@ -139,24 +135,22 @@ class Hold:
         units: int = 1,
         uncertain: bool = False,
         parent: Hold | None = None,
-        batch: str = "",
+        batch: str | None = None,
         granted_at: float | None = None,
     ) -> None:
         self.ownership = ownership
-        self.owner = owner
-        self.batch = batch or owner
+        self.batch = batch
         self.field = field
         self.task = task
         self.ends_at = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
         self.lease_until = sent_at + lease_time
-        self.first_due = sent_at + lease_time / 3
         self.renewed = renewed
         self.units = units
         self.uncertain = uncertain
         self.parent = parent
         self.granted_at = now() if granted_at is None else granted_at
         self.state: State = "held"
-        self.leases: list[Lease] = []
+        self.leases: tuple[Lease, ...] = ()
         self.reads = 0
         self.next_token: int | None = None
         self.last_token = 0
@@ -172,7 +166,7 @@ class Hold:
         if uncertain and parent is not None:
             parent.became_uncertain()
         if units:
-            ownership.context.watchdog.add(self)
+            ownership.context.watchdog.add(self, sent_at + lease_time / 3)
         else:
             # Of no units there is nothing in Redis that could end.
             self.ends_at = float("inf")
@@ -181,6 +175,11 @@ class Hold:
         return (
             f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
         )
+
+    @property
+    def owner(self) -> str:
+        """Its owner: the client's id and a number."""
+        return self.ownership.commands.owner(self.field)
 
     # What it is now.
 
@@ -201,7 +200,7 @@ class Hold:
         """Its leases that hold, oldest first, as far as anybody refers to them."""
         return [lease for lease in self.known_leases() if lease._state == "held"]
 
-    def known_leases(self) -> list[Lease]:
+    def known_leases(self) -> Sequence[Lease]:
         """Return its leases that anybody refers to: held, or lost and not reported yet."""
         if self._forgotten is None:
             return self.leases
@@ -243,7 +242,7 @@ class Hold:
         if self._forgotten is None:
             # From here on only the user's references keep a lease alive.
             self._forgotten = [weakref.ref(lease) for lease in self.leases]
-            self.leases = []
+            self.leases = ()
         for each in self._forgotten:
             lease = each()
             if lease is None:
@@ -279,7 +278,7 @@ class Hold:
     def add_lease(self, lease: Lease) -> None:
         """One more acquisition by its task."""
         if self._forgotten is None:
-            self.leases = [*self.leases, lease]
+            self.leases = (*self.leases, lease) if self.leases else (lease,)
         else:
             self._forgotten.append(weakref.ref(lease))
         if lease._limit is None:
@@ -292,7 +291,7 @@ class Hold:
         """Offer it to another task, which takes it and adds a lease of its own."""
         self.ownership.forget(self)
         self.task = task
-        self.leases = []
+        self.leases = ()
         self.id_known = False
         self._forgotten = None
 
@@ -336,7 +335,7 @@ class Hold:
             self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
             self._review()
         elif lease in self.leases:
-            self.leases.remove(lease)
+            self.leases = tuple(each for each in self.leases if each is not lease)
             if not self.leases:
                 return self.reentries
             self._review()
@@ -500,7 +499,7 @@ class Hold:
 
     def end_with_last_lease(self) -> None:
         """End it together with its only lease: its release is about to be sent."""
-        del self.leases[0]
+        self.leases = ()
         self.state = "released"
         self.ownership.context.watchdog.remove(self)
 

@@ -66,6 +66,10 @@ class Passable(Protocol):
         """Offer it to another task, which takes it."""
         ...
 
+    def taken_by(self, task: TaskRef) -> None:
+        """It belongs to this task from now on."""
+        ...
+
     def give_back(self) -> None:
         """Nobody took it: pass it on or release it, without waiting."""
         ...

@@ -86,7 +86,7 @@ class Ownership:
             plain is None
             or hold.state != "held"
             or lease._state != "held"
-            or hold.leases != [lease]
+            or hold.leases != (lease,)
             or hold.reentries
             or hold.reads
             or hold.uncertain

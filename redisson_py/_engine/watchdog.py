@@ -84,13 +84,12 @@ class Watchdog:
         self.renewals = 0
         self.losses = 0
 
-    def add(self, hold: Hold) -> None:
-        """Keep a new hold, and end it when its time is over."""
+    def add(self, hold: Hold, due: float) -> None:
+        """Keep a new hold, to be renewed at this moment first, and end it when its time is over."""
         self.holds[hold] = None
         if self._timer is None:
             self._while_holding(hold.granted_at)
         if hold.renewed or hold.asked_after:
-            due = hold.first_due
             if not hold.renewed:
                 # Of its own lease, which may be long: it is asked after as often as all others.
                 due = min(due, now() + self._schedule.period)

@@ -127,7 +127,7 @@ class CompositeOwnership:
 
     def take(self, hold: CompositeHold, task: Task) -> Lease:
         """Make a new hold, or one that was passed, the current task's."""
-        hold.taken_by(self.holds.put(task, hold))
+        self.holds.put(task, hold)
         return hold.leases[-1]
 
     def reentered(self, hold: CompositeHold, leases: list[Lease], task: Task) -> Lease:
@@ -226,8 +226,7 @@ class CompositeOwnership:
 
     def forget(self, hold: CompositeHold) -> None:
         """A hold leaves its task."""
-        if self.holds.get(hold.task) is hold:
-            del self.holds[hold.task]
+        self.holds.remove(hold)
 
     def over(self, hold: CompositeHold) -> None:
         """A hold was lost."""
@@ -297,7 +296,7 @@ class CompositeOwnership:
         """Return local counters: tasks that wait for it or a member, and its leases."""
         return PrimitiveStatistics(
             waiters=sum(member.statistics().waiters for member in self.members),
-            held_leases=sum(len(hold.live) for hold in self.holds.values()),
+            held_leases=sum(len(hold.live) for hold in self.holds.all()),
         )
 
     async def ask_members(self, look: Callable[[LockLike], Coroutine[Any, Any, T]]) -> list[T]:

@@ -18,7 +18,7 @@ from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, current_task
-from redisson_py._owner import TaskKey, TaskRef, reference
+from redisson_py._owner import TaskKey, reference
 from redisson_py._time import now
 from redisson_py.errors import ClientClosedError, NotHeldError
 from redisson_py.locks._server_state import ServerState
@@ -76,7 +76,7 @@ class TaskOwnership(ServerState):
         context, holds, queue = self.context, self.holds, self.queue
         if (
             loop is not context.executor.loop
-            or (holds and reference(task) in holds)
+            or ((holds.first is not None or holds.more) and holds.of(task) is not None)
             # A task that writes reads under that hold, and one that reads must not ask to write.
             or self.writes
             or self.reads
@@ -110,7 +110,7 @@ class TaskOwnership(ServerState):
         present, queue = now(), self.queue
         if type(begun) is Waiter:
             if type(reply) is Hold and reply.state == "held" and present < reply.ends_at:
-                return self._own(reply, begun.task, present)
+                return self._own(reply, present)
             return None
         lease = self.plain_lease(begun, task, reply, present)
         if lease is not None and queue is not None:
@@ -128,21 +128,21 @@ class TaskOwnership(ServerState):
         # As `TaskHolds.key`, which would be one call more for every acquisition.
         key = TaskKey(task, TaskKey.leave)
         key.where = holds
-        owner, field, sent_at = request.owner, request.field, request.sent_at
-        hold = Hold(self, owner, field, key, sent_at, request.lease_time, True, granted_at=present)
+        field, sent_at = request.field, request.sent_at
+        hold = Hold(self, field, key, sent_at, request.lease_time, True, granted_at=present)
         if answer.token is not None:
             hold.bring_tokens(answer.token, self.commands.tokens)
         if queue is not None:
             queue.hold = hold
-        return self._own(hold, key, present)
+        return self._own(hold, present)
 
-    def _own(self, hold: Hold, key: TaskRef, present: float, limit: float | None = None) -> Lease:
-        """Have a task's hold be found by its task; return its first lease."""
-        # As `TaskHolds.put`, which would be one call more for every acquisition.
+    def _own(self, hold: Hold, present: float, limit: float | None = None) -> Lease:
+        """Have a hold be found by its task; return its first lease."""
         holds = self.holds
-        if key in holds:
-            del holds[key]
-        holds[key] = hold
+        if holds.first is None and not holds.more:
+            holds.first = hold
+        else:
+            holds.keep(hold)
         token = None if hold.next_token is None else hold.take_token()
         lease = Lease(hold, limit, token, present)
         hold.add_lease(lease)
@@ -160,7 +160,7 @@ class TaskOwnership(ServerState):
         if begun is None:
             context = self.context
             context.check()
-            held = self.holds.get(reference(task))
+            held = self.holds.of(task)
             if held is not None and held.state == "held" and self.can_enter_again(held):
                 return await self.reenter(held, None if once else deadline, lease_time)
             if self.reads is not None:
@@ -301,10 +301,8 @@ class TaskOwnership(ServerState):
         self, request: AcquireRequest, task: Task, lease_time: float | None, answer: Granted
     ) -> Hold:
         """Keep the hold that a request was granted."""
-        owner = request.owner
         hold = Hold(
             self,
-            owner,
             request.field,
             reference(task),
             request.sent_at,
@@ -321,13 +319,12 @@ class TaskOwnership(ServerState):
 
     def take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Lease:
         """Make a hold that Redis granted, or a task passed, the current task's."""
-        key = self.holds.key(task)
-        hold.taken_by(key)
+        hold.taken_by(self.holds.key(task))
         limit = None
         if lease_time is not None:
             # What a write hold caps may last longer once that is released.
             limit = hold.ends_at if hold.parent is None else lease_end(present, lease_time)
-        return self._own(hold, key, present, limit)
+        return self._own(hold, present, limit)
 
     async def reenter(self, hold: Hold, deadline: float | None, lease_time: float | None) -> Lease:
         """Acquire it once more for the task that holds it."""
@@ -392,8 +389,6 @@ class TaskOwnership(ServerState):
 
     def over(self, hold: Hold) -> None:
         """A hold is over: what was read under its owner may last longer than it from now on."""
-        if hold.reads and self.reads is not None:
-            read = self.reads.get(hold.task)
-            if read is not None and read.parent is hold:
-                with suppress(ClientClosedError):
-                    read.ownership.set_needed_lease(read)
+        if hold.reads and (read := self.read_under(hold)) is not None:
+            with suppress(ClientClosedError):
+                read.ownership.set_needed_lease(read)

@@ -63,7 +63,7 @@ class ServerState(Ownership):
         freed = bool(await context.executor.answer(call))
         for holds in (self.holds, self.reads):
             # What the writer itself reads goes with it.
-            for hold in [] if holds is None else list(holds.values()):
+            for hold in [] if holds is None else holds.all():
                 if hold.state != "held":
                     continue
                 # A repetition answers for the first run: what was granted since is in force.
@@ -74,10 +74,15 @@ class ServerState(Ownership):
 
     def _force_out(self, hold: Hold, reason: Reason) -> None:
         """A hold was released by force, and with it what its task reads under it."""
-        read = None if self.reads is None else self.reads.get(hold.task)
-        if read is not None and read.parent is hold:
+        if (read := self.read_under(hold)) is not None:
             self.context.watchdog.lose(read, reason)
         self.context.watchdog.lose(hold, reason)
+
+    def read_under(self, hold: Hold) -> Hold | None:
+        """Return what the task of a write hold reads under its owner."""
+        task = hold.task()
+        read = None if self.reads is None or task is None else self.reads.of(task)
+        return read if read is not None and read.parent is hold else None
 
     async def _is_there(self, hold: Hold) -> bool:
         key = self.commands.key
@@ -93,13 +98,15 @@ class ServerState(Ownership):
 
     def all_holds(self) -> list[Hold]:
         """Return what tasks of this client hold."""
-        return [hold for hold in self.holds.values() if hold.state == "held"]
+        return [hold for hold in self.holds.all() if hold.state == "held"]
 
     def forget(self, hold: Hold) -> None:
         """A hold leaves its task."""
         holds = self.holds
-        if holds.get(hold.task) is hold:
-            del holds[hold.task]
+        if holds.first is hold:
+            holds.first = None
+        else:
+            holds.remove(hold)
 
     @property
     def readers_wait(self) -> bool:

@@ -216,7 +216,7 @@ async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
     context.check()
     lock_left, _, *words = await context.executor.run(INSPECT, key, lock=key)
     others = ownership.reads if ownership.writes is None else ownership.writes
-    describer = Describer(context, [*ownership.all_holds(), *(others or {}).values()])
+    describer = Describer(context, [*ownership.all_holds(), *(others.all() if others else ())])
     writer = None
     readers: list[HolderSnapshot] = []
     for field, holds, left in zip(words[::3], words[1::3], words[2::3], strict=True):

@@ -92,7 +92,6 @@ class PermitOwnership(Ownership):
             return None
         hold = Hold(
             self,
-            request.owner,
             request.field,
             reference(task),
             request.sent_at,
@@ -219,7 +218,6 @@ class PermitOwnership(Ownership):
         return [
             Hold(
                 self,
-                owner,
                 field,
                 reference(task),
                 request.sent_at,
@@ -229,7 +227,7 @@ class PermitOwnership(Ownership):
                 uncertain=request.uncertain,
                 batch=request.owner,
             )
-            for owner, field, units in self.commands.fields(request.owner, request.target)
+            for field, units in self.commands.fields(request.owner, request.target)
         ]
 
     def _take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Permit:

@@ -228,7 +228,7 @@ class Semaphore(SemaphoreLike):
         present, task = now(), reference(current_task())
         owner = self._context.owners.new_owner()
         field = owner.encode()
-        hold = Hold(self._ownership, owner, field, task, present, math.inf, False, units=0)
+        hold = Hold(self._ownership, field, task, present, math.inf, False, units=0)
         permit = Permit(hold, owner, None, present)
         hold.add_lease(permit)
         return permit

@@ -75,7 +75,7 @@ PLAIN = (
         "a re-entered hold is released as a whole",
         "a lock is free when it was released as often as it was acquired",
         _OWNERSHIP,
-        "            or hold.leases != [lease]\n",
+        "            or hold.leases != (lease,)\n",
         "",
         (_ACQUIRE_RELEASE,),
     ),

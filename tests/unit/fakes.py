@@ -111,7 +111,7 @@ class FakeWatchdog:
         self.losses = 0
         self.log: list[str] = []
 
-    def add(self, hold: Hold) -> None:
+    def add(self, hold: Hold, due: float) -> None:
         self.holds[hold] = None
         hold.place = 0 if hold.asked_after else None
 
@@ -152,6 +152,7 @@ class FakeCommands:
 
     def __init__(self, key: bytes) -> None:
         self.key = key
+        self.owner = bytes.decode
         self.renew_script: Script = RENEW
         self.shares_lease = False
 
@@ -230,7 +231,6 @@ def make_hold(
     """Return a hold on something that takes notes, granted by a request sent just now."""
     return Hold(
         cast("Any", ownership or FakeOwnership()),
-        owner,
         owner.encode(),
         cast("Any", weakref.ref(task or fake_task())),
         vars(hold_module)["now"]() if sent_at is None else sent_at,

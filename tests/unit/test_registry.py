@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import weakref
-from typing import Any
+import random
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.waiting import Turn
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks._ownership import TaskOwnership
-from tests.unit.fakes import FakeContext, make_hold
+from tests.unit.fakes import FakeContext, FakeTask, make_hold
 from tests.unit.waiting_tasks import send_away, turns, wait_in
 
 
@@ -139,17 +139,31 @@ class TestTaskHolds:
         gc.collect()
         assert not holds
 
-    async def test_a_key_without_a_callback_does_not_stay(self) -> None:
-        """A passed hold brings a plain reference to its task."""
-        holds = TaskHolds[Hold]()
-        task = asyncio.create_task(ended())
-        holds[weakref.ref(task)] = make_hold()
-        holds.put(task, make_hold())
-        await task
-        del task
-        await turns()
-        gc.collect()
-        assert not holds
+    @pytest.mark.parametrize("seed", range(50))
+    async def test_it_is_a_dictionary_that_ended_tasks_leave(self, seed: int) -> None:
+        dice = random.Random(seed)
+        holds, tasks = TaskHolds[Hold](), {number: FakeTask() for number in range(4)}
+        expected: dict[int, Hold] = {}
+        made: list[Hold] = []
+        for _ in range(40):
+            number, step = dice.randrange(4), dice.choice(("put", "put", "remove", "end"))
+            if step == "put":
+                made.append(hold := make_hold())
+                holds.put(cast("Any", tasks[number]), hold)
+                expected[number] = hold
+            elif step == "remove" and made:
+                hold = dice.choice(made)
+                holds.remove(hold)
+                expected = {key: each for key, each in expected.items() if each is not hold}
+            elif step == "end":
+                # Of some tasks the former holds go on; their keys tell of the end as well.
+                tasks[number] = FakeTask()
+                expected.pop(number, None)
+            assert {n: holds.of(cast("Any", task)) for n, task in tasks.items()} == {
+                n: expected.get(n) for n in tasks
+            }
+            assert sorted(map(id, holds.all())) == sorted(map(id, expected.values()))
+            assert len(holds) == len(expected)
 
     async def test_only_the_hold_that_a_task_has_is_taken_from_it(self) -> None:
         context: Any = FakeContext()
@@ -158,7 +172,7 @@ class TestTaskHolds:
         task = asyncio.create_task(ended())
         old, new = make_hold(), make_hold()
         for hold in (old, new):
-            hold.taken_by(ownership.holds.put(task, hold))
+            ownership.holds.put(task, hold)
         ownership.forget(old)
         assert ownership.holds.of(task) is new
         ownership.forget(new)
