@@ -37,16 +37,16 @@ class Gather(Generic[T]):
     def __init__(self, operations: Iterable[Coroutine[Any, Any, T] | Begun[T]]) -> None:
         self.results: dict[int, T] = {}
         self.errors: dict[int, BaseException] = {}
-        self.left = 0
         self.on_end: Callable[[int], object] | None = None
-        self._operations: list[_Driven[T] | Begun[T]] = []
         self._asleep: Future[None] | None = None
         self._enough = 0
-        for number, each in enumerate(operations):
-            self.left += 1
+        started = list(operations)
+        self.left = len(started)
+        self._operations: list[_Driven[T] | Begun[T]] = []
+        for number, each in enumerate(started):
             if isinstance(each, Begun):
+                each._gather, each._number = self, number
                 self._operations.append(each)
-                each.join(self, number)
             else:
                 operation = _Driven(each, number, self)
                 self._operations.append(operation)
@@ -62,10 +62,11 @@ class Gather(Generic[T]):
         then go on, and also if this is cancelled.
         """
         most = len(self._operations)
-        enough = most if enough is None else min(enough, most)
+        if enough is None or enough > most:
+            enough = most
         if self.left and len(self.results) < enough:
             await self._sleep(enough, limit)
-        if self.left and grace and len(self.results) >= enough:
+        if grace and self.left and len(self.results) >= enough:
             await self._sleep(most + 1, grace)
 
     async def _sleep(self, enough: int, seconds: float | None) -> None:
@@ -91,8 +92,10 @@ class Gather(Generic[T]):
     def ended(self, number: int) -> None:
         """One operation has ended."""
         self.left -= 1
-        if self._asleep is not None and (not self.left or len(self.results) >= self._enough):
-            wake(self._asleep)
+        asleep = self._asleep
+        if asleep is not None and (not self.left or len(self.results) >= self._enough):
+            self._asleep = None
+            wake(asleep)
         if self.on_end is not None:
             self.on_end(number)
 
@@ -106,6 +109,7 @@ class Begun(Future[Any], Generic[T]):
 
     __slots__ = ("_gather", "_number")
 
+    #: Set by the gather, before anything can have been answered; None: it has ended or goes on.
     _gather: Gather[T] | None
     _number: int
 
@@ -121,44 +125,46 @@ class Begun(Future[Any], Generic[T]):
         """It was cancelled before the reply: undo what was begun."""
         raise NotImplementedError
 
-    def join(self, gather: Gather[T], number: int) -> None:
-        """Be one of several operations, before anything can have been answered."""
-        self._gather, self._number = gather, number
-
     def set_result(self, reply: object) -> None:
         """The reply is there."""
         super().set_result(reply)
-        gather, self._gather = self._gather, None
-        assert gather is not None
         try:
             result = self.finish(reply)
         except Exception as error:
-            gather.errors[self._number] = error
-            gather.ended(self._number)
+            self._fail(error)
             return
         if result is None:
-            gather.go_on(self._number, self.rest())
-        else:
-            gather.results[self._number] = result
-            gather.ended(self._number)
+            self._go_on()
+            return
+        gather, self._gather = self._gather, None
+        assert gather is not None
+        gather.results[self._number] = result
+        gather.ended(self._number)
 
     def set_exception(self, error: type | BaseException) -> None:
         """There is no reply, or it is an error."""
         super().set_exception(error)
+        self._go_on()
+
+    def cancel(self, msg: object = None) -> bool:
+        """Wait for the reply no more, and undo at once what was begun."""
+        if self._gather is None:
+            return False
+        super().cancel(msg)
+        self.abandon()
+        self._fail(Cancelled())
+        return True
+
+    def _go_on(self) -> None:
         gather, self._gather = self._gather, None
         assert gather is not None
         gather.go_on(self._number, self.rest())
 
-    def cancel(self, msg: object = None) -> bool:
-        """Wait for the reply no more, and undo at once what was begun."""
+    def _fail(self, error: BaseException) -> None:
         gather, self._gather = self._gather, None
-        if gather is None:
-            return False
-        super().cancel(msg)
-        self.abandon()
-        gather.errors[self._number] = Cancelled()
+        assert gather is not None
+        gather.errors[self._number] = error
         gather.ended(self._number)
-        return True
 
 
 class _Driven(Generic[T]):
@@ -186,15 +192,14 @@ class _Driven(Generic[T]):
             self._run(self._coroutine.throw, Cancelled())
 
     def _run(self, resume: Callable[[Any], Any], value: object) -> None:
-        gather = self._gather
-        assert gather is not None
         self._future = None
         try:
             future = resume(value)
         except StopIteration as end:
-            gather.results[self._number] = end.value
+            self._end(end.value, None)
         except (Exception, Cancelled) as error:
-            gather.errors[self._number] = error
+            # This frame is part of the error: it must not refer to where the error is kept.
+            self._end(None, error)
         else:
             if future is None:
                 # A bare yield: it only let others run.
@@ -205,7 +210,13 @@ class _Driven(Generic[T]):
                 future._asyncio_future_blocking = False
             self._future = future
             future.add_done_callback(self.step)
-            return
+
+    def _end(self, result: Any, error: BaseException | None) -> None:
         # Each refers to the other: do not leave that to the garbage collector.
-        self._gather = None
+        gather, self._gather = self._gather, None
+        assert gather is not None
+        if error is None:
+            gather.results[self._number] = result
+        else:
+            gather.errors[self._number] = error
         gather.ended(self._number)

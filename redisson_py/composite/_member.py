@@ -12,7 +12,6 @@ from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Ownership, Release
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._loop import Task, running_loop
-from redisson_py._owner import reference
 from redisson_py._stream.stream import Stream
 from redisson_py._time import now
 from redisson_py.composite._gather import Begun, Gather
@@ -55,7 +54,7 @@ def ask(
     if (
         lease_time is not None
         or running_loop() is not executor.loop
-        or (holds and reference(task) in holds)
+        or ((holds.first is not None or holds.more) and holds.of(task) is not None)
         # It may be read under a write hold, or be refused to a reader.
         or member.writes
         or member.reads
@@ -90,7 +89,12 @@ class _Grant(Begun[Lease]):
     def finish(self, reply: Any) -> Lease | None:
         member, pending = self._member, self._pending
         if member not in pending:
-            return None
+            call = self._request.call
+            if call is None or call.sends > 1:
+                return None
+            # What it got was released behind it.
+            self._request.answered()
+            raise NotGrantedError(None)
         lease = member.plain_lease(self._request, self._task, reply, now())
         if lease is not None:
             del pending[member]
@@ -166,14 +170,16 @@ def release_pending(pending: Pending) -> None:
 
 def release_all(leases: Sequence[Lease]) -> Gather[object]:
     """Send the releases of all leases that were not released yet, the newest first."""
-    return Gather(_release(lease) for lease in reversed(leases) if not lease._told)
+    loop = running_loop()
+    return Gather([_release(loop, lease) for lease in reversed(leases) if not lease._told])
 
 
-def _release(lease: Lease) -> Begun[object] | Coroutine[Any, Any, object]:
+def _release(loop: object, lease: Lease) -> Begun[object] | Coroutine[Any, Any, object]:
     """Send the release of a lease."""
-    last = lease._hold.ownership.begin_last_release(running_loop(), lease)
+    ownership = lease._hold.ownership
+    last = ownership.begin_last_release(loop, lease)
     if last is None:
-        return lease._hold.ownership.release(lease)
+        return ownership.release(lease)
     releasing, hold, release = last
     return _passed_on() if release is None else _Release(releasing, hold, lease, release)
 

@@ -299,7 +299,7 @@ class QuorumOwnership(CompositeOwnership):
         """Wait until a quorum of the members has done what it was asked to do."""
         # An event loop that shuts down ends with this block. Then for all: a connection is closed
         # when it is answered, or given up.
-        last = any(stream.outlives for stream in self.servers.streams)
+        last = [stream for stream in self.servers.streams if stream.outlives is not None]
         await operations.wait(None if last else self.needed)
 
     async def settle_look(self, looks: Gather[Any]) -> None:
