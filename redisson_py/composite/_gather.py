@@ -40,17 +40,13 @@ class Gather(Generic[T]):
         self.on_end: Callable[[int], object] | None = None
         self._asleep: Future[None] | None = None
         self._enough = 0
-        started = list(operations)
-        self.left = len(started)
-        self._operations: list[_Driven[T] | Begun[T]] = []
-        for number, each in enumerate(started):
+        self._operations: list[Any] = list(operations)
+        self.left = len(self._operations)
+        for number, each in enumerate(self._operations):
             if isinstance(each, Begun):
                 each._gather, each._number = self, number
-                self._operations.append(each)
             else:
-                operation = _Driven(each, number, self)
-                self._operations.append(operation)
-                operation.step()
+                self.drive(number, each)
 
     async def wait(
         self, enough: int | None = None, grace: float = 0, limit: float | None = None
@@ -84,8 +80,8 @@ class Gather(Generic[T]):
         for operation in self._operations:
             operation.cancel()
 
-    def go_on(self, number: int, coroutine: Coroutine[Any, Any, T]) -> None:
-        """There is more to an operation than the reply that it waited for."""
+    def drive(self, number: int, coroutine: Coroutine[Any, Any, T]) -> None:
+        """Start an operation, or what there is to it besides the reply that it waited for."""
         operation = self._operations[number] = _Driven(coroutine, number, self)
         operation.step()
 
@@ -158,7 +154,7 @@ class Begun(Future[Any], Generic[T]):
     def _go_on(self) -> None:
         gather, self._gather = self._gather, None
         assert gather is not None
-        gather.go_on(self._number, self.rest())
+        gather.drive(self._number, self.rest())
 
     def _fail(self, error: BaseException) -> None:
         gather, self._gather = self._gather, None
