@@ -189,7 +189,7 @@ async def _passed_on() -> None:
 
 
 class _Release(Begun[object]):
-    """The release of a hold that had one lease, on its way."""
+    """The release of a hold that had one lease, on its way; a release is not cancelled."""
 
     __slots__ = ("_hold", "_lease", "_ownership", "_release")
 
@@ -214,11 +214,6 @@ class _Release(Begun[object]):
         release = self._release
         del self._release
         return self._ownership.finish_release(self._hold, self._lease, release)
-
-    def abandon(self) -> None:
-        release = self._release
-        del self._release
-        self._ownership.left(None, release[1])
 
 
 def hand_over(lease: Lease, task: Task) -> Lease:

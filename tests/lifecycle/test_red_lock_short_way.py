@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import cProfile
 import gc
+import pstats
 
 import pytest
 from redis.asyncio import Redis
@@ -189,3 +191,28 @@ async def test_pairs_leave_nothing_to_the_garbage_collector(fleet: Fleet) -> Non
         assert "_Release" not in kinds
     finally:
         gc.enable()
+
+
+async def test_pair_on_five_servers_makes_few_function_calls(fleet: Fleet) -> None:
+    """As a pair of one lock is counted, in test_counts; it was 910 with a coroutine a member."""
+    tasks, pairs = 16, 10
+    clients = fleet.clients(5)
+    locks = [RedLock(*(each.get_lock(f"k{number}") for each in clients)) for number in range(tasks)]
+
+    async def work(lock: RedLock) -> None:
+        for _ in range(pairs):
+            async with lock:
+                pass
+
+    async def counted() -> float:
+        profile = cProfile.Profile()
+        profile.enable()
+        await asyncio.gather(*[work(lock) for lock in locks])
+        profile.disable()
+        calls: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+        return calls / (tasks * pairs)
+
+    await warm(locks[0])
+    pair = min([await counted() for _ in range(5)])
+    assert pair <= 600, f"{pair:.1f} function calls a pair"
+    await until_executed(locks[0])
