@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import socket
 import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, final
@@ -14,6 +12,7 @@ from redisson_py import _keys
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.context import Context, Recent
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.inspecting import own_description
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name
@@ -454,12 +453,6 @@ class Redisson:
             return
         lease_time = self._context.options.lease_time
         self._described_until = present + lease_time
-        text = json.dumps(
-            {
-                "host": socket.gethostname(),
-                "pid": os.getpid(),
-                "client_name": self._context.options.client_name,
-            }
-        )
+        text = own_description(self._context.options.client_name)
         key = self._description_key
         self._executor.command(key, "SET", key, text, "PX", milliseconds(3 * lease_time), must=True)

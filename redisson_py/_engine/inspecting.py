@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -87,8 +88,19 @@ class Describer:
         return self._known[client_id]
 
 
+def own_description(client_name: str | None) -> str:
+    """Return what a client of this process says of itself."""
+    import json  # Not before it is needed: it would be a twentieth of an import of this library.
+
+    return json.dumps(
+        {"host": socket.gethostname(), "pid": os.getpid(), "client_name": client_name}
+    )
+
+
 async def description(context: Context, client_id: str) -> Description:
     """Return what a client says of itself; nothing for Redisson, or when it cannot be read."""
+    import json
+
     key = _keys.client_description(context.options.names.prefix, client_id)
     try:
         text = await context.executor.ask(key, "GET", key)

@@ -11,12 +11,13 @@ import keyword
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redisson_py._scripts.packing import Pack, head, packer
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 Arg = bytes | str | int
 
@@ -124,6 +125,9 @@ class _Header:
 
 def script_root() -> Traversable:
     """Return the Lua folder: inside the package once installed, beside it in a checkout."""
+    # Here, because it would be a tenth of what an import of this library costs.
+    from importlib import resources
+
     packaged = resources.files("redisson_py") / "_lua"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "lua"
 
