@@ -234,9 +234,8 @@ class Ownership:
             version = parent.begin_read_change()
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
-        elif (plain := self.plain) is not None:
-            packed = plain.release[len(hold.field)](self.commands.key, hold.field)
-            return self._start_packed_release(packed, lease_time, longest)
+        elif self.plain is not None:
+            return self.start_plain_release(hold.field, lease_time, longest)
         args = self.commands.release(
             hold,
             0,
@@ -249,6 +248,14 @@ class Ownership:
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
         return call
+
+    def start_plain_release(
+        self, field: bytes, lease_time: float, longest: float = PATIENCE
+    ) -> Call:
+        """As `start_release`, of a hold with nothing else to it."""
+        assert self.plain is not None
+        packed = self.plain.release[len(field)](self.commands.key, field)
+        return self._start_packed_release(packed, lease_time, longest)
 
     def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
         """Send a release, and try for as long as there can be anything to give back."""

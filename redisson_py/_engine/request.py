@@ -193,9 +193,9 @@ class AcquireRequest:
         if stream is None:
             call = executor.start_packed(script, commands.key, packed, deadline)
         else:
-            call = stream.send(
-                Call(packed, executor.time() + PATIENCE, script, False, commands.key)
-            )
+            if deadline is None:
+                deadline = executor.time() + PATIENCE
+            call = stream.send(Call(packed, deadline, script, False, commands.key))
         self.call = call
         context.pending[self] = None
         return call
@@ -259,7 +259,10 @@ class AcquireRequest:
             return
         ownership = self.ownership
         with suppress(ClientClosedError):
-            ownership.start_release(ownership.commands.undo(self, 0, 0, 0), self._longest_lease)
+            if ownership.plain is not None and not ownership.commands.queues:
+                ownership.start_plain_release(self.field, self._longest_lease)
+            else:
+                ownership.start_release(ownership.commands.undo(self, 0, 0, 0), self._longest_lease)
 
     @property
     def _longest_lease(self) -> float:

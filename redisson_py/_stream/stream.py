@@ -74,6 +74,8 @@ class Stream:
 
     Attributes:
         ready: A connection is open and commands go out at once.
+        outlives: The connection, once the event loop has ended everything but blocks that rely on
+            it.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class Stream:
         self._on_end = on_end
         self._on_outlived = on_outlived
         self._needed = needed
-        self._outlives: AbstractConnection | None = None
+        self.outlives: AbstractConnection | None = None
         self._health = Health(self, reply_timeout, needed)
         self._wire: Wire | None = None
         self._modern = True
@@ -136,11 +138,6 @@ class Stream:
     def waiting(self) -> bool:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)
-
-    @property
-    def outlives(self) -> bool:
-        """Whether the event loop has ended everything but blocks that rely on this connection."""
-        return self._outlives is not None
 
     async def room(self) -> None:
         """Wait until the transport takes more."""
@@ -251,12 +248,12 @@ class Stream:
                 await wait_for_all([wire.down])
             except asyncio.CancelledError:
                 if await self._on_end():
-                    self._outlives = connection
+                    self.outlives = connection
                 else:
                     wire.close()
                 raise
         finally:
-            if self._outlives is None:
+            if self.outlives is None:
                 self._went_down()
                 self._wire = None
                 wire.abort()
@@ -268,9 +265,9 @@ class Stream:
     def _went_down(self) -> None:
         self.ready = False
         self._health.stop()
-        if self._outlives is not None:
+        if self.outlives is not None:
             # Nobody is left to open another.
-            self._end_outlived(self._outlives)
+            self._end_outlived(self.outlives)
 
     async def _open(self) -> AbstractConnection:
         limit = max(1.0, self._health.reply_timeout)
@@ -351,12 +348,12 @@ class Stream:
     def _give_room(self) -> None:
         while self._needs_room and (self._closed or not self.full):
             wake(self._needs_room.popleft())
-        if self._outlives is not None and not (self.waiting or self._needed()):
-            self._end_outlived(self._outlives)
+        if self.outlives is not None and not (self.waiting or self._needed()):
+            self._end_outlived(self.outlives)
 
     def _end_outlived(self, connection: AbstractConnection) -> None:
         """Close the connection that has outlived the background task."""
-        self._outlives = None
+        self.outlives = None
         self._went_down()
         if self._wire is not None:
             self._wire.close()

@@ -5,7 +5,8 @@ once, so that the command is sent, and the rest runs in callbacks of the futures
 servers are asked in the time of one. A caller that stops waiting, because enough operations
 have ended, or because it was cancelled, leaves the others to run to their end.
 
-An operation may ask for the current task before its first await only.
+An operation may ask for the current task before its first await only. One that mostly ends with
+the reply to a single command needs no coroutine either; see `Begun`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Gather(Generic[T]):
     """Operations that were started together.
 
     Args:
-        operations: What to start, in this order.
+        operations: What to start, in this order, or to wait for, if it was begun already.
 
     Attributes:
         results: What the operations returned that have ended, by their number.
@@ -33,19 +34,19 @@ class Gather(Generic[T]):
 
     __slots__ = ("_asleep", "_enough", "_operations", "errors", "left", "on_end", "results")
 
-    def __init__(self, operations: Iterable[Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, operations: Iterable[Coroutine[Any, Any, T] | Begun[T]]) -> None:
         self.results: dict[int, T] = {}
         self.errors: dict[int, BaseException] = {}
-        self.left = 0
         self.on_end: Callable[[int], object] | None = None
-        self._operations: list[_Operation[T]] = []
         self._asleep: Future[None] | None = None
         self._enough = 0
-        for number, coroutine in enumerate(operations):
-            operation = _Operation(coroutine, number, self)
-            self._operations.append(operation)
-            self.left += 1
-            operation.step()
+        self._operations: list[Any] = list(operations)
+        self.left = len(self._operations)
+        for number, each in enumerate(self._operations):
+            if isinstance(each, Begun):
+                each._gather, each._number = self, number
+            else:
+                self.drive(number, each)
 
     async def wait(
         self, enough: int | None = None, grace: float = 0, limit: float | None = None
@@ -57,10 +58,11 @@ class Gather(Generic[T]):
         then go on, and also if this is cancelled.
         """
         most = len(self._operations)
-        enough = most if enough is None else min(enough, most)
+        if enough is None or enough > most:
+            enough = most
         if self.left and len(self.results) < enough:
             await self._sleep(enough, limit)
-        if self.left and grace and len(self.results) >= enough:
+        if grace and self.left and len(self.results) >= enough:
             await self._sleep(most + 1, grace)
 
     async def _sleep(self, enough: int, seconds: float | None) -> None:
@@ -78,16 +80,90 @@ class Gather(Generic[T]):
         for operation in self._operations:
             operation.cancel()
 
+    def drive(self, number: int, coroutine: Coroutine[Any, Any, T]) -> None:
+        """Start an operation, or what there is to it besides the reply that it waited for."""
+        operation = self._operations[number] = _Driven(coroutine, number, self)
+        operation.step()
+
     def ended(self, number: int) -> None:
         """One operation has ended."""
         self.left -= 1
-        if self._asleep is not None and (not self.left or len(self.results) >= self._enough):
-            wake(self._asleep)
+        asleep = self._asleep
+        if asleep is not None and (not self.left or len(self.results) >= self._enough):
+            self._asleep = None
+            wake(asleep)
         if self.on_end is not None:
             self.on_end(number)
 
 
-class _Operation(Generic[T]):
+class Begun(Future[Any], Generic[T]):
+    """An operation whose command was sent: the future of the reply, which mostly ends it.
+
+    That happens at once, while the reply is read: a turn of the event loop for each reply would
+    cost more than everything else that is done with it.
+    """
+
+    __slots__ = ("_gather", "_number")
+
+    #: Set by the gather, before anything can have been answered; None: it has ended or goes on.
+    _gather: Gather[T] | None
+    _number: int
+
+    def finish(self, reply: Any) -> T | None:
+        """Return the result, if the reply is all that there is to it; else nothing has happened."""
+        raise NotImplementedError
+
+    def rest(self) -> Coroutine[Any, Any, T]:
+        """Return what awaits this future once more, and whatever else there is to it."""
+        raise NotImplementedError
+
+    def abandon(self) -> None:
+        """It was cancelled before the reply: undo what was begun."""
+        raise NotImplementedError
+
+    def set_result(self, reply: object) -> None:
+        """The reply is there."""
+        super().set_result(reply)
+        try:
+            result = self.finish(reply)
+        except Exception as error:
+            self._fail(error)
+            return
+        if result is None:
+            self._go_on()
+            return
+        gather, self._gather = self._gather, None
+        assert gather is not None
+        gather.results[self._number] = result
+        gather.ended(self._number)
+
+    def set_exception(self, error: type | BaseException) -> None:
+        """There is no reply, or it is an error."""
+        super().set_exception(error)
+        self._go_on()
+
+    def cancel(self, msg: object = None) -> bool:
+        """Wait for the reply no more, and undo at once what was begun."""
+        if self._gather is None:
+            return False
+        super().cancel(msg)
+        self.abandon()
+        self._fail(Cancelled())
+        return True
+
+    def _go_on(self) -> None:
+        gather, self._gather = self._gather, None
+        assert gather is not None
+        gather.drive(self._number, self.rest())
+
+    def _fail(self, error: BaseException) -> None:
+        gather, self._gather = self._gather, None
+        assert gather is not None
+        gather.errors[self._number] = error
+        gather.ended(self._number)
+
+
+class _Driven(Generic[T]):
     """One coroutine, driven as a task would drive it, by the futures it awaits."""
 
     __slots__ = ("_coroutine", "_future", "_gather", "_number")
@@ -112,15 +188,14 @@ class _Operation(Generic[T]):
             self._run(self._coroutine.throw, Cancelled())
 
     def _run(self, resume: Callable[[Any], Any], value: object) -> None:
-        gather = self._gather
-        assert gather is not None
         self._future = None
         try:
             future = resume(value)
         except StopIteration as end:
-            gather.results[self._number] = end.value
+            self._end(end.value, None)
         except (Exception, Cancelled) as error:
-            gather.errors[self._number] = error
+            # This frame is part of the error: it must not refer to where the error is kept.
+            self._end(None, error)
         else:
             if future is None:
                 # A bare yield: it only let others run.
@@ -131,7 +206,13 @@ class _Operation(Generic[T]):
                 future._asyncio_future_blocking = False
             self._future = future
             future.add_done_callback(self.step)
-            return
+
+    def _end(self, result: Any, error: BaseException | None) -> None:
         # Each refers to the other: do not leave that to the garbage collector.
-        self._gather = None
+        gather, self._gather = self._gather, None
+        assert gather is not None
+        if error is None:
+            gather.results[self._number] = result
+        else:
+            gather.errors[self._number] = error
         gather.ended(self._number)

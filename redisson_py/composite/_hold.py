@@ -49,10 +49,11 @@ class CompositeLease(Lease):
 
     def __init__(self, hold: CompositeHold, members: list[Lease], needed: int) -> None:
         super().__init__(cast("Hold", hold), None, None, now())
-        self._members: list[Lease] = []
+        self._members = members
         self._needed = needed
+        composite = weakref.ref(cast("Composed", self))
         for member in members:
-            self.add(member)
+            member._composite = composite
 
     def add(self, member: Lease) -> None:
         """Rely on one more lease."""

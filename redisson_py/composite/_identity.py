@@ -37,6 +37,10 @@ class _Identity:
         self.connections = 0
         self.asked: Future[object] | None = None
 
+    def is_of(self, stream: Stream) -> bool:
+        """Return whether the server has answered on the present connection of a stream."""
+        return 0 < self.connections == stream.traffic.connections
+
 
 _known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary()
 
@@ -48,7 +52,7 @@ def ask(member: TaskOwnership) -> None:
     """
     stream = stream_of(member)
     identity = _known.setdefault(stream, _Identity())
-    if identity.asked is not None or 0 < identity.connections == stream.traffic.connections:
+    if identity.asked is not None or identity.is_of(stream):
         return
     call = member.context.executor.command(member.commands.key, "INFO", "server")
     identity.asked = call.future
@@ -83,6 +87,62 @@ def run_id(member: TaskOwnership) -> str | None:
     """Return what the server of a member calls itself, as far as is known."""
     identity = _known.get(stream_of(member))
     return None if identity is None else identity.run_id
+
+
+class Servers:
+    """The servers that the members of one lock are on, and that must not be one.
+
+    Args:
+        members: The members.
+
+    Attributes:
+        streams: Those to their servers.
+    """
+
+    def __init__(self, members: Sequence[TaskOwnership]) -> None:
+        self._members = members
+        self.streams = [stream_of(member) for member in members]
+        #: How many connections each stream had had when all were known to be different.
+        self._distinct_at: list[int] = []
+
+    @property
+    def _connections(self) -> list[int]:
+        return [stream.traffic.connections for stream in self.streams]
+
+    def ask(self, numbers: Sequence[int]) -> bool:
+        """Ask some who they are, unless that is known; return whether none is a stranger."""
+        if self._connections == self._distinct_at:
+            return True
+        members = [self._members[number] for number in numbers]
+        strangers = any(is_stranger(member) for member in members)
+        for member in members:
+            ask(member)
+        return not strangers
+
+    def check(self) -> None:
+        """Raise if two addresses lead to one server, which would count twice.
+
+        Raises:
+            ValueError: They do.
+        """
+        connections = self._connections
+        if connections == self._distinct_at:
+            return
+        known: dict[str, TaskOwnership] = {}
+        settled = True
+        for member, stream in zip(self._members, self.streams, strict=True):
+            identity = _known.get(stream)
+            settled = settled and identity is not None and identity.is_of(stream)
+            if identity is None or identity.run_id is None:
+                continue
+            other = known.setdefault(identity.run_id, member)
+            if other is not member:
+                raise ValueError(
+                    f"{other!r} at {other.context.database} and {member!r} at"
+                    f" {member.context.database} are on one server"
+                )
+        if settled:
+            self._distinct_at = connections
 
 
 class Place(NamedTuple):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import cast
+from collections.abc import Coroutine, Sequence
+from typing import Any, cast
 
 from redisson_py._commands.replies import Busy, Granted
-from redisson_py._engine.block import give_back
+from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.ownership import Ownership, Release
 from redisson_py._engine.request import AcquireRequest
-from redisson_py._loop import Task
+from redisson_py._loop import Task, running_loop
 from redisson_py._stream.stream import Stream
 from redisson_py._time import now
-from redisson_py.composite._gather import Gather
-from redisson_py.errors import RedissonError
+from redisson_py.composite._gather import Begun, Gather
 from redisson_py.locks._ownership import TaskOwnership
 
 #: Requests that were sent and not answered yet, by the member.
@@ -23,24 +22,24 @@ Pending = dict[TaskOwnership, AcquireRequest]
 
 
 class NotGrantedError(Exception):
-    """Raised by `grant` when a member is busy."""
+    """Raised by what `ask` returns when a member is busy."""
 
     def __init__(self, retry_in: float | None) -> None:
         super().__init__("busy" if retry_in is None else f"busy for {retry_in:.3f} s")
         self.retry_in = retry_in
 
 
-async def grant(
+def ask(
     member: TaskOwnership,
     task: Task,
     lease_time: float | None,
     deadline: float | None,
     pending: Pending,
-) -> Lease:
-    """Return a lease of a member for a task; what the task holds already it enters again.
+) -> Begun[Lease] | Coroutine[Any, Any, Lease]:
+    """Ask for a lease of a member for a task; what the task holds already it enters again.
 
     Redis is asked a single time, whatever the local queue says. If this is cancelled, or there
-    is no answer in time, nothing is held.
+    is no answer in time, nothing is held. The operation raises `NotGrantedError` if it is busy.
 
     Args:
         member: The member.
@@ -49,42 +48,101 @@ async def grant(
         deadline: Until when to wait for the answer, in loop time.
         pending: Has the request until it is answered. A caller that takes it out must release
             what the request will get; then it counts as busy.
-
-    Raises:
-        NotGrantedError: It is busy.
     """
-    context = member.context
-    context.check()
-    held = member.holds.of(task)
-    if held is not None and held.state == "held" and member.can_enter_again(held):
-        return await member.reenter(held, deadline, lease_time)
-    stream = stream_of(member)
-    if stream.full:
-        await stream.room()
-    request = member.new_request(task, lease_time, once=True, deadline=deadline)
+    holds, executor = member.holds, member.context.executor
+    stream = executor.router.stream_for(member.commands.key)
+    if (
+        lease_time is not None
+        or running_loop() is not executor.loop
+        or ((holds.first is not None or holds.more) and holds.of(task) is not None)
+        # It may be read under a write hold, or be refused to a reader.
+        or member.writes
+        or member.reads
+        or not stream.has_room
+    ):
+        return _grant(member, task, lease_time, deadline, pending, None)
+    request = member.new_request(task, None, once=True, deadline=deadline)
+    granted = _Grant(member, task, request, pending)
+    request.send(deadline, stream).future = granted
+    pending[member] = request
+    return granted
+
+
+class _Grant(Begun[Lease]):
+    """A plain request to a member, on its way."""
+
+    __slots__ = ("_member", "_pending", "_request", "_task")
+
+    def __init__(
+        self,
+        member: TaskOwnership,
+        task: Task,
+        request: AcquireRequest,
+        pending: Pending,
+    ) -> None:
+        super().__init__()
+        self._member = member
+        self._task = task
+        self._request = request
+        self._pending = pending
+
+    def finish(self, reply: Any) -> Lease | None:
+        member, pending = self._member, self._pending
+        if member not in pending:
+            call = self._request.call
+            if call is None or call.sends > 1:
+                return None
+            # What it got was released behind it.
+            self._request.answered()
+            raise NotGrantedError(None)
+        lease = member.plain_lease(self._request, self._task, reply, now())
+        if lease is not None:
+            del pending[member]
+        return lease
+
+    def rest(self) -> Coroutine[Any, Any, Lease]:
+        request = self._request
+        return _grant(self._member, self._task, None, request.deadline, self._pending, request)
+
+    def abandon(self) -> None:
+        self._pending.pop(self._member, None)
+        self._request.undo()
+
+
+async def _grant(
+    member: TaskOwnership,
+    task: Task,
+    lease_time: float | None,
+    deadline: float | None,
+    pending: Pending,
+    begun: AcquireRequest | None,
+) -> Lease:
+    """Return the lease that `ask` asks for, whatever it takes; `begun`: a request already sent."""
+    if begun is None:
+        context = member.context
+        context.check()
+        held = member.holds.of(task)
+        if held is not None and held.state == "held" and member.can_enter_again(held):
+            return await member.reenter(held, deadline, lease_time)
+        stream = stream_of(member)
+        if stream.full:
+            await stream.room()
+    request = begun or member.new_request(task, lease_time, once=True, deadline=deadline)
     parent = request.parent
     if parent is not None:
         parent.count_read(1)
     hold = None
     try:
-        call = request.send(deadline)
-        pending[member] = request
-        if parent is None and lease_time is None:
-            with suppress(RedissonError):
-                # An error is raised once more by the future, below, and dealt with there.
-                reply = await call.future
-                lease = None
-                if member in pending:
-                    lease = member.plain_lease(request, task, reply, now())
-                if lease is not None:
-                    del pending[member]
-                    return lease
+        if begun is None:
+            request.send(deadline)
+            pending[member] = request
+        call = request.call
         answer = await request.run(deadline)
         released = pending.pop(member, None) is None
         if isinstance(answer, Granted) and not released:
             hold = member.granted(request, task, lease_time, answer)
             return member.take(hold, task, lease_time, now())
-        if released and call.sends > 1:
+        if released and call is not None and call.sends > 1:
             # Sent again, because the server did not know the script or the connection broke, it
             # may have arrived after that release.
             request.send_undo()
@@ -110,9 +168,52 @@ def release_pending(pending: Pending) -> None:
         request.release_unanswered()
 
 
-def release_all(leases: Sequence[Lease]) -> Gather[None]:
+def release_all(leases: Sequence[Lease]) -> Gather[object]:
     """Send the releases of all leases that were not released yet, the newest first."""
-    return Gather(give_back(lease) for lease in reversed(leases) if not lease._told)
+    loop = running_loop()
+    return Gather([_release(loop, lease) for lease in reversed(leases) if not lease._told])
+
+
+def _release(loop: object, lease: Lease) -> Begun[object] | Coroutine[Any, Any, object]:
+    """Send the release of a lease."""
+    ownership = lease._hold.ownership
+    last = ownership.begin_last_release(loop, lease)
+    if last is None:
+        return ownership.release(lease)
+    releasing, hold, release = last
+    return _passed_on() if release is None else _Release(releasing, hold, lease, release)
+
+
+async def _passed_on() -> None:
+    """Do nothing: the hold of a member is another task's by now."""
+
+
+class _Release(Begun[object]):
+    """The release of a hold that had one lease, on its way; a release is not cancelled."""
+
+    __slots__ = ("_hold", "_lease", "_ownership", "_release")
+
+    def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, release: Release) -> None:
+        super().__init__()
+        self._ownership = ownership
+        self._hold = hold
+        self._lease = lease
+        self._release = release
+        release[0].future = self
+
+    def finish(self, reply: Any) -> object:
+        if not reply:
+            return None
+        release = self._release
+        # Call and future refer to each other: do not leave that to the garbage collector.
+        del self._release
+        self._ownership.left(reply, release[1])
+        return reply
+
+    def rest(self) -> Coroutine[Any, Any, None]:
+        release = self._release
+        del self._release
+        return self._ownership.finish_release(self._hold, self._lease, release)
 
 
 def hand_over(lease: Lease, task: Task) -> Lease:

@@ -27,17 +27,15 @@ from redisson_py._engine.lease import Lease
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, Task, call_later, new_future, running_loop, wake
 from redisson_py._options import PATIENCE
-from redisson_py.composite import _identity
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold
 from redisson_py.composite._member import (
     NotGrantedError,
     Pending,
-    grant,
+    ask,
     release_all,
-    stream_of,
 )
-from redisson_py.composite._unresponsive import is_unresponsive, probe
+from redisson_py.composite._unresponsive import probe, unresponsive
 from redisson_py.errors import (
     AcquireTimeoutError,
     BackendError,
@@ -102,12 +100,15 @@ class QuorumRounds:
     ) -> None:
         self._composite = composite
         self._members = composite.owners
+        self._servers = composite.servers
         self._needed = composite.needed
         self._task = task
         self._lease_time = lease_time
         self._inner = inner
         self._once = once
-        self._answer_time = answer_time(self._members, lease_time)
+        self._answer_time = composite.answer_time
+        if lease_time is not None:
+            self._answer_time = answer_time(self._members, lease_time)
         self._asked: list[int] = []
         self._round: Gather[Lease] | None = None
         self._pending: Pending = {}
@@ -147,17 +148,17 @@ class QuorumRounds:
         if deadline is not None:
             limit = min(limit, deadline)
         self._pending = {}
-        self._asked = [n for n in range(len(self._members)) if not self._left_out(n)]
-        members = [self._members[number] for number in self._asked]
+        self._asked = self._choose()
         # One server may have several addresses, so wait for those that were never heard of.
-        wait_for_all = self._inner or any(_identity.is_stranger(member) for member in members)
-        for member in members:
-            _identity.ask(member)
+        wait_for_all = not self._servers.ask(self._asked) or self._inner
         answered = self._round = Gather(
-            grant(member, self._task, self._lease_time, limit, self._pending) for member in members
+            [
+                ask(self._members[number], self._task, self._lease_time, limit, self._pending)
+                for number in self._asked
+            ]
         )
         await answered.wait(None if wait_for_all else self._needed)
-        self._check_distinct()
+        self._servers.check()
         if len(answered.results) >= self._needed:
             return list(answered.results.values())
         outcome = self._look(answered)
@@ -167,24 +168,6 @@ class QuorumRounds:
         spread = max(_SHORTEST_SPREAD, 2 * took) * 2.0 ** min(self._splits, 8)
         self._spread = min(spread, _LONGEST_SPREAD)
         return outcome
-
-    def _check_distinct(self) -> None:
-        """Raise if two addresses lead to one server, which would count twice.
-
-        Raises:
-            ValueError: They do.
-        """
-        known: dict[str, TaskOwnership] = {}
-        for member in self._members:
-            run_id = _identity.run_id(member)
-            if run_id is None:
-                continue
-            other = known.setdefault(run_id, member)
-            if other is not member:
-                raise ValueError(
-                    f"{other!r} at {other.context.database} and {member!r} at"
-                    f" {member.context.database} are on one server"
-                )
 
     def undo(self) -> None:
         """Give back what the last round may have got, on every server. Does not wait."""
@@ -213,7 +196,7 @@ class QuorumRounds:
 
     def _join(self, hold: CompositeHold, lease: Lease) -> None:
         try:
-            self._check_distinct()
+            self._servers.check()
         except ValueError as error:
             log.error("%s", error)
             release_all([lease])
@@ -223,18 +206,22 @@ class QuorumRounds:
     def _probe(self, number: int) -> None:
         """A server gave no answer, although it had time enough."""
         if not self._hurried:
-            probe(stream_of(self._members[number]))
+            probe(self._servers.streams[number])
 
-    def _left_out(self, number: int) -> bool:
-        """Whether a server is not asked, because waiting for it would be in vain."""
-        stream = stream_of(self._members[number])
-        if is_unresponsive(stream):
-            self.answers[self._server(number)] = "no answer, not even to an earlier question"
-            return True
-        if stream.full:
-            self.answers[self._server(number)] = "not asked: too much is unanswered"
-            return True
-        return False
+    def _choose(self) -> list[int]:
+        """Return which servers to ask: not those for which waiting would be in vain."""
+        chosen = []
+        silent = unresponsive(self._servers.streams)
+        for number, stream in enumerate(self._servers.streams):
+            if stream in silent:
+                why = "no answer, not even to an earlier question"
+            elif stream.full:
+                why = "not asked: too much is unanswered"
+            else:
+                chosen.append(number)
+                continue
+            self.answers[self._server(number)] = why
+        return chosen
 
     def _look(self, answered: Gather[Lease]) -> Busy:
         """Return when to ask again after a round in vain; raise what speaks against it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Collection
 from contextlib import suppress
 
 from redisson_py._loop import Future
@@ -21,5 +22,10 @@ def probe(stream: Stream) -> None:
 
 def is_unresponsive(stream: Stream) -> bool:
     """Return whether a probe PING is still unanswered, on the connection it was sent on."""
-    sent = _probes.get(stream) if _probes else None
+    sent = _probes.get(stream)
     return sent is not None and not sent.done()
+
+
+def unresponsive(streams: Collection[Stream]) -> Collection[Stream]:
+    """Return those of several servers of which that is so."""
+    return [stream for stream in streams if is_unresponsive(stream)] if _probes else ()

@@ -18,7 +18,7 @@ from redisson_py.composite._gather import Gather
 from redisson_py.composite._identity import Place, check_distinct, server_of
 from redisson_py.composite._member import (
     NotGrantedError,
-    grant,
+    ask,
     is_ahead,
     is_occupied,
     release_all,
@@ -222,7 +222,7 @@ class MultiOwnership(CompositeOwnership):
         self, task: Task, deadline: float | None, lease_time: float | None
     ) -> list[Lease] | None:
         """Ask for all members in one round trip, without waiting for any to become free."""
-        asked = Gather(grant(owner, task, lease_time, deadline, {}) for owner in self.simple)
+        asked = Gather(ask(owner, task, lease_time, deadline, {}) for owner in self.simple)
         try:
             await asked.wait()
             for _, error in sorted(asked.errors.items()):

@@ -16,7 +16,8 @@ from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, now
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
-from redisson_py.composite._member import is_ahead, stream_of
+from redisson_py.composite._identity import Servers
+from redisson_py.composite._member import is_ahead
 from redisson_py.composite._ownership import (
     LOOK_GRACE,
     CompositeLock,
@@ -124,6 +125,9 @@ class QuorumOwnership(CompositeOwnership):
         self.queue: LocalQueue[CompositeHold] = self.context.registry.queue(
             self.hold_key, LocalQueue
         )
+        self.servers = Servers(owners)
+        #: How long to wait for a server when there is no lease time.
+        self.answer_time = answer_time(owners, None)
         # Others bring something to each holder, a token, or leave something with it.
         self.passable = all(isinstance(lock, RLock) for lock in members)
 
@@ -295,12 +299,12 @@ class QuorumOwnership(CompositeOwnership):
         """Wait until a quorum of the members has done what it was asked to do."""
         # An event loop that shuts down ends with this block. Then for all: a connection is closed
         # when it is answered, or given up.
-        last = any(stream_of(owner).outlives for owner in self.owners)
+        last = [stream for stream in self.servers.streams if stream.outlives is not None]
         await operations.wait(None if last else self.needed)
 
     async def settle_look(self, looks: Gather[Any]) -> None:
         """Wait for the answers of a quorum, and a moment for the others; not long for any."""
-        limit = max(answer_time(self.owners, None), LOOK_GRACE)
+        limit = max(self.answer_time, LOOK_GRACE)
         await looks.wait(self.needed, LOOK_GRACE, limit)
 
     def statistics(self) -> PrimitiveStatistics:

@@ -7,6 +7,7 @@ the manifest, the rules for Lua files) are never among them.
 
 from __future__ import annotations
 
+from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
@@ -256,4 +257,5 @@ MUTANTS = (
     *HOLDS,
     *ENDS,
     *PLAIN,
+    *COMPOSITE,
 )

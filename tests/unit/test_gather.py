@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from redisson_py.composite._gather import Gather
+from redisson_py.composite._gather import Begun, Gather
 
 
 class Peer:
@@ -232,3 +233,89 @@ async def test_what_is_over_does_not_wait_for_the_garbage_collector(peer: Peer) 
         assert seen() is None
     finally:
         gc.enable()
+
+
+async def test_errors_do_not_wait_for_the_garbage_collector(peer: Peer) -> None:
+    """What an error refers to are the frames it came through."""
+    gc.disable()
+    try:
+        together = Seen([peer.ask("a")])
+        peer.answer("a", ValueError())
+        await together.wait()
+        seen = weakref.ref(together)
+        del together
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+class Sent(Begun[str]):
+    """Is all told by one reply, unless that says that there is more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.abandoned = 0
+
+    def finish(self, reply: str) -> str | None:
+        if reply == "wrong":
+            raise ValueError(reply)
+        return None if reply == "more" else reply
+
+    def rest(self) -> Coroutine[Any, Any, str]:
+        async def rest() -> str:
+            return f"{await self}, and what follows"
+
+        return rest()
+
+    def abandon(self) -> None:
+        self.abandoned += 1
+
+
+async def test_reply_ends_what_was_begun_in_the_same_turn() -> None:
+    begun = [Sent(), Sent(), Sent()]
+    together = Gather(begun)
+    begun[1].set_result("yes")
+    assert (together.results, together.left) == ({1: "yes"}, 2)
+    begun[0].set_result("more")
+    assert together.results == {1: "yes", 0: "more, and what follows"}
+    begun[2].set_result("wrong")
+    assert [str(error) for error in together.errors.values()] == ["wrong"]
+    await together.wait()
+    together.cancel()
+    assert [each.abandoned for each in begun] == [0, 0, 0]
+
+
+async def test_error_instead_of_a_reply_is_left_to_the_rest() -> None:
+    begun = Sent()
+    together = Gather([begun])
+    begun.set_exception(ConnectionError("gone"))
+    assert [str(error) for error in together.errors.values()] == ["gone"]
+    await together.wait()
+
+
+async def test_what_was_begun_is_abandoned_once(peer: Peer) -> None:
+    begun = Sent()
+    operations: list[Coroutine[Any, Any, str] | Begun[str]] = [peer.ask("a"), begun]
+    together = Gather(operations)
+    together.cancel()
+    together.cancel()
+    assert begun.abandoned == 1
+    assert begun.cancelled()
+    assert [type(error) for error in together.errors.values()] == [asyncio.CancelledError] * 2
+    with pytest.raises(asyncio.InvalidStateError):
+        begun.set_result("too late")
+    assert not together.results
+
+
+async def test_both_kinds_are_waited_for_together(peer: Peer) -> None:
+    begun = Sent()
+    operations: list[Coroutine[Any, Any, str] | Begun[str]] = [peer.ask("a"), begun]
+    together = Gather(operations)
+    waiting = asyncio.create_task(together.wait())
+    await turns()
+    begun.set_result("yes")
+    await turns()
+    assert not waiting.done()
+    peer.answer("a")
+    await waiting
+    assert together.results == {0: "yes", 1: "yes"}

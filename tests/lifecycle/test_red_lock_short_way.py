@@ -1,0 +1,218 @@
+"""Members of a composite whose first reply is all that there is to it, and those with more."""
+
+from __future__ import annotations
+
+import asyncio
+import cProfile
+import gc
+import pstats
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, MultiLock, Redisson, RedLock, ScriptError
+from redisson_py.composite._gather import Gather
+from redisson_py.composite._member import stream_of
+from redisson_py.testing import FaultProxy
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.support import until, until_async
+
+
+async def warm(lock: RedLock) -> RedLock:
+    """Have all its clients connected, and all its servers known."""
+    async with lock:
+        await until_executed(lock)
+    await until_executed(lock)
+    return lock
+
+
+@pytest.mark.parametrize("reply", [1, 2, 3])
+async def test_cancelled_in_the_turn_of_a_reply_nothing_is_left(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, reply: int
+) -> None:
+    """A reply that was read counts, and is given back; one that was not is not waited for."""
+    lock = await warm(fleet.red_lock(3, lease_time=60))
+    count, ended = 0, Gather.ended
+
+    def end(gather: Gather[object], number: int) -> None:
+        nonlocal count
+        ended(gather, number)
+        count += 1
+        if count == reply:
+            acquiring.cancel()
+
+    async def acquire() -> None:
+        async with lock:
+            await asyncio.sleep(60)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Gather, "ended", end)
+        acquiring = asyncio.create_task(acquire())
+        await asyncio.wait([acquiring])
+    assert acquiring.cancelled()
+    await until_executed(lock)
+    for owner in lock._ownership.owners:
+        assert not owner.context.pending
+    assert await fleet.everything_free()
+
+
+async def test_member_held_by_its_task_is_entered_again_beside_plain_ones(fleet: Fleet) -> None:
+    lock = await warm(fleet.red_lock(3))
+    async with lock._members[1]:
+        async with lock:
+            await until_executed(lock)
+            assert [list(each.values()) for each in await fleet.holds()] == [[1], [2], [1]]
+        await until_executed(lock)
+        assert [list(each.values()) for each in await fleet.holds()] == [[], [1], []]
+
+
+async def test_member_held_by_another_task_here_is_asked_for_all_the_same(fleet: Fleet) -> None:
+    """The queue here is not joined: Redis says that it is busy, and a quorum is enough."""
+    lock = await warm(fleet.red_lock(3))
+    lease = await asyncio.create_task(lock._members[1].acquire())
+    async with lock:
+        await until_executed(lock)
+        assert lock._members[1].statistics().waiters == 0
+        assert await fleet.held() == 3
+        owners = [set(each) for each in await fleet.holds()]
+        assert owners[1] == {lease.owner}
+    await until_executed(lock)
+    assert await fleet.held() == 1
+    await lease.release()
+
+
+async def test_member_without_a_connection_is_waited_for_as_before(fleet: Fleet) -> None:
+    lock = await warm(fleet.red_lock(3))
+    stream = stream_of(lock._ownership.owners[0])
+    connections = stream.traffic.connections
+    stream.abort("for a test")
+    async with lock as lease:
+        await until(lambda: stream.traffic.connections > connections)
+        await until_async(lambda: joined(fleet))
+        assert not lease.lost
+    await until_executed(lock)
+
+
+async def joined(fleet: Fleet) -> bool:
+    """Return whether all three servers have it."""
+    return await fleet.held() == 3
+
+
+@pytest.mark.parametrize("refusing", [1, 2])
+async def test_member_that_answers_an_error(fleet: Fleet, refusing: int) -> None:
+    lock = await warm(fleet.red_lock(3))
+    for redis in fleet.redis[:refusing]:
+        await redis.set("k", "no lock")
+    if refusing == 1:
+        async with lock as lease:
+            await until_executed(lock)
+            assert len(lease._members) == 2  # type: ignore[attr-defined]
+    else:
+        with pytest.raises(ScriptError, match="WRONGTYPE"):
+            await lock.acquire()
+    await until_executed(lock)
+    assert not await fleet.redis[2].exists("k")
+    for redis in fleet.redis[:refusing]:
+        await redis.delete("k")
+
+
+async def test_client_that_is_closed_before_its_server_answers(fleet: Fleet) -> None:
+    lock = await warm(fleet.red_lock(3, lease_time=60))
+    await fleet.servers[2].pause()
+    async with lock as lease:
+        closing = asyncio.create_task(fleet.made[2].aclose())
+        await until(lambda: not fleet.made[2]._context.pending)
+        await fleet.servers[2].resume()
+        await closing
+        assert not lease.lost
+        assert len(lease._members) == 2  # type: ignore[attr-defined]
+    await until_async(fleet.everything_free)
+
+
+async def test_release_that_finds_a_member_gone_counts_it_out(fleet: Fleet) -> None:
+    lock = await warm(fleet.red_lock(3))
+    lease = await lock.acquire()
+    await until_executed(lock)
+    await fleet.redis[0].delete("k")
+    await lease.release()
+    lease = await lock.acquire()
+    await until_executed(lock)
+    for redis in fleet.redis[:2]:
+        await redis.delete("k")
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_lost_reply_of_a_plain_release_is_asked_for_again(fleet: Fleet) -> None:
+    async with FaultProxy.in_front_of(fleet.servers[0].url) as proxy:
+        clients = fleet.clients(3, lease_time=60)
+        clients[0] = Redisson.from_url(proxy.url, lease_time=60)
+        fleet.made.append(clients[0])
+        multi = MultiLock(*(client.get_lock("k") for client in clients))
+        async with multi:
+            pass
+        async with multi:
+            proxy.cut_after_execution(b"EVALSHA")
+        assert proxy.triggered == 1
+        await until_async(fleet.everything_free)
+        await asyncio.gather(*(client.aclose() for client in fleet.made))
+
+
+async def test_multi_lock_cancelled_before_any_reply_gives_all_back(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients()
+    multi = client.get_multi_lock(*(client.get_lock(name) for name in "abc"))
+    async with multi:
+        pass
+    acquiring = asyncio.create_task(multi.acquire())
+    await asyncio.sleep(0)
+    assert len(client._context.pending) == 3
+    acquiring.cancel()
+    await asyncio.wait([acquiring])
+    assert acquiring.cancelled()
+    await client.ping()
+    assert await redis.exists("a", "b", "c") == 0
+
+
+async def test_pairs_leave_nothing_to_the_garbage_collector(fleet: Fleet) -> None:
+    """Also those of which two servers answer after the release."""
+    lock = await warm(fleet.red_lock(5))
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            async with lock:
+                pass
+        await until_executed(lock)
+        kinds = [type(each).__name__ for each in gc.get_objects()]
+        assert "_Grant" not in kinds
+        assert "_Release" not in kinds
+    finally:
+        gc.enable()
+
+
+async def test_pair_on_five_servers_makes_few_function_calls(fleet: Fleet) -> None:
+    """As a pair of one lock is counted, in test_counts; it was 910 with a coroutine a member."""
+    tasks, pairs = 16, 10
+    clients = fleet.clients(5)
+    locks = [RedLock(*(each.get_lock(f"k{number}") for each in clients)) for number in range(tasks)]
+
+    async def work(lock: RedLock) -> None:
+        for _ in range(pairs):
+            async with lock:
+                pass
+
+    async def counted() -> float:
+        profile = cProfile.Profile()
+        profile.enable()
+        await asyncio.gather(*[work(lock) for lock in locks])
+        profile.disable()
+        calls: int = pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+        return calls / (tasks * pairs)
+
+    await warm(locks[0])
+    pair = min([await counted() for _ in range(5)])
+    assert pair <= 600, f"{pair:.1f} function calls a pair"
+    await until_executed(locks[0])

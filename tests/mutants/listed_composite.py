@@ -1,0 +1,64 @@
+"""Sabotages of the short way of the members of a composite."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_MEMBER = "redisson_py/composite/_member.py"
+_GATHER = "redisson_py/composite/_gather.py"
+
+_FAULTS = "tests/faults/test_red_lock_faults.py"
+_HELD = "tests/primitives/test_red_lock_held.py"
+_LATE = "tests/primitives/test_red_lock_late.py"
+_SHORT_WAY = "tests/lifecycle/test_red_lock_short_way.py"
+
+COMPOSITE = (
+    Mutant(
+        "a plain request to a member that was cancelled is not given back",
+        "a cancelled acquire holds nothing",
+        _MEMBER,
+        "        self._pending.pop(self._member, None)\n        self._request.undo()",
+        "        self._pending.pop(self._member, None)",
+        (_SHORT_WAY, _FAULTS),
+    ),
+    Mutant(
+        "a member's grant that was released before it came counts",
+        "nothing is left of a lock that was released",
+        _MEMBER,
+        "        if member not in pending:\n            call =",
+        "        if False:\n            call =",
+        (_LATE,),
+    ),
+    Mutant(
+        "what arrives behind its release is not given back",
+        "nothing is left of a lock that was released",
+        _MEMBER,
+        "            if call is None or call.sends > 1:\n                return None\n",
+        "",
+        (_LATE, _FAULTS),
+    ),
+    Mutant(
+        "a plain release of a member that finds nothing is no loss",
+        "whoever has lost a quorum is told by the release",
+        _MEMBER,
+        "        if not reply:\n            return None\n",
+        "",
+        (_SHORT_WAY, _HELD),
+    ),
+    Mutant(
+        "a member that its task holds is asked for as a new owner",
+        "the task that holds a member can enter it again",
+        _MEMBER,
+        "        or ((holds.first is not None or holds.more) and holds.of(task) is not None)\n",
+        "",
+        (_SHORT_WAY, _HELD),
+    ),
+    Mutant(
+        "an error instead of a member's reply ends nothing",
+        "members that refuse are not waited for",
+        _GATHER,
+        "        super().set_exception(error)\n        self._go_on()",
+        "        super().set_exception(error)",
+        (_SHORT_WAY, "tests/unit/test_gather.py"),
+    ),
+)
