@@ -6,7 +6,7 @@ servers are asked in the time of one. A caller that stops waiting, because enoug
 have ended, or because it was cancelled, leaves the others to run to their end.
 
 An operation may ask for the current task before its first await only. One that mostly ends with
-the reply to a single command needs no coroutine either; see `Begun`.
+the reply to a single command needs no coroutine either; see `Sent`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Gather(Generic[T]):
 
     __slots__ = ("_asleep", "_enough", "_operations", "errors", "left", "on_end", "results")
 
-    def __init__(self, operations: Iterable[Coroutine[Any, Any, T] | Begun[T]]) -> None:
+    def __init__(self, operations: Iterable[Coroutine[Any, Any, T] | Sent[T]]) -> None:
         self.results: dict[int, T] = {}
         self.errors: dict[int, BaseException] = {}
         self.on_end: Callable[[int], object] | None = None
@@ -43,7 +43,7 @@ class Gather(Generic[T]):
         self._operations: list[Any] = list(operations)
         self.left = len(self._operations)
         for number, each in enumerate(self._operations):
-            if isinstance(each, Begun):
+            if isinstance(each, Sent):
                 each._gather, each._number = self, number
             else:
                 self.drive(number, each)
@@ -96,7 +96,7 @@ class Gather(Generic[T]):
             self.on_end(number)
 
 
-class Begun(Future[Any], Generic[T]):
+class Sent(Future[Any], Generic[T]):
     """An operation whose command was sent: the future of the reply, which mostly ends it.
 
     That happens at once, while the reply is read: a turn of the event loop for each reply would

@@ -14,7 +14,7 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._loop import Task, running_loop
 from redisson_py._stream.stream import Stream
 from redisson_py._time import now
-from redisson_py.composite._gather import Begun, Gather
+from redisson_py.composite._gather import Gather, Sent
 from redisson_py.locks._ownership import TaskOwnership
 
 #: Requests that were sent and not answered yet, by the member.
@@ -35,7 +35,7 @@ def ask(
     lease_time: float | None,
     deadline: float | None,
     pending: Pending,
-) -> Begun[Lease] | Coroutine[Any, Any, Lease]:
+) -> Sent[Lease] | Coroutine[Any, Any, Lease]:
     """Ask for a lease of a member for a task; what the task holds already it enters again.
 
     Redis is asked a single time, whatever the local queue says. If this is cancelled, or there
@@ -68,7 +68,7 @@ def ask(
     return granted
 
 
-class _Grant(Begun[Lease]):
+class _Grant(Sent[Lease]):
     """A plain request to a member, on its way."""
 
     __slots__ = ("_member", "_pending", "_request", "_task")
@@ -174,7 +174,7 @@ def release_all(leases: Sequence[Lease]) -> Gather[object]:
     return Gather([_release(loop, lease) for lease in reversed(leases) if not lease._told])
 
 
-def _release(loop: object, lease: Lease) -> Begun[object] | Coroutine[Any, Any, object]:
+def _release(loop: object, lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
     """Send the release of a lease."""
     ownership = lease._hold.ownership
     last = ownership.begin_last_release(loop, lease)
@@ -188,7 +188,7 @@ async def _passed_on() -> None:
     """Do nothing: the hold of a member is another task's by now."""
 
 
-class _Release(Begun[object]):
+class _Release(Sent[object]):
     """The release of a hold that had one lease, on its way; a release is not cancelled."""
 
     __slots__ = ("_hold", "_lease", "_ownership", "_release")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py.composite._gather import Begun, Gather
+from redisson_py.composite._gather import Gather, Sent
 
 
 class Peer:
@@ -249,7 +249,7 @@ async def test_errors_do_not_wait_for_the_garbage_collector(peer: Peer) -> None:
         gc.enable()
 
 
-class Sent(Begun[str]):
+class Sent(Sent[str]):
     """Is all told by one reply, unless that says that there is more."""
 
     def __init__(self) -> None:
@@ -295,7 +295,7 @@ async def test_error_instead_of_a_reply_is_left_to_the_rest() -> None:
 
 async def test_what_was_begun_is_abandoned_once(peer: Peer) -> None:
     begun = Sent()
-    operations: list[Coroutine[Any, Any, str] | Begun[str]] = [peer.ask("a"), begun]
+    operations: list[Coroutine[Any, Any, str] | Sent[str]] = [peer.ask("a"), begun]
     together = Gather(operations)
     together.cancel()
     together.cancel()
@@ -309,7 +309,7 @@ async def test_what_was_begun_is_abandoned_once(peer: Peer) -> None:
 
 async def test_both_kinds_are_waited_for_together(peer: Peer) -> None:
     begun = Sent()
-    operations: list[Coroutine[Any, Any, str] | Begun[str]] = [peer.ask("a"), begun]
+    operations: list[Coroutine[Any, Any, str] | Sent[str]] = [peer.ask("a"), begun]
     together = Gather(operations)
     waiting = asyncio.create_task(together.wait())
     await turns()
