@@ -140,6 +140,8 @@ class Sent(Future[Any], Generic[T]):
     def set_exception(self, error: type | BaseException) -> None:
         """There is no reply, or it is an error."""
         super().set_exception(error)
+        # What follows may have another error to raise, and not look: asyncio need not complain.
+        self.exception()
         self._go_on()
 
     def cancel(self, msg: object = None) -> bool:

@@ -10,13 +10,21 @@ import pstats
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, MultiLock, Redisson, RedLock, ScriptError
+from redisson_py import (
+    ClientClosedError,
+    LeaseLostError,
+    MultiLock,
+    Redisson,
+    RedLock,
+    ScriptError,
+)
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._member import stream_of
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.support import until, until_async
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support import assert_all_retrieved, until, until_async
 
 
 async def warm(lock: RedLock) -> RedLock:
@@ -216,3 +224,22 @@ async def test_pair_on_five_servers_makes_few_function_calls(fleet: Fleet) -> No
     pair = min([await counted() for _ in range(5)])
     assert pair <= 600, f"{pair:.1f} function calls a pair"
     await until_executed(locks[0])
+
+
+async def test_client_that_closes_leaves_no_error_of_a_request_unread(
+    clients: ClientFactory, proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The caller learns that the client was closed; asyncio has nothing to say about a future."""
+    link = await proxy()
+    client = clients(url=link.url, lease_time=3)
+    lock = MultiLock(client.get_lock("a"), client.get_lock("b"))
+    async with lock:
+        pass
+    link.black_hole("down")
+    acquiring = asyncio.create_task(lock.acquire())
+    await until(lambda: len(client._context.pending) == 2)
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await acquiring
+    del acquiring
+    assert_all_retrieved(caplog)

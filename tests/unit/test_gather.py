@@ -319,3 +319,23 @@ async def test_both_kinds_are_waited_for_together(peer: Peer) -> None:
     peer.answer("a")
     await waiting
     assert together.results == {0: "yes", 1: "yes"}
+
+
+async def test_error_that_the_rest_does_not_look_at_is_not_called_unread(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A request whose client closes has that to tell, and not what its future says."""
+
+    class GivenUp(Sent):
+        def rest(self) -> Coroutine[Any, Any, str]:
+            async def rest() -> str:
+                raise ValueError("closed")
+
+            return rest()
+
+    together = Gather([GivenUp()])
+    together._operations[0].set_exception(ConnectionError("gone"))
+    assert [str(error) for error in together.errors.values()] == ["closed"]
+    del together
+    gc.collect()
+    assert not caplog.records
