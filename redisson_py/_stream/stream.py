@@ -435,7 +435,8 @@ class Stream:
             if call.deadline <= now:
                 self._give_up(call)
         later = [c.deadline for c in waiting if c.deadline > now]
-        if later:
+        # What was sent meanwhile, because another call had failed, may have set the timer already.
+        if later and min(later) < self._next_sweep:
             self._arm_sweep(min(later))
 
     def _give_up(self, call: Call) -> None:

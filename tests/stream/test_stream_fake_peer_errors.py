@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from redisson_py._stream import stream
-from redisson_py._stream.call import LateReplyError, ReplyError
+from redisson_py._stream.call import Call, LateReplyError, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stream.conftest import SCRIPT, Talk, TalkFactory
 from tests.stream.fake_peer import (
@@ -177,6 +177,27 @@ class TestDeadlines:
         for call in (shorter, short):
             with pytest.raises(LateReplyError):
                 await call.future
+        assert not long.future.done()
+
+    async def test_a_call_sent_while_another_is_given_up_has_its_own_deadline_too(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        class Follows(asyncio.Future[object]):
+            """Goes on while it is failed, as the requests of composites do."""
+
+            def set_exception(self, error: type | BaseException) -> None:
+                super().set_exception(error)
+                following.append(talk.call("GET", "3", seconds=0.01))
+
+        peer.plan.extend([SILENCE] * 3)
+        following: list[Call] = []
+        long, short = talk.call("GET", "1", seconds=30), talk.call("GET", "2", seconds=0.05)
+        short.future = Follows()
+        with pytest.raises(LateReplyError):
+            await short.future
+        async with asyncio.timeout(10):
+            with pytest.raises(LateReplyError):
+                await following[0].future
         assert not long.future.done()
 
     async def test_a_call_given_up_is_not_sent_later(
