@@ -249,7 +249,7 @@ async def test_errors_do_not_wait_for_the_garbage_collector(peer: Peer) -> None:
         gc.enable()
 
 
-class Sent(Sent[str]):
+class Asked(Sent[str]):
     """Is all told by one reply, unless that says that there is more."""
 
     def __init__(self) -> None:
@@ -272,7 +272,7 @@ class Sent(Sent[str]):
 
 
 async def test_reply_ends_what_was_begun_in_the_same_turn() -> None:
-    begun = [Sent(), Sent(), Sent()]
+    begun = [Asked(), Asked(), Asked()]
     together = Gather(begun)
     begun[1].set_result("yes")
     assert (together.results, together.left) == ({1: "yes"}, 2)
@@ -286,7 +286,7 @@ async def test_reply_ends_what_was_begun_in_the_same_turn() -> None:
 
 
 async def test_error_instead_of_a_reply_is_left_to_the_rest() -> None:
-    begun = Sent()
+    begun = Asked()
     together = Gather([begun])
     begun.set_exception(ConnectionError("gone"))
     assert [str(error) for error in together.errors.values()] == ["gone"]
@@ -294,7 +294,7 @@ async def test_error_instead_of_a_reply_is_left_to_the_rest() -> None:
 
 
 async def test_what_was_begun_is_abandoned_once(peer: Peer) -> None:
-    begun = Sent()
+    begun = Asked()
     operations: list[Coroutine[Any, Any, str] | Sent[str]] = [peer.ask("a"), begun]
     together = Gather(operations)
     together.cancel()
@@ -308,7 +308,7 @@ async def test_what_was_begun_is_abandoned_once(peer: Peer) -> None:
 
 
 async def test_both_kinds_are_waited_for_together(peer: Peer) -> None:
-    begun = Sent()
+    begun = Asked()
     operations: list[Coroutine[Any, Any, str] | Sent[str]] = [peer.ask("a"), begun]
     together = Gather(operations)
     waiting = asyncio.create_task(together.wait())
