@@ -326,7 +326,7 @@ async def test_error_that_the_rest_does_not_look_at_is_not_called_unread(
 ) -> None:
     """A request whose client closes has that to tell, and not what its future says."""
 
-    class GivenUp(Sent):
+    class GivenUp(Asked):
         def rest(self) -> Coroutine[Any, Any, str]:
             async def rest() -> str:
                 raise ValueError("closed")
