@@ -57,8 +57,8 @@ COMPOSITE = (
         "an error instead of a member's reply ends nothing",
         "members that refuse are not waited for",
         _GATHER,
-        "        super().set_exception(error)\n        self._go_on()",
-        "        super().set_exception(error)",
+        "        self.exception()\n        self._go_on()",
+        "        self.exception()",
         (_SHORT_WAY, "tests/unit/test_gather.py"),
     ),
 )
