@@ -92,7 +92,7 @@ class TaskHolds(Generic[H]):
         if self.first is not None and self.first.task is key:
             self.first = None
         elif self.more:
-            # A key that was in no dictionary has no hash any more.
+            # Its hold may have been removed. A key that was in no dictionary has no hash any more.
             with suppress(TypeError, KeyError):
                 del self.more[key]
 
