@@ -90,6 +90,11 @@ class Redisson:
         sharded_pubsub: For clusters; one server has no use for it.
         sync_replicas: For replicated servers; not supported by this version except 0.
         sync_timeout: Likewise.
+        command_timeout: Seconds for which any call waits for a Redis that does not answer.
+        acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
+        on_release_error: What becomes of a block whose release got no answer: `"log"` ends it
+            normally, with a warning, because its work was protected; `"raise"` raises
+            `ReleaseFailedError`.
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, or an option has the wrong type.
@@ -138,7 +143,7 @@ class Redisson:
         )
         self._router = Router(self._stream)
         self._bus.attach(self._router)
-        self._executor = Executor(self._router, self._begin)
+        self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe)
         self._context = Context(

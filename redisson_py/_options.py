@@ -9,11 +9,8 @@ from redisson_py._keys import NameMapper, Names
 from redisson_py._time import Duration, check_lease_time, check_timeout
 
 OnLost = Literal["cancel", "raise"]
+OnReleaseError = Literal["log", "raise"]
 ShardedPubSub = Literal["auto", "on", "off"]
-
-#: A call that nobody set a deadline for gives up after this long without a connection:
-#: long enough for a restart of the server, short enough for a person to see the error.
-PATIENCE = 10.0
 
 #: Commands written and not answered before callers have to wait for room.
 MAX_IN_FLIGHT = 10_000
@@ -35,17 +32,29 @@ class RedissonOptions(TypedDict, total=False):
     sync_timeout: Duration
     turn: Duration
     client_name: str | None
+    command_timeout: Duration
+    acquire_timeout: Duration | None
+    on_release_error: OnReleaseError
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The checked options of one client."""
+    """The checked options of one client.
+
+    Attributes:
+        command_timeout: Seconds for which a call waits for a Redis that does not answer.
+        acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
+        on_release_error: What becomes of a block whose release got no answer.
+    """
 
     names: Names
     lease_time: float
     on_lost: OnLost
     turn: float
     client_name: str | None
+    command_timeout: float
+    acquire_timeout: float | None
+    on_release_error: OnReleaseError
 
     @property
     def reply_timeout(self) -> float:
@@ -67,6 +76,9 @@ def check_options(
     sync_timeout: Duration = 1.0,
     turn: Duration = 0.01,
     client_name: str | None = None,
+    command_timeout: Duration = 5.0,
+    acquire_timeout: Duration | None = None,
+    on_release_error: OnReleaseError = "log",
 ) -> Options:
     """Return the options, checked.
 
@@ -76,6 +88,8 @@ def check_options(
     """
     if on_lost not in ("cancel", "raise"):
         raise ValueError(f"on_lost must be 'cancel' or 'raise', not {on_lost!r}")
+    if on_release_error not in ("log", "raise"):
+        raise ValueError(f"on_release_error must be 'log' or 'raise', not {on_release_error!r}")
     if sharded_pubsub not in ("auto", "on", "off"):
         raise ValueError(f"sharded_pubsub must be 'auto', 'on' or 'off', not {sharded_pubsub!r}")
     if sharded_pubsub == "on":
@@ -91,6 +105,9 @@ def check_options(
         on_lost=on_lost,
         turn=_check_turn(turn),
         client_name=client_name,
+        command_timeout=check_lease_time(command_timeout, "command_timeout"),
+        acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
+        on_release_error=on_release_error,
     )
 
 

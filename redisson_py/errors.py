@@ -117,6 +117,13 @@ class ConnectionLostError(BackendError):
         self.maybe_held = maybe_held
 
 
+class ReleaseFailedError(ConnectionLostError):
+    """Raised when a release got no answer: the work is done, and was protected while it ran.
+
+    The release is repeated in the background until its lease has run out.
+    """
+
+
 class ScriptError(BackendError):
     """Raised when Redis answers a script with an error. The script changed nothing.
 

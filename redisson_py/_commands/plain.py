@@ -13,7 +13,6 @@ from functools import lru_cache
 
 from redisson_py._commands.contract import Commands
 from redisson_py._commands.request import REDISSON_WAIT_MS
-from redisson_py._options import PATIENCE
 from redisson_py._scripts.packing import CallForm
 from redisson_py._time import milliseconds
 
@@ -26,13 +25,11 @@ class PlainCalls:
         acquire: Asks for one unit for a new owner that waits without a timeout.
         release: Ends the hold of an owner.
         lease_time: The lease in seconds.
-        patience: For how many seconds a release is tried.
     """
 
     acquire: CallForm
     release: CallForm
     lease_time: float
-    patience: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +79,4 @@ def _plain_calls(
         CallForm(acquire, key_length, tagged),
         CallForm(release, key_length, tagged),
         lease_time,
-        release_patience(lease_time),
     )
-
-
-def release_patience(lease_time: float, longest: float = PATIENCE) -> float:
-    """Return for how many seconds to try a release: while there can be anything to give back."""
-    return min(max(lease_time, 1.0), longest)

@@ -17,6 +17,7 @@ cancel a task whose awaited future is done until after the task's next step.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
@@ -24,11 +25,13 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.decorating import Decorated, P, R, decorate
 from redisson_py._loop import Cancelled, Future, Task, current_task, running_loop, task_or_none
-from redisson_py.errors import NotHeldError, RedissonError
+from redisson_py.errors import NotHeldError, RedissonError, ReleaseFailedError
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
     from redisson_py._engine.ownership import Begun
+
+log = logging.getLogger("redisson_py")
 
 L = TypeVar("L", bound="Lease")
 S = TypeVar("S", bound="Decorated")
@@ -196,6 +199,12 @@ class Block:
                 newer = source._acquired_since(lease, block.task)
                 if newer is not None:
                     await newer._hold.ownership.release(newer)
+        except ReleaseFailedError as problem:
+            if lease._hold.ownership.on_release_error == "raise":
+                failure = problem
+            else:
+                # The work was protected until its end; what was lost is only our knowledge of it.
+                log.warning("%s", problem)
         except RedissonError as problem:
             failure = problem
         if failure is None:

@@ -15,7 +15,7 @@ from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
     from redisson_py._engine.ownership import LastRelease
-    from redisson_py._options import OnLost
+    from redisson_py._options import OnLost, OnReleaseError
 
 
 class Released(Protocol):
@@ -31,6 +31,8 @@ class Released(Protocol):
     def name(self) -> Name: ...
     @property
     def on_lost(self) -> OnLost: ...
+    @property
+    def on_release_error(self) -> OnReleaseError: ...
 
 
 class Composed(Protocol):

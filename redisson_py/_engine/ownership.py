@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from redisson_py._commands.contract import Commands
-from redisson_py._commands.plain import PlainCalls, release_patience
+from redisson_py._commands.plain import PlainCalls
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
@@ -18,10 +18,10 @@ from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._keys import Name
 from redisson_py._loop import Future
-from redisson_py._options import PATIENCE, OnLost
+from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
-from redisson_py.errors import ClientClosedError
+from redisson_py.errors import ClientClosedError, ConnectionLostError, ReleaseFailedError
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
@@ -70,6 +70,16 @@ class Ownership:
         """What a loss does to a block."""
         return self.context.options.on_lost
 
+    @property
+    def acquire_timeout(self) -> float | None:
+        """The timeout of an acquire that names none."""
+        return self.context.options.acquire_timeout
+
+    @property
+    def on_release_error(self) -> OnReleaseError:
+        """What becomes of a block whose release got no answer."""
+        return self.context.options.on_release_error
+
     def forget(self, hold: Hold) -> None:
         """A hold leaves its task."""
 
@@ -103,7 +113,8 @@ class Ownership:
             return self, hold, None
         bus, field = self.context.bus, hold.field
         own_message = bus.own_message(commands.channel) if bus.table.channels else 0
-        was_valid = now() < hold.ends_at
+        present = now()
+        was_valid = present < hold.ends_at
         self.forget(hold)
         hold.end_with_last_lease()
         if queue is not None:
@@ -111,8 +122,10 @@ class Ownership:
                 queue.hold = None
             queue.releasing = True
         packed = plain.release[len(field)](commands.key, field)
-        deadline = executor.time() + plain.patience
-        call = stream.send(Call(packed, deadline, commands.release_script, True, commands.key))
+        sent_at = executor.time()
+        deadline, until = sent_at + executor.command_timeout, sent_at + hold.lease_until - present
+        call = Call(packed, deadline, commands.release_script, True, commands.key, until)
+        stream.send(call)
         return self, hold, (call, own_message, was_valid)
 
     async def release(self, lease: Lease) -> None:
@@ -152,6 +165,11 @@ class Ownership:
             reply = await call.future
         except ReplyError as error:
             raise self.refusal(hold, lease, call, error) from error
+        except ConnectionLostError as error:
+            if not was_valid:
+                lease._lose_late("expired")
+                raise lease._loss() from error
+            raise self._release_failed(error) from error
         finally:
             self.left(reply, own_message)
         if reply or not self.commands.was_lost(reply):
@@ -160,6 +178,13 @@ class Ownership:
             self.context.watchdog.losses += 1
             lease._lose_late("taken")
             raise lease._loss()
+
+    def _release_failed(self, error: ConnectionLostError) -> ReleaseFailedError:
+        """Return what the holder is told of a release without an answer."""
+        return ReleaseFailedError(
+            f"the release of {self!r} got no answer ({error}); it is repeated until its lease ends",
+            maybe_held=True,
+        )
 
     def refusal(self, hold: Hold, lease: Lease, call: Call, error: ReplyError) -> Exception:
         """Return what the holder is told of an error reply: a key of another type is a loss."""
@@ -225,9 +250,10 @@ class Ownership:
         if queue.waiters:
             queue.advance()
 
-    def _send_release(self, hold: Hold, longest: float = PATIENCE) -> Call:
+    def _send_release(self, hold: Hold) -> Call:
         """Have Redis take a hold out, whatever its count."""
         lease_time, parent = self.context.options.lease_time, hold.parent
+        keep = max(lease_time, hold.lease_until - now())
         tombstone_ms = version = 0
         if parent is not None:
             # Under an owner that goes on a tombstone would refuse the next read as well.
@@ -235,7 +261,7 @@ class Ownership:
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
         elif self.plain is not None:
-            return self.start_plain_release(hold.field, lease_time, longest)
+            return self.start_plain_release(hold.field, keep)
         args = self.commands.release(
             hold,
             0,
@@ -244,29 +270,35 @@ class Ownership:
             version,
             TOMBSTONE_MS if version else 0,
         )
-        call = self.start_release(args, lease_time, longest)
+        call = self.start_release(args, keep)
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
         return call
 
-    def start_plain_release(
-        self, field: bytes, lease_time: float, longest: float = PATIENCE
-    ) -> Call:
+    def start_plain_release(self, field: bytes, keep: float) -> Call:
         """As `start_release`, of a hold with nothing else to it."""
         assert self.plain is not None
         packed = self.plain.release[len(field)](self.commands.key, field)
-        return self._start_packed_release(packed, lease_time, longest)
+        return self._start_packed_release(packed, keep)
 
-    def start_release(self, args: bytes, lease_time: float, longest: float = PATIENCE) -> Call:
-        """Send a release, and try for as long as there can be anything to give back."""
+    def start_release(self, args: bytes, keep: float) -> Call:
+        """Send a release, and repeat it for as long as there can be anything to give back.
+
+        That is for `keep` seconds; its future fails after `command_timeout`.
+        """
         packed = self.commands.release_script.head + args
-        return self._start_packed_release(packed, lease_time, longest)
+        return self._start_packed_release(packed, keep)
 
-    def _start_packed_release(self, packed: bytes, lease_time: float, longest: float) -> Call:
+    def _start_packed_release(self, packed: bytes, keep: float) -> Call:
         commands, executor = self.commands, self.context.executor
-        deadline = executor.time() + release_patience(lease_time, longest)
+        present = executor.time()
         return executor.start_packed(
-            commands.release_script, commands.key, packed, deadline, must=True
+            commands.release_script,
+            commands.key,
+            packed,
+            present + executor.command_timeout,
+            must=True,
+            until=present + max(keep, 1.0),
         )
 
     # While it is held.
@@ -301,6 +333,8 @@ class Ownership:
             reply = await call.future
         except ReplyError as error:
             raise self.refusal(hold, lease, call, error) from error
+        except ConnectionLostError as error:
+            raise self._release_failed(error) from error
         if reply is None:
             lease._lose_late("taken")
             raise lease._loss()
@@ -348,7 +382,7 @@ class Ownership:
             if hold.uncertain or hold.is_changing:
                 # A late duplicate of its acquire must be refused, and what it brought given back;
                 # an extension on its way would keep it in Redis with nobody to release it.
-                self._send_release(hold, float("inf"))
+                self._send_release(hold)
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)
         self.over(hold)
@@ -366,7 +400,7 @@ class Ownership:
         """Something was granted to a hold after its loss, or may still be: take it out."""
         hold.became_uncertain()
         with suppress(ClientClosedError):
-            self._send_release(hold, float("inf"))
+            self._send_release(hold)
 
     def over(self, hold: Hold) -> None:
         """A hold was lost, or released while its task reads under its owner."""

@@ -11,7 +11,7 @@ from redisson_py._commands.request import REDISSON_WAIT_MS
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import running_loop
-from redisson_py._options import PATIENCE, TOMBSTONE
+from redisson_py._options import TOMBSTONE
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
@@ -194,7 +194,7 @@ class AcquireRequest:
             call = executor.start_packed(script, commands.key, packed, deadline)
         else:
             if deadline is None:
-                deadline = executor.time() + PATIENCE
+                deadline = executor.time() + executor.command_timeout
             call = stream.send(Call(packed, deadline, script, False, commands.key))
         self.call = call
         context.pending[self] = None
@@ -250,7 +250,7 @@ class AcquireRequest:
         version_ms = TOMBSTONE_MS if version else 0
         args = ownership.commands.undo(self, tombstone_ms, version, version_ms)
         # Tried for as long as there can be anything to give back.
-        ownership.start_release(args, self._longest_lease, math.inf)
+        ownership.start_release(args, self._longest_lease)
 
     def release_unanswered(self) -> None:
         """Give back what it will get; it is not refused if it comes late."""

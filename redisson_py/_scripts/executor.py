@@ -7,17 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from redisson_py._loop import Loop, clock_of
-from redisson_py._options import PATIENCE
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.router import Router
 
 
 class Executor:
-    """Sends scripts to the node that serves their first key."""
+    """Sends scripts to the node that serves their first key.
 
-    def __init__(self, router: Router, begin: Callable[[], None]) -> None:
+    Args:
+        router: The streams.
+        begin: Called before the first command, and whenever there is no connection.
+        command_timeout: Seconds to wait for a Redis that does not answer.
+    """
+
+    def __init__(self, router: Router, begin: Callable[[], None], command_timeout: float) -> None:
         self.router = router
+        self.command_timeout = command_timeout
         self._begin = begin
         #: The event loop that the client belongs to, from its first use to its end, and its clock.
         self.loop: object = None
@@ -48,7 +54,7 @@ class Executor:
             script: What to run.
             key: The key that decides the node.
             args: What `script.bind` returned.
-            deadline: When to give up, in loop time; None after the usual patience.
+            deadline: When to give up, in loop time; None after `command_timeout`.
             must: It has to arrive even if nobody waits for the answer.
         """
         return self.start_packed(script, key, script.head + args, deadline, must)
@@ -60,14 +66,18 @@ class Executor:
         call: bytes,
         deadline: float | None = None,
         must: bool = False,
+        until: float = 0.0,
     ) -> Call:
-        """As `start`, with a call that is packed as a whole."""
+        """As `start`, with a call that is packed as a whole.
+
+        With `until`, it is repeated until then, although its future fails at the deadline.
+        """
         stream = self.router.stream_for(key)
         if self._closing or not stream.ready:
             self._begin()
         if deadline is None:
-            deadline = self.time() + PATIENCE
-        return stream.send(Call(call, deadline, script, must, key))
+            deadline = self.time() + self.command_timeout
+        return stream.send(Call(call, deadline, script, must, key, until))
 
     def start_batch(
         self,
@@ -85,14 +95,14 @@ class Executor:
     def command(self, key: bytes, *args: Arg, must: bool = False) -> Call:
         """Put a plain command in the stream of `key`."""
         self._begin()
-        return self.router.stream_for(key).command(args, PATIENCE, key, must=must)
+        return self.router.stream_for(key).command(args, self.command_timeout, key, must=must)
 
     async def run(self, script: Script, key: bytes, /, **values: Arg) -> Any:
         """Run `script` and return its raw reply.
 
         Raises:
             ScriptError: Redis answered with an error.
-            ConnectionLostError: It did not answer within the usual patience.
+            ConnectionLostError: It did not answer within `command_timeout`.
         """
         return await self.answer(self.start(script, key, script.bind(**values)))
 

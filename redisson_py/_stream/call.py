@@ -50,6 +50,7 @@ class Call:
         future: Gets the reply. Cancelled or failed, it no longer waits; the command stays in
             its place in the stream all the same.
         must: The command has to arrive even if nobody waits any more (a release, an undo).
+        until: Until when that is so, in loop time, if that is later than the deadline.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
     """
@@ -65,6 +66,7 @@ class Call:
         "script",
         "sends",
         "uncertain",
+        "until",
         "written_at",
     )
 
@@ -75,6 +77,7 @@ class Call:
         script: ScriptText | None = None,
         must: bool = False,
         key: bytes = b"",
+        until: float = 0.0,
         *,
         channel: bytes | None = None,
     ) -> None:
@@ -83,6 +86,7 @@ class Call:
         self.deadline = deadline
         self.script = script
         self.must = must
+        self.until = until
         self.channel = channel
         self.future: Future[Any] = Future()
         self.sends = 0

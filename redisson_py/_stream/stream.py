@@ -446,5 +446,9 @@ class Stream:
             call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))
         else:
             call.fail(cut_off(where, self._last_error, maybe))
-        # Only now: that nobody may wait for its answer is a reason not to complain.
-        call.must = False
+        if call.until > running_loop().time():
+            # Nobody waits for its answer any more, but it has to arrive.
+            call.deadline = call.until
+        else:
+            # Only now: that nobody may wait for its answer is a reason not to complain.
+            call.must = False

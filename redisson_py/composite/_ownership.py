@@ -17,7 +17,7 @@ from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
-from redisson_py._options import OnLost
+from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
@@ -83,6 +83,17 @@ class CompositeOwnership:
     def on_lost(self) -> OnLost:
         """What a loss does to a block."""
         return self.context.options.on_lost
+
+    @property
+    def acquire_timeout(self) -> float | None:
+        """The timeout of an acquire that names none: the shortest that a member's client has."""
+        timeouts = [owner.acquire_timeout for owner in self.owners]
+        return min([each for each in timeouts if each is not None], default=None)
+
+    @property
+    def on_release_error(self) -> OnReleaseError:
+        """What becomes of a block whose release got no answer."""
+        return self.context.options.on_release_error
 
     def check_clients(self) -> None:
         """Raise if the client of a member must not be used now or here."""

@@ -26,7 +26,6 @@ from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, Task, call_later, new_future, running_loop, wake
-from redisson_py._options import PATIENCE
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold
 from redisson_py.composite._member import (
@@ -107,6 +106,7 @@ class QuorumRounds:
         self._inner = inner
         self._once = once
         self._answer_time = composite.answer_time
+        self._patience = min(member.context.options.command_timeout for member in composite.owners)
         if lease_time is not None:
             self._answer_time = answer_time(self._members, lease_time)
         self._asked: list[int] = []
@@ -262,10 +262,10 @@ class QuorumRounds:
             self._answered_at, self.quorum_answered = present, True
             if not self._once:
                 self._composite.heard_busy()
-        elif self._deadline is None and present - self._answered_at >= PATIENCE:
+        elif self._deadline is None and present - self._answered_at >= self._patience:
             told = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
             raise ConnectionLostError(
-                f"fewer than {self._needed} servers answered for {PATIENCE:g} s ({told})",
+                f"fewer than {self._needed} servers answered for {self._patience:g} s ({told})",
                 maybe_held=False,
             )
 

@@ -10,7 +10,6 @@ from typing import final
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
 from redisson_py._loop import Task, running_loop, sleep
-from redisson_py._options import PATIENCE
 from redisson_py._stream.call import LateReplyError
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite import _identity
@@ -194,6 +193,7 @@ class MultiOwnership(CompositeOwnership):
             self.one_by_one_until = running_loop().time() + _CONTENDED
             heard_busy = True
         wait = _FIRST_WAIT
+        patience = min(owner.context.options.command_timeout for owner in self.owners)
         answered_at = running_loop().time()
         while True:
             walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy)
@@ -202,7 +202,7 @@ class MultiOwnership(CompositeOwnership):
                 return leases
             if walk.answered:
                 answered_at, heard_busy = running_loop().time(), True
-            elif _passed(deadline) or running_loop().time() - answered_at >= PATIENCE:
+            elif _passed(deadline) or running_loop().time() - answered_at >= patience:
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None

@@ -80,6 +80,7 @@ class TaskOwnership(ServerState):
             # A task that writes reads under that hold, and one that reads must not ask to write.
             or self.writes
             or self.reads
+            or context.options.acquire_timeout is not None
         ):
             return None
         if queue is not None:

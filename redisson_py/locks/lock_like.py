@@ -34,6 +34,11 @@ class Locking(Acquired, Protocol):
         """What people call it."""
         ...
 
+    @property
+    def acquire_timeout(self) -> float | None:
+        """The timeout of an acquire that names none."""
+        ...
+
     async def acquire(
         self,
         task: Task,
@@ -121,8 +126,9 @@ class LockLike(ABC):
         acquire leaves nothing held.
 
         Args:
-            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
-                ever, 0 asks once.
+            timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once, infinity
+                waits for ever. None: the client's `acquire_timeout`, which waits for ever unless
+                you set it.
             lease_time: Seconds to hold; None renews for as long as needed.
 
         Raises:
@@ -138,6 +144,8 @@ class LockLike(ABC):
             TypeError: A time is neither a number nor a timedelta.
             ValueError: A time is out of range; nothing was sent.
         """
+        if timeout is None:
+            timeout = self._ownership.acquire_timeout
         if timeout is None and lease_time is None:
             return await acquire(self, running_loop(), current_task())
         seconds = check_timeout(timeout)
@@ -157,6 +165,8 @@ class LockLike(ABC):
         tasks of this client waiting, or another process's turn due, it returns None. Arguments
         and other errors are those of `acquire`; no answer from Redis is an error, never None.
         """
+        if timeout is None:
+            timeout = self._ownership.acquire_timeout
         try:
             return await self._acquire_checked(check_timeout(timeout), lease_time)
         except AcquireTimeoutError:
@@ -222,6 +232,8 @@ class LockLike(ABC):
         __aexit__ = BlockHalf("__aenter__")
 
     async def _acquire_for_block(self, task: Task, begun: Begun | None) -> Lease:
+        if begun is None and self._ownership.acquire_timeout is not None:
+            return await self.acquire()
         lease = await self._ownership.acquire(task, begun=begun)
         assert lease is not None
         return lease

@@ -76,6 +76,7 @@ class PermitOwnership(Ownership):
             self.plain is None
             or loop is not context.executor.loop
             or self.permit_queue.is_ahead
+            or context.options.acquire_timeout is not None
             or not stream.has_room
         ):
             return None

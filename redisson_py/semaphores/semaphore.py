@@ -91,7 +91,7 @@ class Semaphore(SemaphoreLike):
         if not units:
             check_timeout(timeout)
             return self._nothing()
-        if units == 1 and timeout is None:
+        if units == 1 and timeout is None and self._ownership.acquire_timeout is None:
             return await self._acquire_one()
         (permit,) = await self._acquire(units, timeout, None)
         return permit

@@ -130,6 +130,8 @@ class SemaphoreLike(ABC):
         self, units: int, timeout: Duration | None, lease_time: Duration | None
     ) -> list[Permit]:
         """Return permits for so many units, or raise."""
+        if timeout is None:
+            timeout = self._ownership.acquire_timeout
         permits = await self._try_acquire(units, timeout, lease_time)
         if permits is None:
             seconds = check_timeout(timeout)
@@ -142,6 +144,8 @@ class SemaphoreLike(ABC):
         self, units: int, timeout: Duration | None, lease_time: Duration | None
     ) -> list[Permit] | None:
         """Return permits for so many units, or None."""
+        if timeout is None:
+            timeout = self._ownership.acquire_timeout
         seconds = check_timeout(timeout)
         lease = None if lease_time is None else check_lease_time(lease_time)
         deadline = None if seconds is None else running_loop().time() + seconds
@@ -164,6 +168,8 @@ class SemaphoreLike(ABC):
 
     async def _acquire_for_block(self, task: Task, begun: Begun | None) -> Permit:
         assert begun is None or isinstance(begun, PermitRequest)
+        if begun is None and self._ownership.acquire_timeout is not None:
+            return (await self._acquire(1, None, None))[0]
         permits = await self._ownership.acquire(task, 1, None, False, None, begun)
         assert permits is not None
         return permits[0]

@@ -19,6 +19,7 @@ from redisson_py.errors import (
     NotHeldError,
     QuorumError,
     RedissonError,
+    ReleaseFailedError,
     ReplicationError,
     ScriptError,
     UnsupportedServerError,
@@ -35,6 +36,7 @@ BASES: dict[type[Exception], tuple[type[BaseException], ...]] = {
     ClientClosedError: (RedissonError, RuntimeError),
     BackendError: (RedissonError,),
     ConnectionLostError: (BackendError,),
+    ReleaseFailedError: (ConnectionLostError,),
     ScriptError: (BackendError,),
     UnsupportedServerError: (BackendError,),
 }
@@ -49,6 +51,7 @@ SAMPLES: list[RedissonError] = [
     ClientClosedError("x"),
     BackendError("x"),
     ConnectionLostError("no answer", maybe_held=True),
+    ReleaseFailedError("no answer", maybe_held=True),
     ScriptError("lock.acquire v1", "OOM command not allowed", "orders"),
     UnsupportedServerError("x"),
 ]

@@ -71,8 +71,3 @@ def test_names_of_one_length_share_their_forms() -> None:
     assert one is not plain_calls(LockCommands(b"three"), 30.0)
     assert one is not plain_calls(LockCommands(b"one"), 10.0)
     assert one is not plain_calls(FencedLockCommands(b"one"), 30.0)
-
-
-def test_a_release_is_tried_for_as_long_as_there_can_be_something_to_release() -> None:
-    patience = [plain_calls(LockCommands(b"k"), lease).patience for lease in (0.1, 5.0, 30.0)]
-    assert patience == [1.0, 5.0, 10.0]
