@@ -15,9 +15,15 @@ ShardedPubSub = Literal["auto", "on", "off"]
 #: Commands written and not answered before callers have to wait for room.
 MAX_IN_FLIGHT = 10_000
 
+#: "Busy" is what Redis said at most so many seconds before the time ran out.
+LAST_LOOK = 0.5
+
 #: How long the owner of an abandoned acquire stays refused. Longer than bytes survive in
 #: the buffers of a stopped server or a stalled network; a later duplicate ends with its lease.
 TOMBSTONE = 60.0
+
+#: A request is repeated for no longer than this: Redis must not have forgotten it by then.
+LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
 
 
 class RedissonOptions(TypedDict, total=False):
@@ -105,7 +111,7 @@ def check_options(
         on_lost=on_lost,
         turn=_check_turn(turn),
         client_name=client_name,
-        command_timeout=check_lease_time(command_timeout, "command_timeout"),
+        command_timeout=_check_command_timeout(command_timeout),
         acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
         on_release_error=on_release_error,
     )
@@ -118,6 +124,16 @@ def _check_replicas(count: object) -> None:
         raise ValueError(f"sync_replicas must not be negative, not {count}")
     if count > 0:
         raise ValueError("sync_replicas needs replication, which this version does not support")
+
+
+def _check_command_timeout(value: Duration) -> float:
+    seconds = check_lease_time(value, "command_timeout")
+    if seconds > LONGEST_COMMAND_TIMEOUT:
+        raise ValueError(
+            f"command_timeout must be at most {LONGEST_COMMAND_TIMEOUT:g} seconds, because Redis"
+            f" remembers a request that may be repeated for {TOMBSTONE:g}, not {seconds:g}"
+        )
+    return seconds
 
 
 def _check_turn(turn: Duration) -> float:

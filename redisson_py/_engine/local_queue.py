@@ -18,13 +18,15 @@ way keeps the queue waiting. A waiter leaves the queue exactly once.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
-from redisson_py._engine.waiting import Turn
-from redisson_py._loop import Future, call_later, fail, new_future, running_loop, wake
+from redisson_py._engine.waiting import Turn, is_fresh
+from redisson_py._loop import Future, Timer, call_later, fail, new_future, running_loop, wake
+from redisson_py._options import LAST_LOOK
 from redisson_py._owner import TaskRef
-from redisson_py._time import PUNCTUAL, now
+from redisson_py._time import PUNCTUAL
+from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
@@ -83,13 +85,16 @@ class Waiter:
 
     Attributes:
         passable: It wants the watchdog's lease, so a hold can be passed to it.
+        joined_at: When it came, in loop time, if it has a timeout. It then waits for as long as
+            that allows, whether or not Redis answers.
     """
 
-    __slots__ = ("future", "passable", "task")
+    __slots__ = ("future", "joined_at", "passable", "task")
 
     def __init__(self, task: TaskRef, passable: bool) -> None:
         self.task = task
         self.passable = passable
+        self.joined_at = 0.0
         self.future: Future[object] = Future()
 
 
@@ -103,7 +108,8 @@ class LocalQueue(Generic[H]):
         waiters: Those who wait, first come first.
         asking: The head has left the queue to ask Redis, and is not back.
         refused: Redis has told the head that it is busy.
-        busy_at: When Redis last said so.
+        busy_at: When Redis last said so, in loop time.
+        released_at: When a hold here was last released, likewise.
         head: The head, if it waited in the queue before.
         hold: The hold that a task of this client has on the lock, as far as is known.
         releasing: A release is under way; a request sent now would overtake the others.
@@ -119,6 +125,7 @@ class LocalQueue(Generic[H]):
         "hold",
         "no_turn_until",
         "refused",
+        "released_at",
         "releasing",
         "turn",
         "waiters",
@@ -129,7 +136,7 @@ class LocalQueue(Generic[H]):
         self.waiters = _NOBODY
         self.asking = False
         self.refused = False
-        self.busy_at = 0.0
+        self.busy_at = self.released_at = 0.0
         self.head: Waiter | None = None
         self.hold: H | None = None
         self.releasing = False
@@ -178,16 +185,26 @@ class LocalQueue(Generic[H]):
         self.waiters[waiter] = None
         return waiter
 
-    async def wait(self, waiter: Waiter, deadline: float | None) -> H | bool:
+    async def wait(
+        self,
+        waiter: Waiter,
+        deadline: float | None,
+        probe: Callable[[], object] = lambda: None,
+    ) -> H | bool:
         """Wait in the queue; return a hold that was passed, True to ask Redis, False to leave.
 
         After True, `asked` must follow. Cancelled, the waiter leaves and what it was given goes
-        to the next.
+        to the next. Shortly before its time runs out, `probe` is called: what is known here is only
+        true if Redis still answers.
         """
-        timer = None
+        timers: list[Timer] = []
         if deadline is not None:
-            left = max(0.0, deadline - running_loop().time())
-            timer = call_later(left, lambda: wake(waiter.future, LEAVE))
+            waiter.joined_at = present = running_loop().time()
+            left = max(0.0, deadline - present)
+            timers = [
+                call_later(left, lambda: wake(waiter.future, LEAVE)),
+                call_later(max(0.0, left - LAST_LOOK), probe),
+            ]
         try:
             while True:
                 answer = await waiter.future
@@ -207,12 +224,25 @@ class LocalQueue(Generic[H]):
             self.abandon(waiter)
             raise
         finally:
-            if timer is not None:
+            for timer in timers:
                 timer.cancel()
         if answer is _ASK:
             return True
         self.waiters.pop(waiter, None)
         return False
+
+    def is_busy(self, waiter: Waiter) -> bool:
+        """Return whether it is busy as far as is known, for one that has waited until now."""
+        if self.refused or (self.hold is not None and self.hold.valid):
+            return True
+        known_at = max(self.busy_at, self.released_at)
+        return known_at >= waiter.joined_at or is_fresh(known_at, running_loop().time())
+
+    def fail_together(self, error: Callable[[], ConnectionLostError]) -> None:
+        """Redis did not answer the head in time, and so nobody who waits without a timeout."""
+        for waiter in list(self.waiters):
+            if not waiter.joined_at:
+                fail(waiter.future, error())
 
     def asked(self) -> None:
         """Redis has answered, or will not; the next one may ask, unless there is a hold."""
@@ -252,7 +282,7 @@ class LocalQueue(Generic[H]):
     def heard_busy(self) -> None:
         """Redis has told the head that it is busy."""
         self.refused = True
-        self.busy_at = now()
+        self.busy_at = running_loop().time()
 
     def take_turn(self) -> Turn | None:
         """Return the turn of others to which the next request yields; it yields once."""

@@ -18,10 +18,14 @@ from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._keys import Name
 from redisson_py._loop import Future
-from redisson_py._options import OnLost, OnReleaseError
+from redisson_py._options import TOMBSTONE, OnLost, OnReleaseError
 from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ClientClosedError, ConnectionLostError, ReleaseFailedError
+
+#: Shortest time in seconds for which a release is tried, however little is left of its lease.
+RELEASE_LEAST = 1.0
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
@@ -80,6 +84,32 @@ class Ownership:
         """What becomes of a block whose release got no answer."""
         return self.context.options.on_release_error
 
+    # Asking.
+
+    async def look(self) -> None:
+        """Return when Redis has answered a question that changes nothing.
+
+        Who asks once is busy because of others here, but only Redis can say so.
+        """
+        key, executor = self.commands.key, self.context.executor
+        call = executor.command(key, "EXISTS", key)
+        call.fails_fast = True
+        await executor.answer(call)
+
+    @property
+    def stream(self) -> Stream:
+        """The stream to the node that serves it."""
+        return self.context.executor.router.stream_for(self.commands.key)
+
+    def no_answer(self) -> ConnectionLostError:
+        """Return the error of a task whose time was up while Redis did not answer."""
+        return self.stream.no_answer(maybe_held=False)
+
+    def fail_together(self) -> None:
+        """Redis did not answer the head of the queue, and so none of those behind it."""
+        if self.queue is not None:
+            self.queue.fail_together(self.no_answer)
+
     def forget(self, hold: Hold) -> None:
         """A hold leaves its task."""
 
@@ -113,7 +143,7 @@ class Ownership:
             return self, hold, None
         bus, field = self.context.bus, hold.field
         own_message = bus.own_message(commands.channel) if bus.table.channels else 0
-        present = now()
+        present, sent_at = now(), executor.time()
         was_valid = present < hold.ends_at
         self.forget(hold)
         hold.end_with_last_lease()
@@ -121,9 +151,13 @@ class Ownership:
             if queue.hold is hold:
                 queue.hold = None
             queue.releasing = True
+            queue.released_at = sent_at
         packed = plain.release[len(field)](commands.key, field)
-        sent_at = executor.time()
-        deadline, until = sent_at + executor.command_timeout, sent_at + hold.lease_until - present
+        keep = hold.lease_until - present
+        deadline = sent_at + executor.command_timeout
+        until = sent_at + (max(RELEASE_LEAST, keep))
+        if until < deadline:
+            deadline = until
         call = Call(packed, deadline, commands.release_script, True, commands.key, until)
         stream.send(call)
         return self, hold, (call, own_message, was_valid)
@@ -228,6 +262,7 @@ class Ownership:
             if queue.hold is hold:
                 queue.hold = None
             queue.releasing = True
+            queue.released_at = self.context.executor.time()
         try:
             return self._send_release(hold), own_message
         except BaseException:
@@ -284,21 +319,17 @@ class Ownership:
     def start_release(self, args: bytes, keep: float) -> Call:
         """Send a release, and repeat it for as long as there can be anything to give back.
 
-        That is for `keep` seconds; its future fails after `command_timeout`.
+        That is for `keep` seconds; its future fails after `command_timeout` at the latest.
         """
         packed = self.commands.release_script.head + args
         return self._start_packed_release(packed, keep)
 
     def _start_packed_release(self, packed: bytes, keep: float) -> Call:
         commands, executor = self.commands, self.context.executor
-        present = executor.time()
+        until = executor.time() + max(keep, RELEASE_LEAST)
+        deadline = min(executor.limit(), until)
         return executor.start_packed(
-            commands.release_script,
-            commands.key,
-            packed,
-            present + executor.command_timeout,
-            must=True,
-            until=present + max(keep, 1.0),
+            commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
     # While it is held.
@@ -312,7 +343,8 @@ class Ownership:
         args = self.commands.release(
             hold, hold.count, milliseconds(seconds), 0, version, TOMBSTONE_MS if keep else 0
         )
-        call = self.start_release(args, seconds)
+        # A later change can be forgotten once a tombstone has ended.
+        call = self.start_release(args, min(seconds, TOMBSTONE / 2))
 
         def lowered(_: object) -> None:
             hold.end_change(call)

@@ -10,7 +10,7 @@ from redisson_py._commands.replies import GIVEN_UP, GRANTED, Answer, Busy, Grant
 from redisson_py._commands.request import REDISSON_WAIT_MS
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.waiting import Turn
-from redisson_py._loop import running_loop
+from redisson_py._loop import call_later, running_loop
 from redisson_py._options import TOMBSTONE
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
@@ -38,13 +38,14 @@ class AcquireRequest:
         turn: Whose turn it is before ours.
         once: It does not wait.
         deadline: Until when it waits, in loop time.
+        fails_fast: It fails with the first attempt to connect that fails.
         reentry: The hold that it enters again.
         parent: The write hold under whose owner it reads.
 
     Attributes:
         sent_at: Just before the granting request was first written.
         uncertain: It may arrive twice, or late.
-        heard_busy: Redis has said "busy" since its caller began to wait.
+        heard_busy_at: When Redis last said "busy" to its caller, in loop time.
         undone: An undo was sent.
         call: What is on its way.
     """
@@ -55,8 +56,9 @@ class AcquireRequest:
         "_wait_ms",
         "call",
         "deadline",
+        "fails_fast",
         "field",
-        "heard_busy",
+        "heard_busy_at",
         "lease_time",
         "once",
         "owner",
@@ -97,8 +99,8 @@ class AcquireRequest:
         self.parent = parent
         self.sent_at = 0.0
         self.uncertain = False
-        self.undone = False
-        self.heard_busy = False
+        self.undone = self.fails_fast = False
+        self.heard_busy_at = 0.0
         self.version = self.version_ms = 0
         self.call: Call | None = None
         self._given_up: BaseException | None = None
@@ -145,6 +147,11 @@ class AcquireRequest:
         if self._given_up is not None:
             raise self._given_up
         call = self.call or self.send(deadline)
+        ownership, patience = self.ownership, None
+        if deadline is not None and not self.once and ownership.queue is not None:
+            # Others behind it, without a timeout, do not wait as long for Redis as this one.
+            seconds = ownership.context.executor.command_timeout
+            patience = call_later(seconds, ownership.fail_together)
         try:
             reply = await call.future
         except ReplyError as error:
@@ -153,6 +160,8 @@ class AcquireRequest:
             self.answered()
             raise call.refusal(error) from error
         finally:
+            if patience is not None:
+                patience.cancel()
             if call.uncertain:
                 self.uncertain = True
         self.answered()
@@ -192,6 +201,7 @@ class AcquireRequest:
         script, executor = commands.acquire_script, context.executor
         if stream is None:
             call = executor.start_packed(script, commands.key, packed, deadline)
+            call.fails_fast = self.fails_fast
         else:
             if deadline is None:
                 deadline = executor.time() + executor.command_timeout

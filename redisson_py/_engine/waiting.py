@@ -4,7 +4,9 @@ Every blocking operation of this library is this loop. What differs between a lo
 and a latch is the `Request`, never the loop.
 
 The wait is bounded by the moment the server named, by the caller's deadline, and by a safety
-poll: messages arrive at most once, so nobody relies on one for ever. On every way out the
+poll: messages arrive at most once, so nobody relies on one for ever. "Busy" is only what Redis
+said shortly before the deadline, so a wait that runs out looks once more before its end; a Redis
+that does not answer then is a `ConnectionLostError`. On every way out the
 request is told to undo what it may have left at Redis; because all travels on one ordered
 stream, the undo cannot overtake it.
 """
@@ -19,9 +21,9 @@ from typing import Protocol, TypeVar
 from redisson_py._commands.replies import Busy
 from redisson_py._commands.wakes import Wakes
 from redisson_py._loop import running_loop
-from redisson_py._stream.call import LateReplyError
+from redisson_py._options import LAST_LOOK
 from redisson_py._time import PUNCTUAL
-from redisson_py.errors import AcquireTimeoutError
+from redisson_py.errors import ConnectionLostError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -55,10 +57,10 @@ class Request(Protocol[T_co]):
     """One caller's request for one thing.
 
     Attributes:
-        heard_busy: Redis has said "busy" since the caller began to wait.
+        heard_busy_at: When Redis last said "busy", in loop time.
     """
 
-    heard_busy: bool
+    heard_busy_at: float
 
     @property
     def channel(self) -> bytes:
@@ -101,7 +103,7 @@ class Wakeups(Protocol):
 async def acquire(
     request: Request[T], wakeups: Wakeups, deadline: float | None, *, once: bool = False
 ) -> T | None:
-    """Return what Redis answers to `request`, or None once `deadline` (in loop time) has passed.
+    """Return what Redis answers to `request`, or None if it was busy until `deadline` (loop time).
 
     With `once`, ask a single time and wait for nothing but the answer. Uncontended this is
     one round trip and no subscription. However it ends, by cancellation of any kind too,
@@ -112,20 +114,19 @@ async def acquire(
         turn = None if once else request.turn
         if turn is None:
             outcome = await request.run(deadline)
+            if type(outcome) is Busy and not once:
+                request.heard_busy_at = running_loop().time()
         if type(outcome) is Busy and not (once or _passed(deadline)):
-            request.heard_busy = turn is None
             with wakeups.listen(request.channel, request.wakes) as sleeper:
                 if turn is not None:
                     left = turn.until - running_loop().time()
                     turn.taken = await sleeper.wait_for_messages(turn.messages, left)
                 outcome = await _keep_asking(request, sleeper, deadline)
-    except LateReplyError as late:
+    except ConnectionLostError:
         request.undo()
-        if deadline is None or not _passed(deadline):
+        if not (_passed(deadline) and is_fresh(request.heard_busy_at, deadline)):
             raise
-        if request.heard_busy:
-            return None
-        raise AcquireTimeoutError("Redis did not answer within the timeout") from late
+        return None
     except BaseException:
         request.undo()
         raise
@@ -147,7 +148,7 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
         outcome = await request.run(deadline)
         if not isinstance(outcome, Busy):
             return outcome
-        request.heard_busy = True
+        request.heard_busy_at = running_loop().time()
         if request.turn is not None:
             request.turn.taken = True
         await sleeper.wait(_sleep(outcome.retry_in, deadline))
@@ -159,6 +160,11 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
             turn.taken = await sleeper.wait_for_messages(turn.messages, turn.patience)
 
 
+def is_fresh(heard_busy_at: float, deadline: float | None) -> bool:
+    """Return whether a "busy" of that moment is still what Redis says at a deadline."""
+    return deadline is not None and heard_busy_at >= deadline - LAST_LOOK - PUNCTUAL
+
+
 def _passed(deadline: float | None) -> bool:
     return deadline is not None and running_loop().time() >= deadline - PUNCTUAL
 
@@ -168,5 +174,6 @@ def _sleep(retry_in: float | None, deadline: float | None) -> float:
     if retry_in is not None:
         poll = min(poll, max(retry_in, _SHORTEST_SLEEP))
     if deadline is not None:
-        poll = min(poll, deadline - running_loop().time())
+        left = deadline - running_loop().time()
+        poll = min(poll, left - LAST_LOOK if left > LAST_LOOK + PUNCTUAL else left)
     return poll

@@ -47,6 +47,7 @@ class Executor:
         args: bytes,
         deadline: float | None = None,
         must: bool = False,
+        until: float = 0.0,
     ) -> Call:
         """Put one call of `script` in the stream of `key`; its future gets the answer.
 
@@ -56,8 +57,9 @@ class Executor:
             args: What `script.bind` returned.
             deadline: When to give up, in loop time; None after `command_timeout`.
             must: It has to arrive even if nobody waits for the answer.
+            until: Until when it is repeated, if that is later than it is given up.
         """
-        return self.start_packed(script, key, script.head + args, deadline, must)
+        return self.start_packed(script, key, script.head + args, deadline, must, until)
 
     def start_packed(
         self,
@@ -68,16 +70,15 @@ class Executor:
         must: bool = False,
         until: float = 0.0,
     ) -> Call:
-        """As `start`, with a call that is packed as a whole.
-
-        With `until`, it is repeated until then, although its future fails at the deadline.
-        """
+        """As `start`, with a call that is packed as a whole."""
         stream = self.router.stream_for(key)
         if self._closing or not stream.ready:
             self._begin()
-        if deadline is None:
-            deadline = self.time() + self.command_timeout
-        return stream.send(Call(call, deadline, script, must, key, until))
+        return stream.send(Call(call, self.limit(deadline), script, must, key, until))
+
+    def limit(self, deadline: float | None = None) -> float:
+        """Return until when a call waits for a Redis that does not answer, in loop time."""
+        return self.time() + self.command_timeout if deadline is None else deadline
 
     def start_batch(
         self,

@@ -37,10 +37,6 @@ class ReplyError(BackendError):
     """Raised when Redis answered a command with an error: it was not executed."""
 
 
-class LateReplyError(ConnectionLostError):
-    """Raised when a call's time was up on a connection that looked alive."""
-
-
 class Call:
     """One command and its answer.
 
@@ -51,6 +47,8 @@ class Call:
             its place in the stream all the same.
         must: The command has to arrive even if nobody waits any more (a release, an undo).
         until: Until when that is so, in loop time, if that is later than the deadline.
+        fails_fast: It fails with the first attempt to connect that fails.
+        timed: Its deadline is, or was, in the heap of its stream.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
     """
@@ -60,11 +58,13 @@ class Call:
         "channel",
         "deadline",
         "errors",
+        "fails_fast",
         "future",
         "key",
         "must",
         "script",
         "sends",
+        "timed",
         "uncertain",
         "until",
         "written_at",
@@ -91,6 +91,7 @@ class Call:
         self.future: Future[Any] = Future()
         self.sends = 0
         self.errors = 0
+        self.fails_fast = self.timed = False
         self.uncertain = False
         self.written_at = 0
 
@@ -108,6 +109,14 @@ class Call:
         """Whether it still makes sense to send this."""
         return self.must or not self.future.done()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it was answered, or nothing needs an answer any more."""
+        future = self.future
+        if not future.done():
+            return False
+        return not self.must or not (future.cancelled() or future.exception() is not None)
+
     def pack(self, modern: bool) -> bytes:
         """Return the bytes of this command for a server that does, or does not, know `#!lua`."""
         script, args = self.script, self.args
@@ -123,9 +132,15 @@ class Call:
         """Hand over the answer, if anybody still waits for it."""
         if not self.future.done():
             self.future.set_result(reply)
+        self.must = False
 
     def fail(self, error: BaseException) -> None:
-        """Hand over an error, if anybody still waits for the answer."""
+        """Hand over an error for good, if anybody still waits for the answer."""
+        self.give_up(error)
+        self.must = False
+
+    def give_up(self, error: BaseException) -> None:
+        """Hand over an error, if anybody waits for the answer; what must arrive still must."""
         if not self.future.done():
             self.future.set_exception(error)
             if self.must:

@@ -16,8 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from redisson_py._loop import (
@@ -31,19 +30,20 @@ from redisson_py._loop import (
     wait_until,
     wake,
 )
-from redisson_py._options import MAX_IN_FLIGHT
+from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT
 from redisson_py._stream.call import (
     Arg,
     Call,
-    LateReplyError,
     ReplyError,
     ScriptText,
     cut_off,
     load_command,
 )
+from redisson_py._stream.deadlines import Deadlines
 from redisson_py._stream.handshake import knows_flags
 from redisson_py._stream.health import Health
 from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.room import Room
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
@@ -103,14 +103,16 @@ class Stream:
         self._modern = True
         self.ready = False
         self._closed = False
-        self._backlog: deque[Call] = deque()
-        self._delayed: dict[Call, Timer] = {}
+        #: What waits for a connection, in order: nothing that nobody waits for and need not arrive.
+        self._backlog: dict[Call, None] = {}
+        #: What Redis did not want to do yet, and its reason.
+        self._delayed: dict[Call, tuple[Timer, str]] = {}
         self._loads: dict[str, int] = {}
-        self._load_errors: dict[str, str] = {}
-        self._needs_room: deque[Future[None]] = deque()
+        #: Of scripts that were refused: the number of that load, and Redis' text.
+        self._load_errors: dict[str, tuple[int, str]] = {}
+        self._room = Room(self._spare, self._no_room)
         self._wanted: Future[None] | None = None
-        self._sweep: Timer | None = None
-        self._next_sweep = math.inf
+        self._deadlines = Deadlines(self._newest_in_flight, self._give_up)
         self._last_error: BackendError | None = None
         self._demoted = False
         self.traffic = Traffic()
@@ -120,8 +122,14 @@ class Stream:
     @property
     def full(self) -> bool:
         """Whether callers should wait for room before they send more."""
+        return self._spare() <= 0
+
+    def _spare(self) -> int:
+        """Return how many more commands may be sent now."""
         wire = self._wire
-        return wire is not None and (wire.paused or len(wire.in_flight) >= MAX_IN_FLIGHT)
+        if wire is None or self._closed:
+            return MAX_IN_FLIGHT
+        return 0 if wire.paused else MAX_IN_FLIGHT - len(wire.in_flight)
 
     @property
     def has_room(self) -> bool:
@@ -139,12 +147,24 @@ class Stream:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)
 
-    async def room(self) -> None:
-        """Wait until the transport takes more."""
-        while self.full and not self._closed:
-            future = new_future()
-            self._needs_room.append(future)
-            await future
+    async def room(self, deadline: float) -> None:
+        """Wait until the transport takes more.
+
+        Raises:
+            ConnectionLostError: There was no room before the deadline, in loop time.
+        """
+        await self._room.wait(deadline)
+
+    def _no_room(self) -> ConnectionLostError:
+        return self.no_answer(maybe_held=False)
+
+    def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
+        """Return the error of a caller whose time was up."""
+        where = self._connector.where
+        if not self.ready:
+            return cut_off(where, self._last_error, maybe_held)
+        text = f"no answer from Redis at {where} in time"
+        return ConnectionLostError(text, maybe_held=maybe_held)
 
     def send(self, call: Call) -> Call:
         """Put a command in the line; its future gets the answer.
@@ -166,10 +186,12 @@ class Stream:
         elif self._closed:
             raise ClientClosedError("the client is closed")
         else:
-            self._backlog.append(call)
+            self._backlog[call] = None
+            self._deadlines.add(call)
+            call.future.add_done_callback(lambda _: self._forget(call))
             wake(self._wanted)
-        if 0 < call.deadline < self._next_sweep:
-            self._arm_sweep(call.deadline)
+        if 0 < call.deadline < self._deadlines.next:
+            self._deadlines.arm(call.deadline)
         return call
 
     def command(
@@ -195,6 +217,15 @@ class Stream:
         """Ask for a sign of life on this connection; fails as soon as it breaks."""
         return self.send(Call(("PING",), 0, must=True))
 
+    def probe(self) -> None:
+        """Have Redis say something, unless an answer is due anyway."""
+        if self.ready and not self.waiting:
+            self.ping()
+
+    def answers_at(self, moment: float) -> bool:
+        """Return whether Redis said anything shortly before a moment, in loop time."""
+        return self.traffic.heard_at >= moment - LAST_LOOK
+
     # The life of the connection.
 
     async def run(self) -> None:
@@ -211,6 +242,7 @@ class Stream:
             except ConnectionLostError as error:
                 self._last_error = error
                 log.debug("%s", error)
+                self._fail_fast()
                 await asyncio.sleep(pause_before(attempt))
                 attempt += 1
             except BackendError as error:
@@ -296,7 +328,7 @@ class Stream:
         self._load_errors.clear()
         self._health.start()
         self._on_connected()
-        backlog, self._backlog = self._backlog, deque()
+        backlog, self._backlog = self._backlog, {}
         for call in backlog:
             if call.wanted:
                 self.send(call)
@@ -306,14 +338,25 @@ class Stream:
         unanswered = [c for c in wire.in_flight if c.wanted and c.deadline]
         for call in unanswered:
             call.uncertain = True
-        self._backlog.extendleft(reversed(unanswered))
+            self._deadlines.add(call)
+        self._backlog = dict.fromkeys([*unanswered, *self._backlog])
         self._give_room()
+
+    def _forget(self, call: Call) -> None:
+        """Nobody waits for the answer to a call any more, perhaps before it was sent."""
+        if not call.wanted:
+            self._backlog.pop(call, None)
+            self._deadlines.forget()
+
+    def _fail_fast(self) -> None:
+        """An attempt to connect has failed, and with it those who ask only once."""
+        for call in [call for call in self._backlog if call.fails_fast]:
+            self._give_up(call)
 
     def fail(self, error: ClientClosedError) -> None:
         """Fail what is under way; nothing can be sent any more."""
         self._closed, self.ready = True, False
-        if self._sweep is not None:
-            self._sweep.cancel()
+        self._deadlines.close()
         if self._wire:
             self._wire.flush()
         self._fail_all(error)
@@ -328,7 +371,7 @@ class Stream:
 
     def _fail_all(self, error: BackendError | ClientClosedError) -> None:
         calls = self._under_way()
-        for timer in self._delayed.values():
+        for timer, _ in self._delayed.values():
             timer.cancel()
         self._backlog.clear()
         self._delayed.clear()
@@ -346,8 +389,8 @@ class Stream:
             self._wire.abort()
 
     def _give_room(self) -> None:
-        while self._needs_room and (self._closed or not self.full):
-            wake(self._needs_room.popleft())
+        if self._room.waiting:
+            self._room.give()
         if self.outlives is not None and not (self.waiting or self._needed()):
             self._end_outlived(self.outlives)
 
@@ -370,7 +413,7 @@ class Stream:
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
         elif is_try_again(text) and call.deadline:
-            self._delay(call)
+            self._delay(call, text)
             if "READONLY" in text:
                 # A demoted master: a new connection finds the new one, sooner or later.
                 self._demoted = True
@@ -382,37 +425,41 @@ class Stream:
 
     def _reload(self, call: Call, script: ScriptText) -> None:
         """The server does not know a script (any more): load it, then repeat the call."""
-        key = script.text
-        if key in self._load_errors:
-            call.fail(ReplyError(self._load_errors[key]))
+        refused_at, text = self._load_errors.get(script.text, (math.inf, ""))
+        if call.written_at >= refused_at:
+            call.fail(ReplyError(text))
             return
-        if call.written_at >= self._loads.get(key, -1):
+        if call.written_at >= self._loads.get(script.text, -1):
             self._load(script)
         if call.wanted:
             self.send(call)
 
     def _load(self, script: ScriptText) -> None:
         assert self._wire is not None
-        self._loads[script.text] = self.traffic.commands
+        number = self._loads[script.text] = self.traffic.commands
         load = Call((), 0, must=True)
-        load.future.add_done_callback(lambda done: self._loaded(script.text, done))
+        load.future.add_done_callback(lambda done: self._loaded(script.text, number, done))
         self._wire.put(load, load_command(script, self._modern))
 
-    def _loaded(self, key: str, done: Future[object]) -> None:
+    def _loaded(self, key: str, number: int, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()
-        if isinstance(error, ReplyError):
-            if is_try_again(str(error)):
-                self._loads.pop(key, None)
-            else:
-                self._load_errors[key] = str(error)
+        if not isinstance(error, ReplyError):
+            self._load_errors.pop(key, None)
+            return
+        # The next call tries again: the permission may have been granted by then.
+        if self._loads.get(key) == number:
+            del self._loads[key]
+        if not is_try_again(str(error)):
+            self._load_errors[key] = number, str(error)
 
-    def _delay(self, call: Call) -> None:
+    def _delay(self, call: Call, reason: str) -> None:
         def again() -> None:
             del self._delayed[call]
             if call.wanted and not self._closed:
                 self.send(call)
 
-        self._delayed[call] = call_later(pause_before(call.errors), again)
+        self._delayed[call] = call_later(pause_before(call.errors), again), reason
+        self._deadlines.add(call)
         call.errors += 1
 
     # Deadlines.
@@ -420,35 +467,24 @@ class Stream:
     def _under_way(self) -> list[Call]:
         return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]
 
-    def _arm_sweep(self, deadline: float) -> None:
-        if self._sweep is not None:
-            self._sweep.cancel()
-        self._next_sweep = deadline
-        self._sweep = running_loop().call_at(deadline, self._give_up_overdue)
-
-    def _give_up_overdue(self) -> None:
-        """Fail every call whose time is up; one timer serves them all."""
-        self._sweep, self._next_sweep = None, math.inf
-        now = running_loop().time()
-        waiting = [c for c in self._under_way() if c.deadline and c.wanted]
-        for call in waiting:
-            if call.deadline <= now:
-                self._give_up(call)
-        later = [c.deadline for c in waiting if c.deadline > now]
-        # What was sent meanwhile, because another call had failed, may have set the timer already.
-        if later and min(later) < self._next_sweep:
-            self._arm_sweep(min(later))
+    def _newest_in_flight(self) -> Iterable[Call]:
+        return reversed(self._wire.in_flight) if self._wire else ()
 
     def _give_up(self, call: Call) -> None:
-        maybe = call.uncertain or (call.sends > 0 and call not in self._delayed)
-        where = self._connector.where
-        if self.ready:
-            call.fail(LateReplyError(f"no answer from Redis at {where} in time", maybe_held=maybe))
+        """The time of a call is up, or it fails with an attempt to connect."""
+        timer, reason = self._delayed.pop(call, (None, ""))
+        if timer is not None:
+            timer.cancel()
+            text = f"Redis at {self._connector.where} was not ready in time: {reason}"
+            call.give_up(ConnectionLostError(text, maybe_held=call.uncertain))
         else:
-            call.fail(cut_off(where, self._last_error, maybe))
-        if call.until > running_loop().time():
+            call.give_up(self.no_answer(maybe_held=call.uncertain or call.sends > 0))
+        if call.must and call.until > running_loop().time():
             # Nobody waits for its answer any more, but it has to arrive.
             call.deadline = call.until
-        else:
-            # Only now: that nobody may wait for its answer is a reason not to complain.
-            call.must = False
+            if timer is not None:
+                self.send(call)
+            return
+        call.must = False
+        if self._backlog.pop(call, self) is None:
+            self.traffic.evicted += 1

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 import hiredis
 
@@ -31,12 +32,16 @@ class Traffic:
         commands: Commands written.
         writes: Writes to the transport that carried them.
         received: Times that bytes came in.
+        heard_at: When they last did, by the monotonic clock.
+        evicted: Calls given up before they could be sent.
     """
 
     connections: int = 0
     commands: int = 0
     writes: int = 0
     received: int = 0
+    heard_at: float = 0.0
+    evicted: int = 0
 
 
 class Wire(asyncio.Protocol):
@@ -125,6 +130,7 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer the calls in their order; pass messages on."""
         self._traffic.received += 1
+        self._traffic.heard_at = monotonic()
         next_reply, oldest = self._reader.gets, self.in_flight.popleft
         try:
             self._reader.feed(data)
@@ -142,7 +148,7 @@ class Wire(asyncio.Protocol):
                     try:
                         call.future.set_result(reply)
                     except InvalidState:
-                        continue  # nobody waits any more
+                        call.must = False  # nobody waits any more
         except (hiredis.ProtocolError, IndexError):
             # Not RESP, or a reply to nothing: this connection cannot be trusted any more.
             self.abort()

@@ -34,10 +34,12 @@ class Arrival:
     Attributes:
         owner: The owner under which it arrives; new for every wait.
         task: The name of its task.
+        fails_fast: It fails with the first attempt to connect that fails.
     """
 
     turn = None
-    heard_busy = False
+    heard_busy_at = 0.0
+    fails_fast = False
 
     def __init__(
         self, context: Context, barrier: BarrierCommands, name: Name, parties: int
@@ -117,6 +119,7 @@ class Arrival:
         )
         executor = self._context.executor
         call = executor.start(commands.WAIT, self._key, args, deadline)
+        call.fails_fast = self.fails_fast
         self._context.describe(now())
         return call
 
@@ -153,9 +156,9 @@ class Arrival:
             self.owner, milliseconds(self._lease_time), milliseconds(self._record_time(None))
         )
         # After one lease there is nothing to leave.
-        deadline = running_loop().time() + max(1.0, self._lease_time)
+        until = running_loop().time() + max(1.0, self._lease_time)
         executor = self._context.executor
-        return executor.start(commands.LEAVE, self._key, args, deadline, must=True)
+        return executor.start(commands.LEAVE, self._key, args, must=True, until=until)
 
     async def position_when_left(self) -> int | None:
         """Return the position if it was released although its time was up."""

@@ -177,12 +177,10 @@ class CyclicBarrier:
         stream = context.executor.router.stream_for(self.key)
         with context.waiting(self._waiters_key):
             if stream.full:
-                await stream.room()
+                await stream.room(context.executor.limit(deadline))
             arrival = Arrival(context, self._commands, self._name, self._parties)
-            try:
-                released = await waiting.acquire(arrival, context.bus, deadline, once=once)
-            except AcquireTimeoutError:
-                released = None
+            arrival.fails_fast = once
+            released = await waiting.acquire(arrival, context.bus, deadline, once=once)
             if released is None:
                 position = await arrival.position_when_left()
             else:

@@ -14,10 +14,11 @@ from redisson_py._engine.context import Context
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
 from redisson_py._engine.receipts import Receipts, receipt_key
 from redisson_py._keys import Name
-from redisson_py._loop import current_task, fail, running_loop, wake
+from redisson_py._loop import call_later, current_task, fail, running_loop, wake
 from redisson_py._numbers import check_whole
 from redisson_py._owner import TaskRef, reference
 from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
@@ -121,7 +122,8 @@ class CountDownLatch:
         if once or self._first_count:
             # Our own request: that of another waiter would not set our count.
             with context.waiting(self._waiters_key):
-                if await waiting.acquire(_OpenRequest(self), context.bus, deadline, once=True):
+                request = _OpenRequest(self, fails_fast=once)
+                if await waiting.acquire(request, context.bus, deadline, once=True):
                     return
         if once or not await self._wait_in_queue(deadline):
             raise AcquireTimeoutError(
@@ -133,14 +135,27 @@ class CountDownLatch:
         context = self._context
         queue = self._queue
         if not queue.go_first():
-            waiter = _Waiter(reference(current_task()), deadline is not None)
-            if not await queue.wait(queue.join(waiter), deadline):
-                return waiter.let_go
+            waiter = _Waiter(reference(current_task()), passable=False)
+            if not await queue.wait(queue.join(waiter), deadline, self._stream.probe):
+                if waiter.let_go:
+                    return True
+                if deadline is None or not (
+                    queue.is_busy(waiter) and self._stream.answers_at(deadline)
+                ):
+                    raise self._no_answer()
+                return False
         try:
             request = _OpenRequest(self, queue)
             return bool(await waiting.acquire(request, context.bus, deadline))
         finally:
             queue.asked()
+
+    @property
+    def _stream(self) -> Stream:
+        return self._context.executor.router.stream_for(self._key)
+
+    def _no_answer(self) -> ConnectionLostError:
+        return self._stream.no_answer(maybe_held=False)
 
     async def try_set_count(self, n: int) -> bool:
         """Set the count if the latch is unset; return whether. Cancelled, it is carried out.
@@ -209,11 +224,14 @@ class CountDownLatch:
         waiters = self._context.waiters[self._waiters_key] + self._queue.waiting
         return PrimitiveStatistics(waiters, held_leases=0)
 
-    async def _count_left(self, first_count: int, deadline: float | None = None) -> int:
+    async def _count_left(
+        self, first_count: int, deadline: float | None = None, fails_fast: bool = False
+    ) -> int:
         """Return what is left, with an unset latch set to `first_count` before if that is not 0."""
         context = self._context
         args = self._commands.count(first_count, milliseconds(receipt_time(deadline)))
         call = context.executor.start(commands.COUNT, self._key, args, deadline)
+        call.fails_fast = fails_fast
         return commands.count_left(await context.executor.answer(call))
 
 
@@ -222,14 +240,12 @@ class _Waiter(Waiter):
 
     Attributes:
         let_go: The latch was open after it came.
-        timed: It has a timeout of its own.
     """
 
-    __slots__ = ("let_go", "timed")
+    __slots__ = ("let_go",)
 
-    def __init__(self, task: TaskRef, timed: bool) -> None:
-        super().__init__(task, passable=False)
-        self.timed = timed
+    def __init__(self, task: TaskRef, passable: bool) -> None:
+        super().__init__(task, passable)
         self.let_go = False
 
 
@@ -241,11 +257,18 @@ class _OpenRequest:
     """
 
     turn = None
-    heard_busy = False
 
-    def __init__(self, latch: CountDownLatch, queue: LocalQueue[Any] | None = None) -> None:
+    def __init__(
+        self,
+        latch: CountDownLatch,
+        queue: LocalQueue[Any] | None = None,
+        *,
+        fails_fast: bool = False,
+    ) -> None:
         self._latch = latch
         self._queue = queue
+        self._fails_fast = fails_fast
+        self.heard_busy_at = 0.0 if queue is None else queue.busy_at
 
     @property
     def channel(self) -> bytes:
@@ -262,27 +285,39 @@ class _OpenRequest:
         latch = self._latch
         waiters = () if self._queue is None else self._queue.waiters
         others = [waiter for waiter in waiters if isinstance(waiter, _Waiter)]
+        patience = None
+        if deadline is not None:
+            patience = call_later(latch._context.executor.command_timeout, self._fail_together)
         try:
-            left = await latch._count_left(latch._first_count, deadline)
+            left = await latch._count_left(latch._first_count, deadline, self._fails_fast)
         except RedissonError as error:
-            if deadline is None or running_loop().time() < deadline:
+            if deadline is None or not isinstance(error, ConnectionLostError):
                 self._share(error, others)
             raise
+        finally:
+            if patience is not None:
+                patience.cancel()
         latch._first_count = 0
         if left > 0:
+            if self._queue is not None:
+                self._queue.heard_busy()
             return Busy(retry_in=None)
         for waiter in others:
             waiter.let_go = wake(waiter.future, LEAVE)
         return True
 
     def _share(self, error: RedissonError, others: list[_Waiter]) -> None:
-        """Give the others an error that would be theirs too, had they asked.
-
-        A waiter with a timeout has its own limit for how long Redis may take to answer.
-        """
-        for waiter in others:
-            if not (waiter.timed and isinstance(error, ConnectionLostError)):
+        """Give the others an error that would be theirs too, had they asked."""
+        if not isinstance(error, ConnectionLostError):
+            for waiter in others:
                 fail(waiter.future, error)
+        else:
+            self._fail_together()
+
+    def _fail_together(self) -> None:
+        """Redis has not answered for `command_timeout`: fail those who have no timeout."""
+        if self._queue is not None:
+            self._queue.fail_together(self._latch._no_answer)
 
     def undo(self) -> None:
         """Do nothing: an abandoned request has changed nothing for anybody."""

@@ -35,6 +35,8 @@ def ask(
     lease_time: float | None,
     deadline: float | None,
     pending: Pending,
+    *,
+    fails_fast: bool = False,
 ) -> Sent[Lease] | Coroutine[Any, Any, Lease]:
     """Ask for a lease of a member for a task; what the task holds already it enters again.
 
@@ -48,6 +50,7 @@ def ask(
         deadline: Until when to wait for the answer, in loop time.
         pending: Has the request until it is answered. A caller that takes it out must release
             what the request will get; then it counts as busy.
+        fails_fast: It fails with the first attempt to connect that fails.
     """
     holds, executor = member.holds, member.context.executor
     stream = executor.router.stream_for(member.commands.key)
@@ -60,10 +63,11 @@ def ask(
         or member.reads
         or not stream.has_room
     ):
-        return _grant(member, task, lease_time, deadline, pending, None)
+        return _grant(member, task, lease_time, deadline, pending, None, fails_fast)
     request = member.new_request(task, None, once=True, deadline=deadline)
     granted = _Grant(member, task, request, pending)
-    request.send(deadline, stream).future = granted
+    call = request.send(deadline, stream)
+    call.future, call.fails_fast = granted, fails_fast
     pending[member] = request
     return granted
 
@@ -116,6 +120,7 @@ async def _grant(
     deadline: float | None,
     pending: Pending,
     begun: AcquireRequest | None,
+    fails_fast: bool = False,
 ) -> Lease:
     """Return the lease that `ask` asks for, whatever it takes; `begun`: a request already sent."""
     if begun is None:
@@ -123,10 +128,10 @@ async def _grant(
         context.check()
         held = member.holds.of(task)
         if held is not None and held.state == "held" and member.can_enter_again(held):
-            return await member.reenter(held, deadline, lease_time)
+            return await member.reenter(held, deadline, fails_fast, lease_time)
         stream = stream_of(member)
         if stream.full:
-            await stream.room()
+            await stream.room(context.executor.limit(deadline))
     request = begun or member.new_request(task, lease_time, once=True, deadline=deadline)
     parent = request.parent
     if parent is not None:
@@ -134,6 +139,7 @@ async def _grant(
     hold = None
     try:
         if begun is None:
+            request.fails_fast = fails_fast
             request.send(deadline)
             pending[member] = request
         call = request.call

@@ -24,7 +24,7 @@ from redisson_py._commands.replies import Busy
 from redisson_py._commands.wakes import Wakes, lock_wakes
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.lease import Lease
-from redisson_py._engine.waiting import Turn
+from redisson_py._engine.waiting import Turn, is_fresh
 from redisson_py._loop import Future, Task, call_later, new_future, running_loop, wake
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold
@@ -84,8 +84,7 @@ class QuorumRounds:
     Attributes:
         turn: Whose turn it is before ours.
         answers: What each server said last, by its address.
-        quorum_answered: Whether a quorum of servers answered in some round.
-        heard_busy: The same, as `waiting.acquire` sees it.
+        heard_busy_at: When the last round in vain ended, in loop time.
     """
 
     def __init__(
@@ -121,7 +120,8 @@ class QuorumRounds:
         self._splits = 0
         self._spread = 0.0
         self.answers: dict[str, str] = {}
-        self.quorum_answered = self.heard_busy = False
+        self.heard_busy_at = 0.0
+        self._quorum_at: float | None = None
         self.turn: Turn | None = None
         self._turn_of = 0
         if not (inner or once):
@@ -136,6 +136,13 @@ class QuorumRounds:
     def wakes(self) -> Wakes:
         """A release wakes one waiter."""
         return lock_wakes
+
+    @property
+    def quorum_answered(self) -> bool:
+        """Whether a quorum of servers answered, shortly before the time ran out."""
+        if self._quorum_at is None:
+            return False
+        return self._deadline is None or is_fresh(self._quorum_at, self._deadline)
 
     # Asking.
 
@@ -259,15 +266,22 @@ class QuorumRounds:
     def _check_patience(self, answers: int) -> None:
         present = running_loop().time()
         if answers >= self._needed:
-            self._answered_at, self.quorum_answered = present, True
+            self._answered_at = self._quorum_at = present
             if not self._once:
                 self._composite.heard_busy()
-        elif self._deadline is None and present - self._answered_at >= self._patience:
-            told = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
-            raise ConnectionLostError(
-                f"fewer than {self._needed} servers answered for {self._patience:g} s ({told})",
-                maybe_held=False,
-            )
+        elif present - self._answered_at >= self._patience:
+            if self._deadline is None:
+                raise self.no_answer()
+            if not (self._once or self._inner):
+                self._composite.fail_together(self)
+
+    def no_answer(self) -> ConnectionLostError:
+        """Return the error of a caller without a timeout."""
+        told = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
+        return ConnectionLostError(
+            f"fewer than {self._needed} servers answered for {self._patience:g} s ({told})",
+            maybe_held=False,
+        )
 
     def _server(self, number: int) -> str:
         return self._members[number].context.database

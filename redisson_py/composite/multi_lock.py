@@ -9,8 +9,8 @@ from typing import final
 
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, running_loop, sleep
-from redisson_py._stream.call import LateReplyError
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite import _identity
 from redisson_py.composite._gather import Gather
@@ -29,7 +29,6 @@ from redisson_py.composite._ownership import (
     extend_all,
 )
 from redisson_py.errors import (
-    AcquireTimeoutError,
     ConnectionLostError,
     LeaseLostError,
     QuorumError,
@@ -183,26 +182,28 @@ class MultiOwnership(CompositeOwnership):
             for owner in self.owners:
                 if is_ahead(owner, task):
                     # Busy, but only Redis can say so: if it does not answer, that is the answer.
-                    await owner.locked()
+                    await owner.look()
                     return None
-        heard_busy = False
+        heard_busy_at = 0.0
         if self.simple and (once or self._undisturbed(task)):
-            leases = await self._at_once(task, None if once else deadline, lease_time)
+            leases = await self._at_once(task, deadline, once, lease_time)
             if once or leases is not None:
                 return leases
-            self.one_by_one_until = running_loop().time() + _CONTENDED
-            heard_busy = True
+            heard_busy_at = running_loop().time()
+            self.one_by_one_until = heard_busy_at + _CONTENDED
         wait = _FIRST_WAIT
         patience = min(owner.context.options.command_timeout for owner in self.owners)
         answered_at = running_loop().time()
         while True:
-            walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy)
+            walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy_at)
             leases = await walk.take(wait * random.uniform(1, 2))
             if leases is not None or once:
                 return leases
             if walk.answered:
-                answered_at, heard_busy = running_loop().time(), True
-            elif _passed(deadline) or running_loop().time() - answered_at >= patience:
+                answered_at = heard_busy_at = running_loop().time()
+            elif _passed(deadline) or (
+                deadline is None and running_loop().time() - answered_at >= patience
+            ):
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None
@@ -219,15 +220,18 @@ class MultiOwnership(CompositeOwnership):
         )
 
     async def _at_once(
-        self, task: Task, deadline: float | None, lease_time: float | None
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
     ) -> list[Lease] | None:
         """Ask for all members in one round trip, without waiting for any to become free."""
-        asked = Gather(ask(owner, task, lease_time, deadline, {}) for owner in self.simple)
+        limit = None if once else deadline
+        asked = Gather(
+            ask(owner, task, lease_time, limit, {}, fails_fast=once) for owner in self.simple
+        )
         try:
             await asked.wait()
             for _, error in sorted(asked.errors.items()):
                 if not isinstance(error, NotGrantedError):
-                    raise _in_time(error, deadline)
+                    raise error
         except BaseException:
             asked.cancel()
             release_all(list(asked.results.values()))
@@ -248,7 +252,7 @@ class _Walk:
         deadline: Until when it wants to wait, in loop time.
         once: It does not want to wait.
         lease_time: Seconds; None for the watchdog's.
-        heard_busy: An earlier attempt of the same caller found a member busy.
+        heard_busy_at: When an earlier attempt of the same caller found a member busy.
 
     Attributes:
         answered: A member that it waited for in vain was busy.
@@ -262,14 +266,14 @@ class _Walk:
         deadline: float | None,
         once: bool,
         lease_time: float | None,
-        heard_busy: bool,
+        heard_busy_at: float,
     ) -> None:
         self._members = members
         self._task = task
         self._deadline = deadline
         self._once = once
         self._lease_time = lease_time
-        self._heard_busy = heard_busy
+        self._heard_busy_at = heard_busy_at
         self.answered = False
         self.error: Exception | None = None
 
@@ -313,11 +317,11 @@ class _Walk:
                 if not limited:
                     raise
             lease = None
-        except (AcquireTimeoutError, ConnectionLostError) as error:
+        except ConnectionLostError as error:
             lease = None
             if limited:
                 self.error = error
-            elif isinstance(error, ConnectionLostError) or not self._heard_busy:
+            elif not (_passed(deadline) and is_fresh(self._heard_busy_at, deadline)):
                 raise
         self.answered = lease is None and self.error is None
         return lease
@@ -331,7 +335,7 @@ class _Walk:
             if not isinstance(error, LeaseLostError):
                 raise error
         if settings.left:
-            raise AcquireTimeoutError("Redis did not answer within the timeout")
+            raise ConnectionLostError("Redis did not answer in time", maybe_held=True)
 
 
 def _flat(locks: Sequence[object]) -> Iterator[LockLike]:
@@ -371,13 +375,3 @@ def _no_answer(error: Exception | None) -> ConnectionLostError:
     lost = ConnectionLostError(str(error), maybe_held=False)
     lost.__cause__ = error
     return lost
-
-
-def _in_time(error: BaseException, deadline: float | None) -> BaseException:
-    """Return the error to raise for one of a member: was it the caller's time that was up?"""
-    late = deadline is not None and running_loop().time() >= deadline
-    if not (late and isinstance(error, LateReplyError)):
-        return error
-    timeout = AcquireTimeoutError("Redis did not answer within the timeout")
-    timeout.__cause__ = error
-    return timeout

@@ -13,7 +13,7 @@ from redisson_py._engine.ownership import Begun
 from redisson_py._loop import Task, running_loop
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, now
+from redisson_py._time import Duration
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._identity import Servers
@@ -25,7 +25,7 @@ from redisson_py.composite._ownership import (
     database_of,
 )
 from redisson_py.composite._quorum_rounds import QuorumRounds, answer_time
-from redisson_py.errors import QuorumError
+from redisson_py.errors import ConnectionLostError, QuorumError
 from redisson_py.locks._ownership import STALE_GRANTS
 from redisson_py.locks.lock import FairLock, RLock, ServerLock
 
@@ -66,7 +66,7 @@ class RedLock(CompositeLock):
     server said; `try_acquire` returns None then if a quorum of servers answered, and raises
     `QuorumError` if not. Servers that do not answer are no error as long as there is a quorum
     of others. Without a timeout, `ConnectionLostError` is raised when fewer than a quorum
-    answered for 10 seconds. Errors that servers reply (wrong type, out of memory) are raised
+    answered for `command_timeout`. Errors that servers reply (wrong type, out of memory) are raised
     when they make a quorum impossible.
 
     Source: "Distributed Locks with Redis" (Redlock), redis.io, with the objections of
@@ -188,18 +188,18 @@ class QuorumOwnership(CompositeOwnership):
             if self._is_ahead(task):
                 await self._refuse()
         elif not queue.go_first():
-            began_at = now()
-            passed = await queue.wait(
-                queue.join(Waiter(reference(task), lease_time is None)), deadline
-            )
+            waiter = queue.join(Waiter(reference(task), lease_time is None))
+            passed = await queue.wait(waiter, deadline, self._probe)
             if passed is False:
+                assert deadline is not None
                 first = "not asked: other tasks here came first"
-                busy = queue.busy_at >= began_at or (queue.hold is not None and queue.hold.valid)
-                raise self._no_quorum(dict.fromkeys(self._servers, first), busy)
+                answering = [each for each in self.servers.streams if each.answers_at(deadline)]
+                busy = queue.is_busy(waiter) and len(answering) >= self.needed
+                raise self.no_quorum(dict.fromkeys(self._servers, first), busy)
             if passed is not True:
                 return passed
+        rounds = QuorumRounds(self, task, lease_time, inner=False, once=once)
         try:
-            rounds = QuorumRounds(self, task, lease_time, inner=False, once=once)
             leases = await self._ask(rounds, deadline, once)
             if rounds.turn is not None and not rounds.turn.taken:
                 for owner in self.owners:
@@ -208,9 +208,20 @@ class QuorumOwnership(CompositeOwnership):
             hold = queue.hold = self.new_hold(leases, task)
             rounds.hand_over(hold)
             return hold
+        except ConnectionLostError:
+            self.fail_together(rounds)
+            raise
         finally:
             if not once:
                 queue.asked()
+
+    def fail_together(self, rounds: QuorumRounds) -> None:
+        """Too few servers answered the head of the queue: fail those behind it too."""
+        self.queue.fail_together(rounds.no_answer)
+
+    def _probe(self) -> None:
+        for stream in self.servers.streams:
+            stream.probe()
 
     def _is_ahead(self, task: Task) -> bool:
         """Whether asking once would overtake: tasks here, or other processes' turn at a quorum."""
@@ -227,19 +238,20 @@ class QuorumOwnership(CompositeOwnership):
         answers = dict.fromkeys(self._servers, "not asked: others came first")
         for number, error in looks.errors.items():
             answers[self._servers[number]] = str(error) or "no answer in time"
-        raise self._no_quorum(answers, len(looks.results) >= self.needed)
+        raise self.no_quorum(answers, len(looks.results) >= self.needed)
 
     async def _ask(self, rounds: QuorumRounds, deadline: float | None, once: bool) -> list[Lease]:
         leases = await waiting.acquire(rounds, rounds, None if once else deadline, once=once)
         if leases is None:
-            raise self._no_quorum(rounds.answers, rounds.quorum_answered)
+            raise self.no_quorum(rounds.answers, rounds.quorum_answered)
         return leases
 
     @property
     def _servers(self) -> list[str]:
         return [database_of(owner) for owner in self.owners]
 
-    def _no_quorum(self, answers: dict[str, str], quorum_answered: bool) -> QuorumError:
+    def no_quorum(self, answers: dict[str, str], quorum_answered: bool) -> QuorumError:
+        """Return the error that says what each server answered."""
         told = "; ".join(f"{server}: {answer}" for server, answer in answers.items())
         return QuorumError(
             f"{self!r} was not granted by {self.needed} of {len(self.owners)} servers in time"

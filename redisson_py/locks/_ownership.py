@@ -20,7 +20,7 @@ from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, current_task
 from redisson_py._owner import TaskKey, reference
 from redisson_py._time import now
-from redisson_py.errors import ClientClosedError, NotHeldError
+from redisson_py.errors import ClientClosedError, ConnectionLostError, NotHeldError
 from redisson_py.locks._server_state import ServerState
 
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
@@ -163,12 +163,12 @@ class TaskOwnership(ServerState):
             context.check()
             held = self.holds.of(task)
             if held is not None and held.state == "held" and self.can_enter_again(held):
-                return await self.reenter(held, None if once else deadline, lease_time)
+                return await self.reenter(held, deadline, once, lease_time)
             if self.reads is not None:
                 self._refuse_upgrade(task)
             stream = context.executor.router.stream_for(self.commands.key)
             if stream.full:
-                await stream.room()
+                await stream.room(context.executor.limit(None if once else deadline))
         stale_grants = 0
         while True:
             hold = await self._new_hold(task, deadline, once, lease_time, begun)
@@ -215,23 +215,27 @@ class TaskOwnership(ServerState):
         begun: Begun | None,
     ) -> Hold | None:
         """Get a hold that Redis grants, or a task here passes on; None when time is up."""
-        queue, turn, began_at = self.queue, None, None
+        queue, turn = self.queue, None
         if isinstance(begun, AcquireRequest):
             if queue is None:
                 self.context.waiters[self.waiting_key] += 1
         elif once:
             if queue is not None and (queue.is_ahead or self.readers_wait):
                 # Busy, but only Redis can say so: if it does not answer, that is the answer.
-                await self.context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
+                await self.look()
                 return None
         elif queue is None:
             self.context.waiters[self.waiting_key] += 1
         elif begun is not None or not queue.go_first():
-            began_at = now()
             waiter = begun or queue.join(Waiter(reference(task), lease_time is None))
-            passed = await queue.wait(waiter, deadline)
-            if passed is not True:
-                return passed or None
+            passed = await queue.wait(waiter, deadline, self.stream.probe)
+            if isinstance(passed, Hold):
+                return passed
+            if not passed:
+                assert deadline is not None
+                if queue.is_busy(waiter) and self.stream.answers_at(deadline):
+                    return None
+                raise self.no_answer()
         parent, hold = None, None
         try:
             if isinstance(begun, AcquireRequest):
@@ -240,8 +244,9 @@ class TaskOwnership(ServerState):
                 if not once and queue is not None and queue.turn is not None:
                     turn = queue.take_turn()
                 request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
-            if began_at is not None and queue is not None:
-                request.heard_busy = queue.busy_at >= began_at
+                request.fails_fast = once
+            if queue is not None:
+                request.heard_busy_at = queue.busy_at
             parent = request.parent
             if parent is not None:
                 parent.count_read(1)
@@ -252,6 +257,10 @@ class TaskOwnership(ServerState):
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
             return hold
+        except ConnectionLostError:
+            if deadline is None:
+                self.fail_together()
+            raise
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
@@ -327,8 +336,12 @@ class TaskOwnership(ServerState):
             limit = hold.ends_at if hold.parent is None else lease_end(present, lease_time)
         return self._own(hold, present, limit)
 
-    async def reenter(self, hold: Hold, deadline: float | None, lease_time: float | None) -> Lease:
+    async def reenter(
+        self, hold: Hold, deadline: float | None, fails_fast: bool, lease_time: float | None
+    ) -> Lease:
         """Acquire it once more for the task that holds it."""
+        if fails_fast:
+            deadline = None
         options = self.context.options
         lease = options.lease_time if lease_time is None else lease_time
         if hold.capped and hold.parent is not None:
@@ -338,6 +351,7 @@ class TaskOwnership(ServerState):
             self, hold.owner, target, lease, once=True, deadline=deadline, reentry=hold
         )
         request.version, request.version_ms = version, TOMBSTONE_MS if keep else 0
+        request.fails_fast = fails_fast
         try:
             answer = await waiting.acquire(request, self.context.bus, deadline, once=True)
         except BaseException:

@@ -20,12 +20,14 @@ from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.receipts import Receipts
 from redisson_py._engine.request import TOMBSTONE_MS
+from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, running_loop
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._stream.call import Call
 from redisson_py._time import PUNCTUAL, now
+from redisson_py.errors import ConnectionLostError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
 from redisson_py.semaphores.permit import Permit
 
@@ -125,7 +127,7 @@ class PermitOwnership(Ownership):
             context.check()
             stream = context.executor.router.stream_for(self.commands.key)
             if stream.full:
-                await stream.room()
+                await stream.room(context.executor.limit(None if once else deadline))
         stale_grants = 0
         while True:
             holds = await self._new_holds(task, units, deadline, once, lease_time, begun)
@@ -153,8 +155,9 @@ class PermitOwnership(Ownership):
         begun: PermitRequest | None,
     ) -> list[Hold] | None:
         """Get holds that Redis grants, or one that a task here passes on; None: time is up."""
-        context, queue, began_at = self.context, self.permit_queue, now()
+        context, queue = self.context, self.permit_queue
         request = begun or self._new_request(units, lease_time, once, deadline)
+        request.fails_fast = once
         if begun is not None or not queue.is_ahead:
             # Several may be on their way: nobody is before them.
             limit = None if once else deadline
@@ -163,23 +166,33 @@ class PermitOwnership(Ownership):
                 return self._granted(request, task, lease_time)
         elif once:
             # Busy, but only Redis can say so: if it does not answer, that is the answer.
-            await context.executor.ask(self.commands.key, "EXISTS", self.commands.key)
+            await self.look()
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
         if request.undone:
             # A duplicate of it may come late, so its owner was declared gone.
+            heard_busy_at = request.heard_busy_at
             request = self._new_request(units, lease_time, once, deadline)
+            request.heard_busy_at = heard_busy_at
         waiter = PermitWaiter(reference(task), self.commands.passes and lease_time is None, request)
         if queue.go_first():
             queue.head = waiter
         elif not await self._wait(waiter, deadline):
-            return None
-        request.heard_busy = queue.busy_at >= began_at
+            assert deadline is not None
+            busy = queue.is_busy(waiter) or is_fresh(request.heard_busy_at, deadline)
+            if busy and self.stream.answers_at(deadline):
+                return None
+            raise self.no_answer()
+        request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
         try:
             granted = await self._ask_as_head(request, deadline)
             if request.passed is not None and (granted or request.passed.valid):
                 return [request.passed]
             return self._granted(request, task, lease_time) if granted else None
+        except ConnectionLostError:
+            if deadline is None:
+                self.fail_together()
+            raise
         finally:
             queue.asked()
 
@@ -197,7 +210,8 @@ class PermitOwnership(Ownership):
     async def _wait(self, waiter: PermitWaiter, deadline: float | None) -> bool:
         """Wait to be the head of the queue; return whether it is, or time is up."""
         try:
-            return bool(await self.permit_queue.wait(self.permit_queue.join(waiter), deadline))
+            queue = self.permit_queue
+            return bool(await queue.wait(queue.join(waiter), deadline, self.stream.probe))
         except BaseException:
             # The head can be cancelled before it had a chance to look at what it was passed.
             waiter.request.undo()

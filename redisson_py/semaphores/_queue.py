@@ -22,11 +22,13 @@ from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import AcquireRequest
-from redisson_py._engine.waiting import SAFETY_POLL, Turn
+from redisson_py._engine.waiting import SAFETY_POLL, Turn, is_fresh
 from redisson_py._engine.wakeups import Channel
 from redisson_py._loop import running_loop
+from redisson_py._options import LAST_LOOK
 from redisson_py._owner import TaskRef
 from redisson_py._stream.call import Call
+from redisson_py._time import PUNCTUAL
 
 if TYPE_CHECKING:
     from redisson_py._stream.stream import Stream
@@ -101,7 +103,7 @@ class PermitRequest(AcquireRequest):
             if self.passed.valid:
                 return PASSED
             self.passed = None
-        if self._sleeper is not None:
+        if self._sleeper is not None and not self._is_last_look(deadline):
             left = self._permits.permit_queue.known_busy(self.target, self._channel)
             if left is not None:
                 return Busy(left)
@@ -110,6 +112,12 @@ class PermitRequest(AcquireRequest):
             queue = self._permits.permit_queue
             queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
         return answer
+
+    def _is_last_look(self, deadline: float | None) -> bool:
+        """Whether the time is nearly up, and what Redis said last is too old to be the answer."""
+        if deadline is None or is_fresh(self._permits.permit_queue.busy_at, deadline):
+            return False
+        return running_loop().time() >= deadline - LAST_LOOK - PUNCTUAL
 
     def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
         """Send the request; its answer must follow, or `undo`. A stream given has room for it."""

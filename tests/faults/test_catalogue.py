@@ -27,7 +27,7 @@ from redisson_py import (
     LeaseLostError,
     ScriptError,
 )
-from redisson_py._options import PATIENCE
+from redisson_py._options import LONGEST_COMMAND_TIMEOUT
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 from redisson_py._stream.retry import pause_before
@@ -104,7 +104,10 @@ async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(  #
         await asking
     await client.ping()
     (tombstone,) = await redis.keys("*tombstone*")
-    assert await redis.pttl(tombstone) / 1000 > PATIENCE + client._context.options.reply_timeout
+    assert (
+        await redis.pttl(tombstone) / 1000
+        > LONGEST_COMMAND_TIMEOUT + client._context.options.reply_timeout
+    )
     await redis.delete(tombstone)  # as if its time were over
     async with Stragglers(server_url) as late:
         await late.deliver(sent[:1])

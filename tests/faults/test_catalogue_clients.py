@@ -13,7 +13,13 @@ import pytest
 from redis.asyncio import Redis
 from redis.credentials import CredentialProvider
 
-from redisson_py import BackendError, ConnectionLostError, LeaseLostError, Redisson
+from redisson_py import (
+    BackendError,
+    ConnectionLostError,
+    LeaseLostError,
+    Redisson,
+    ReleaseFailedError,
+)
 from redisson_py._keys import lock_channel
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
@@ -110,14 +116,14 @@ async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(  # H8
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     link = await proxy()
-    client = clients(link.url, lease_time=0.6)
+    client = clients(link.url, lease_time=0.6, on_release_error="raise")
     with pytest.raises(ZeroDivisionError) as caught:
         async with client.get_lock("k"):
             link.refuse()
             link.cut()
             raise ZeroDivisionError
     (note,) = caught.value.__notes__
-    assert note.startswith(ConnectionLostError.__name__)
+    assert note.startswith(ReleaseFailedError.__name__)
 
 
 async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactory) -> None:  # L9

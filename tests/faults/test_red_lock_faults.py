@@ -11,7 +11,6 @@ import pytest
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
 from redisson_py._engine.lease import Lease
 from redisson_py._stream.stream import Stream
-from redisson_py.composite import _quorum_rounds
 from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
@@ -144,11 +143,8 @@ async def is_free(fleet: Fleet, number: int) -> bool:
 
 
 @pytest.mark.parametrize("down", [2, 3])
-async def test_without_a_timeout_patience_ends_when_too_few_answer(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, down: int
-) -> None:
-    monkeypatch.setattr(_quorum_rounds, "PATIENCE", 0.3)
-    lock = await warm(fleet.red_lock(3))
+async def test_without_a_timeout_patience_ends_when_too_few_answer(fleet: Fleet, down: int) -> None:
+    lock = await warm(fleet.red_lock(3, command_timeout=0.3))
     for server in fleet.servers[:down]:
         await server.kill()
     with pytest.raises(ConnectionLostError, match="fewer than 2 servers answered"):

@@ -200,8 +200,8 @@ MUTANTS = (
         "sent again behind what came later",
         "an undo does not overtake its acquire",
         "redisson_py/_stream/stream.py",
-        "self._backlog.extendleft(reversed(unanswered))",
-        "self._backlog.extend(unanswered)",
+        "dict.fromkeys([*unanswered, *self._backlog])",
+        "dict.fromkeys([*self._backlog, *unanswered])",
         (_BREAKS,),
     ),
     Mutant(

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import FairLock, LeaseLostError, NotHeldError, Redisson
+from redisson_py import ConnectionLostError, FairLock, LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lua.fair_scripts import FairScripts
@@ -208,7 +208,8 @@ async def test_a_timed_wait_on_a_server_that_does_not_answer_leaves_no_place(
     lease = await fair_lock(clients()).acquire()
     (waiting,) = await one_by_one(fair, fair_lock(client).try_acquire(timeout=1))
     await fair.redis.client_pause(1500)
-    assert await waiting is None
+    with pytest.raises(ConnectionLostError, match="no answer"):
+        await waiting
     await client.ping()
     assert await fair.queued() == []
     assert await fair.moments() == await fair.alive() == {}

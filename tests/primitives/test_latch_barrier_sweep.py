@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from redisson_py import AcquireTimeoutError, BrokenBarrierError, ClientClosedError
-from redisson_py._stream.stream import Stream
+from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
 from tests.latch_and_barrier import get_barrier, get_latch
@@ -261,7 +261,7 @@ async def arrive_while_connecting(scene: Scene, cut: Probe) -> None:
 async def arrive_in_a_full_stream(scene: Scene, cut: Probe) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # As it is when very much is under way: whoever comes has to wait for the answers.
-        patch.setattr(Stream, "full", property(lambda stream: stream.waiting))
+        patch.setattr(stream, "MAX_IN_FLIGHT", 1)
         await scene.client.ping()
         before = asyncio.create_task(scene.client.ping())
         await asyncio.sleep(0)

@@ -20,7 +20,6 @@ from redisson_py import (
     Redisson,
     ScriptError,
 )
-from redisson_py._scripts import executor
 from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
@@ -267,15 +266,13 @@ class TestOneForAll:
         latch: CountDownLatch,
         clients: ClientFactory,
         proxy: ProxyFactory,
-        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         link = await proxy()
-        waiter = clients(link.url)
+        waiter = clients(link.url, command_timeout=0.2)
         far = get_latch(waiter)
         others, (patient,) = start(20, far, None), start(1, far, 10)
         await until_waiting(waiter, 21)
         await until_listening(waiter)
-        monkeypatch.setattr(executor, "PATIENCE", 0.1)
         link.refuse()
         link.cut()
         outcomes = await asyncio.gather(*others, return_exceptions=True)

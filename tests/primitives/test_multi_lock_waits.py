@@ -11,7 +11,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, Redisson
-from redisson_py.composite import _identity, multi_lock
+from redisson_py.composite import _identity
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
@@ -117,10 +117,9 @@ async def is_free(client: Redisson) -> bool:
 
 
 async def test_patience_with_a_later_member_has_an_end(
-    clients: ClientFactory, other_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+    clients: ClientFactory, other_server: EmbeddedServer
 ) -> None:
-    monkeypatch.setattr(multi_lock, "PATIENCE", 0.5)
-    near, far = clients(), clients(other_server.url)
+    near, far = clients(), clients(other_server.url, command_timeout=0.5)
     await far.ping()
     multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
     multi._ownership.one_by_one_until = float("inf")

@@ -11,9 +11,9 @@ import pytest
 from redisson_py._commands.replies import Busy
 from redisson_py._engine import waiting
 from redisson_py._engine.waiting import SAFETY_POLL, Turn, acquire
-from redisson_py._stream.call import LateReplyError
+from redisson_py._options import LAST_LOOK
 from redisson_py._time import PUNCTUAL
-from redisson_py.errors import AcquireTimeoutError, ClientClosedError, ConnectionLostError
+from redisson_py.errors import ClientClosedError, ConnectionLostError
 from tests.unit.fakes import FakeClock
 from tests.unit.waiting_setup import BUSY, YES, FakeBus, FakeRequest, Outcome
 
@@ -78,20 +78,26 @@ async def test_a_server_that_names_no_moment_is_not_flooded(bus: FakeBus, retry_
     assert bus.sleeps == [0.05]
 
 
-async def test_a_sleep_ends_at_the_deadline(bus: FakeBus) -> None:
-    request = FakeRequest(BUSY, BUSY)
+async def test_a_sleep_ends_at_the_deadline_with_a_last_look_before(bus: FakeBus) -> None:
+    request = FakeRequest(BUSY, BUSY, BUSY)
     assert await acquire(request, bus, bus.clock.present + 2.0) is None
-    assert bus.sleeps == [2.0]
+    assert bus.sleeps == [2.0 - LAST_LOOK, LAST_LOOK]
 
 
-@pytest.mark.parametrize(("early", "requests"), [(PUNCTUAL * 0.9, 2), (PUNCTUAL * 1.1, 3)])
+async def test_a_short_wait_has_no_need_of_a_last_look(bus: FakeBus) -> None:
+    request = FakeRequest(BUSY, BUSY)
+    assert await acquire(request, bus, bus.clock.present + LAST_LOOK) is None
+    assert bus.sleeps == [LAST_LOOK]
+
+
+@pytest.mark.parametrize(("early", "requests"), [(PUNCTUAL * 0.9, 3), (PUNCTUAL * 1.1, 4)])
 async def test_a_timer_that_is_a_little_early_leaves_no_time_for_another_request(
     bus: FakeBus, early: float, requests: int
 ) -> None:
     """uvloop's clock has whole milliseconds, so its timers can fire before their moment."""
     bus.early = early
     request = FakeRequest(*[BUSY] * 5)
-    request.on_ask = lambda: setattr(bus, "early", early if len(request.asked) == 2 else 0.0)
+    request.on_ask = lambda: setattr(bus, "early", early if len(request.asked) == 3 else 0.0)
     assert await acquire(request, bus, bus.clock.present + 2.0) is None
     assert len(request.asked) == requests
 
@@ -283,38 +289,37 @@ async def test_an_error_comes_through_after_the_undo(
     assert request.undone == 1
 
 
-async def test_an_answer_later_than_the_deadline_is_a_timeout(bus: FakeBus) -> None:
-    late = LateReplyError("no answer", maybe_held=True)
-    request = FakeRequest(late)
-    request.on_ask = lambda: bus.clock.sleep(3.0)
-    with pytest.raises(AcquireTimeoutError) as caught:
-        await acquire(request, bus, bus.clock.present + 2.0)
-    assert caught.value.__cause__ is late
-    assert request.undone == 1
+def unanswered() -> ConnectionLostError:
+    return ConnectionLostError("no answer", maybe_held=True)
 
 
 @pytest.mark.parametrize("others_first", [False, True])
-async def test_a_late_answer_after_a_busy_is_the_timeout_that_was_asked_for(
-    bus: FakeBus, others_first: bool
-) -> None:
-    """That it is held by others is known; that the last answer was slow changes nothing."""
+async def test_no_answer_until_the_deadline_is_not_busy(bus: FakeBus, others_first: bool) -> None:
     turn = Turn(7, bus.clock.present + 0.003, 0.003) if others_first else None
-    late = LateReplyError("no answer", maybe_held=True)
-    request = FakeRequest(Busy(retry_in=1.0), late, turn=turn)
-    request.on_ask = lambda: bus.clock.sleep(3.0 if len(request.asked) == 2 else 0.0)
-    assert await acquire(request, bus, bus.clock.present + 2.0) is None
-    assert len(request.asked) == 2
+    late = unanswered()
+    request = FakeRequest(late, turn=turn)
+    request.on_ask = lambda: bus.clock.sleep(3.0)
+    with pytest.raises(ConnectionLostError) as caught:
+        await acquire(request, bus, bus.clock.present + 2.0)
+    assert caught.value is late
     assert request.undone == 1
 
 
-async def test_a_late_first_answer_after_the_turn_of_others_is_a_timeout_of_redis(
-    bus: FakeBus,
-) -> None:
-    turn = Turn(7, bus.clock.present + 0.003, 0.003)
-    request = FakeRequest(LateReplyError("no answer", maybe_held=True), turn=turn)
-    request.on_ask = lambda: bus.clock.sleep(3.0)
-    with pytest.raises(AcquireTimeoutError):
+async def test_busy_a_while_ago_and_no_answer_since_is_not_busy(bus: FakeBus) -> None:
+    request = FakeRequest(BUSY, BUSY, unanswered())
+    request.on_ask = lambda: bus.clock.sleep(0.6 if len(request.asked) == 3 else 0.0)
+    with pytest.raises(ConnectionLostError):
         await acquire(request, bus, bus.clock.present + 2.0)
+    assert len(request.asked) == 3
+    assert request.undone == 1
+
+
+async def test_busy_shortly_before_a_late_answer_is_busy(bus: FakeBus) -> None:
+    """That others held it a moment ago is known; that the last answer was slow changes nothing."""
+    request = FakeRequest(Busy(retry_in=1.0), Busy(retry_in=0.2), unanswered())
+    request.on_ask = lambda: bus.clock.sleep(1.8 if len(request.asked) == 1 else 0.15)
+    assert await acquire(request, bus, bus.clock.present + 2.2) is None
+    assert len(request.asked) == 3
     assert request.undone == 1
 
 
@@ -322,8 +327,8 @@ async def test_a_late_first_answer_after_the_turn_of_others_is_a_timeout_of_redi
 async def test_no_answer_before_the_deadline_is_an_error_of_its_own(
     bus: FakeBus, timeout: float | None
 ) -> None:
-    request = FakeRequest(LateReplyError("no answer", maybe_held=True))
+    request = FakeRequest(unanswered())
     deadline = None if timeout is None else bus.clock.present + timeout
-    with pytest.raises(LateReplyError):
+    with pytest.raises(ConnectionLostError):
         await acquire(request, bus, deadline)
     assert request.undone == 1

@@ -129,7 +129,7 @@ class Task:
 
     def __init__(self, client: Client, turn: Turn | None) -> None:
         self.state = "new"
-        self.heard_busy = False
+        self.heard_busy_at = 0.0
         self.turn = turn
         self._client = client
         self._answer: asyncio.Future[Granted | Busy] | None = None

@@ -25,7 +25,7 @@ class FakeRequest:
         self.turn = turn
         self.channel = b"channel"
         self.wakes: Wakes = lock_wakes
-        self.heard_busy = False
+        self.heard_busy_at = 0.0
         self.asked: list[float | None] = []
         self.undone = 0
         self.in_flight = asyncio.Event()

@@ -1,0 +1,95 @@
+"""When each call is given up: one timer, and a heap that only an outage fills.
+
+A call that is answered in time never gets here. The timer is set for the earliest deadline; when
+it fires, the calls still in flight are put in the heap, each once, and those whose time is up
+are given up. So a deadline costs a logarithm at most, however many calls wait.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Iterable
+
+from redisson_py._loop import Timer, running_loop
+from redisson_py._stream.call import Call
+
+#: Entries that are over before it is worth looking for them.
+_SWEEP_FROM = 128
+
+
+class Deadlines:
+    """The deadlines of the calls of one stream.
+
+    Args:
+        in_flight: Returns the calls in flight, newest first; those seen before may follow.
+        give_up: Called with each call whose deadline has passed and whose answer is awaited.
+
+    Attributes:
+        next: When the timer fires, in loop time; whoever sends a call that is due earlier must
+            `arm` it.
+    """
+
+    def __init__(
+        self, in_flight: Callable[[], Iterable[Call]], give_up: Callable[[Call], None]
+    ) -> None:
+        self._in_flight = in_flight
+        self._give_up = give_up
+        self._heap: list[tuple[float, int, Call]] = []
+        self._number = itertools.count().__next__
+        self._timer: Timer | None = None
+        #: How many entries are over, at the most.
+        self._over = 0
+        self.next = math.inf
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def arm(self, deadline: float) -> None:
+        """Fire at this moment, which is earlier than any before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.next = deadline
+        self._timer = running_loop().call_at(deadline, self._fire)
+
+    def add(self, call: Call) -> None:
+        """Remember the deadline of a call that waits for a connection, or for a long answer."""
+        if call.deadline and not call.timed:
+            call.timed = True
+            self._push(call)
+
+    def forget(self) -> None:
+        """One of the calls is over, perhaps long before its deadline."""
+        self._over += 1
+        if self._over > max(_SWEEP_FROM, len(self._heap) / 2):
+            self._over = 0
+            self._heap[:] = [entry for entry in self._heap if not entry[2].is_over]
+            heapq.heapify(self._heap)
+
+    def close(self) -> None:
+        """Stop for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._heap.clear()
+
+    def _push(self, call: Call) -> None:
+        heapq.heappush(self._heap, (call.deadline, self._number(), call))
+
+    def _fire(self) -> None:
+        self._timer, self.next = None, math.inf
+        for call in self._in_flight():
+            if call.timed:
+                break
+            self.add(call)
+        heap, present = self._heap, running_loop().time()
+        while heap and (heap[0][0] <= present or heap[0][2].is_over):
+            call = heapq.heappop(heap)[2]
+            if not call.is_over and call.deadline <= present:
+                self._give_up(call)
+            if not call.is_over:
+                # It has to arrive although nobody waits any more.
+                self._push(call)
+        # What was sent meanwhile, because another call had failed, may have set it already.
+        if heap and heap[0][0] < self.next:
+            self.arm(heap[0][0])

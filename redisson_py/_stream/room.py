@@ -1,0 +1,65 @@
+"""Callers that wait until a connection takes more commands, first come first served."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+from redisson_py._loop import Future, fail, new_future, running_loop, wake
+from redisson_py.errors import ConnectionLostError
+
+
+class Room:
+    """Lets as many callers in as there is room for: a chunk of replies does not wake a crowd.
+
+    Args:
+        spare: Returns how many commands may be sent now.
+        too_late: Returns the error of a caller whose time was up.
+    """
+
+    def __init__(
+        self, spare: Callable[[], int], too_late: Callable[[], ConnectionLostError]
+    ) -> None:
+        self._spare = spare
+        self._too_late = too_late
+        self.waiting: OrderedDict[Future[None], None] = OrderedDict()
+        #: Callers that were let in and have not gone on yet.
+        self._let_in = 0
+        #: How often a caller was woken, for tests.
+        self.wakes = 0
+
+    async def wait(self, deadline: float) -> None:
+        """Return when one more command may be sent.
+
+        Raises:
+            ConnectionLostError: There was no room before the deadline, in loop time.
+        """
+        while self._spare() <= 0:
+            future: Future[None] = new_future()
+            self.waiting[future] = None
+            timer = running_loop().call_at(deadline, self._give_up, future)
+            try:
+                await future
+            finally:
+                timer.cancel()
+                if self.waiting.pop(future, self) is self:
+                    self._go_on()
+
+    def _give_up(self, future: Future[None]) -> None:
+        fail(future, self._too_late())
+
+    def give(self) -> None:
+        """There may be room: let in whom it is for."""
+        spare = self._spare() - self._let_in
+        while spare > 0 and self.waiting:
+            future, _ = self.waiting.popitem(last=False)
+            if wake(future):
+                self._let_in += 1
+                self.wakes += 1
+                spare -= 1
+
+    def _go_on(self) -> None:
+        self._let_in -= 1
+        if self.waiting and not self._let_in:
+            # Perhaps none of them sends anything, or all were cancelled: then the next ones may.
+            running_loop().call_soon(self.give)

@@ -1,0 +1,114 @@
+"""A peer that is away for long: nothing that nobody waits for stays, and no deadline is costly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from redisson_py._stream.call import Call
+from redisson_py.errors import ConnectionLostError
+from tests.stream.conftest import PATIENT, Talk, TalkFactory
+from tests.stream.fake_peer import CUT, SILENCE, FakePeer
+
+
+async def failures(calls: Iterable[Call]) -> list[Any]:
+    return await asyncio.gather(*[call.future for call in calls], return_exceptions=True)
+
+
+async def test_what_was_given_up_leaves_the_backlog(talks: TalkFactory, peer: FakePeer) -> None:
+    await peer.refuse()
+    talk = await talks()
+    stays = talk.call("GET", "stays")
+    for _ in range(5):
+        errors = await failures(talk.call("GET", str(n), seconds=0.02) for n in range(400))
+        assert {type(error) for error in errors} == {ConnectionLostError}
+    assert list(talk.stream._backlog) == [stays]
+    assert talk.stream.traffic.evicted == 2000
+    await peer.listen()
+    assert await stays.future == b"GET stays"
+    assert peer.commands == [(b"GET", b"stays")], "what was given up is not sent at the return"
+
+
+async def test_no_call_is_looked_at_at_every_deadline(talk: Talk, peer: FakePeer) -> None:
+    looked_at = 0
+    newest_first = talk.stream._deadlines._in_flight
+
+    def counting() -> Iterator[Call]:
+        nonlocal looked_at
+        for call in newest_first():
+            looked_at += 1
+            yield call
+
+    talk.stream._deadlines._in_flight = counting
+    peer.otherwise = SILENCE
+    calls = [talk.call("GET", str(n), seconds=0.05 + n / 10_000) for n in range(1000)]
+    long = talk.call("GET", "long")
+    await failures(calls)
+    # Each once, and one at each of the deadlines to find that nothing is new.
+    assert looked_at <= 2 * len(calls) + 2
+    assert not long.future.done()
+    assert len(talk.stream._deadlines) == 1
+
+
+async def test_answered_calls_do_not_stay_for_their_deadlines(talk: Talk) -> None:
+    before = len(talk.stream._deadlines)
+    calls = [talk.call("GET", str(n)) for n in range(100)]
+    await asyncio.gather(*[call.future for call in calls])
+    assert len(talk.stream._deadlines) == before
+
+
+async def test_one_that_asks_once_fails_with_the_first_attempt_to_connect(
+    talks: TalkFactory, peer: FakePeer
+) -> None:
+    await peer.refuse()
+    talk = await talks()
+    patient, once = talk.call("GET", "1"), talk.call("GET", "2")
+    once.fails_fast = True
+    async with asyncio.timeout(PATIENT / 2):
+        with pytest.raises(ConnectionLostError, match="no connection to Redis at"):
+            await once.future
+    assert not patient.future.done()
+
+
+async def test_one_that_asked_once_when_the_connection_broke_may_be_held(
+    talk: Talk, peer: FakePeer
+) -> None:
+    await peer.refuse()
+    peer.plan.append(CUT)
+    once = talk.call("SET", "k", "v")
+    once.fails_fast = True
+    with pytest.raises(ConnectionLostError) as raised:
+        await once.future
+    assert raised.value.maybe_held
+
+
+async def test_what_must_arrive_arrives_after_it_was_given_up(
+    talks: TalkFactory, peer: FakePeer
+) -> None:
+    await peer.refuse()
+    talk = await talks()
+    present = asyncio.get_running_loop().time()
+    call = Call(("DEL", "k"), present + 0.05, must=True, until=present + PATIENT)
+    talk.stream.send(call)
+    with pytest.raises(ConnectionLostError):
+        await call.future
+    await peer.listen()
+    await peer.until(lambda: peer.commands == [(b"DEL", b"k")])
+    await talk.ask("PING")
+    assert call.is_over
+    assert not talk.stream._backlog
+
+
+async def test_what_must_arrive_is_not_kept_for_ever(talks: TalkFactory, peer: FakePeer) -> None:
+    await peer.refuse()
+    talk = await talks()
+    present = asyncio.get_running_loop().time()
+    call = Call(("DEL", "k"), present + 0.02, must=True, until=present + 0.05)
+    talk.stream.send(call)
+    last = talk.call("GET", "last", seconds=0.1)
+    await failures([call, last])
+    assert not talk.stream._backlog
+    assert len(talk.stream._deadlines) == 0
