@@ -32,7 +32,7 @@ from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
-from redisson_py._time import milliseconds
+from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -194,15 +194,24 @@ class Redisson:
     ) -> None:
         await self.aclose()
 
-    async def ping(self) -> None:
-        """Return when Redis has answered.
+    async def ping(self, *, timeout: Duration | None = None) -> None:
+        """Return when Redis has answered. Cancelling is harmless.
+
+        Args:
+            timeout: Seconds to wait, connecting included; None for `command_timeout`, 0 fails with
+                the first attempt to connect that fails. For a health check, less than its own.
 
         Raises:
-            BackendError: It did not, or refused us.
+            ConnectionLostError: It did not answer in time.
+            BackendError: It refused us.
             ClientClosedError: The client was closed.
+            ValueError: The timeout is negative or NaN; nothing was sent.
         """
+        seconds = check_timeout(timeout)
         self._check()
-        await self._executor.ask(b"", "PING")
+        call = self._executor.command(b"", "PING", seconds=seconds or None)
+        call.fails_fast = seconds == 0
+        await self._executor.answer(call)
 
     def get_lock(self, name: Name, *, reentrant: bool = True) -> RLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.

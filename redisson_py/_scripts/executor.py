@@ -93,10 +93,13 @@ class Executor:
         args = script.bind_batch(keys, values, rest)
         return self.router.stream_for(keys[0]).send(Call(args, deadline, script, key=keys[0]))
 
-    def command(self, key: bytes, *args: Arg, must: bool = False) -> Call:
-        """Put a plain command in the stream of `key`."""
+    def command(
+        self, key: bytes, *args: Arg, must: bool = False, seconds: float | None = None
+    ) -> Call:
+        """Put a plain command in the stream of `key`, given up after `seconds`."""
         self._begin()
-        return self.router.stream_for(key).command(args, self.command_timeout, key, must=must)
+        patience = self.command_timeout if seconds is None else seconds
+        return self.router.stream_for(key).command(args, patience, key, must=must)
 
     async def run(self, script: Script, key: bytes, /, **values: Arg) -> Any:
         """Run `script` and return its raw reply.
