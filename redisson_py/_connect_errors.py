@@ -21,6 +21,9 @@ _FINAL = (
 #: How OpenSSL says that what came was no TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 
+#: How redis-py says that.
+_CLOSED = "Connection closed by server."
+
 #: How Redis goes on when it does not know a command; after HELLO that is the password.
 _REPEATED = ", with args beginning with"
 
@@ -50,9 +53,10 @@ def connect_error(error: Exception, where: str, password: object) -> BackendErro
 
 
 def was_cut(error: BaseException | None) -> bool:
-    """Whether the server was reached, and then broke the connection or spoke no RESP."""
-    return error is not None and not any(
-        isinstance(each, OSError) and not isinstance(each, ConnectionResetError | BrokenPipeError)
+    """Whether a server that was reached broke the connection, or what it said is no RESP."""
+    return error is not None and any(
+        isinstance(each, ConnectionResetError | BrokenPipeError | redis.exceptions.InvalidResponse)
+        or str(each) == _CLOSED
         for each in _chain(error)
     )
 

@@ -60,6 +60,9 @@ _DROPPED = (
 #: How long redis-py takes to connect where nobody says anything: no wish of the user's.
 _REDIS_PY_CONNECT_TIMEOUT = 5
 
+#: A server that is away, behind a proxy that is not, should not be asked for ever.
+_MOST_ASKED = 3
+
 
 @dataclass(slots=True)
 class _Seen:
@@ -68,10 +71,12 @@ class _Seen:
     Attributes:
         tried: It was tried to connect.
         opened: That worked once: TLS is spoken by both, or by none.
+        asked: How often it was asked whether it speaks TLS.
     """
 
     tried: bool = False
     opened: bool = False
+    asked: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,7 @@ class Connector:
             ConnectionLostError: It could not be reached; it may be reachable later.
         """
         seen, encrypted = self._seen, issubclass(self.connection_class, SSLConnection)
-        unsure = not seen.opened and "path" not in self.settings
+        unsure = not seen.opened and seen.asked < _MOST_ASKED and "path" not in self.settings
         until = asyncio.get_running_loop().time() + limit
         seconds = limit
         if unsure and encrypted:
@@ -164,6 +169,7 @@ class Connector:
 
     async def _without_or_with_tls(self, until: float) -> BackendError | None:
         """Ask a server that did not understand us the other way; return what is wrong then."""
+        self._seen.asked += 1
         limit = min(1.0, until - asyncio.get_running_loop().time())
         if issubclass(self.connection_class, SSLConnection):
             if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):

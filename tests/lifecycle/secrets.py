@@ -37,10 +37,10 @@ def chain(error: BaseException) -> list[BaseException]:
 
 def told(error: BaseException) -> str:
     """Return everything that an error tells, and those it comes from."""
-    texts = [*traceback.format_exception(error), repr(pickle.loads(pickle.dumps(error)))]
+    texts = [repr(pickle.loads(pickle.dumps(error)))]
     for each in chain(error):
         texts += [str(each), repr(each), repr(each.args), *getattr(each, "__notes__", [])]
-        texts += [repr(vars(each)), *traceback.format_exception(each)]
+        texts += [repr(vars(each)), *traceback.format_exception(each, chain=False)]
     return "\n".join(texts)
 
 

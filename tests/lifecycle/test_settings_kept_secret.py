@@ -20,6 +20,7 @@ SECRET = "hush-hush-5"
 
 #: URLs that are refused, by what is wrong with them.
 WRONG_URLS = {
+    "unknown name of a setting": f"redis://localhost:6379/0?{SECRET}=1",
     "unknown setting": f"redis://me:{SECRET}@localhost:6379/0?nonsense=1",
     "setting of the wrong type": f"redis://me:{SECRET}@localhost:6379/0?socket_timeout=soon",
     "certificate not checked": f"rediss://me:{SECRET}@localhost:6379/0?ssl_cert_reqs=none",
