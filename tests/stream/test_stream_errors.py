@@ -102,10 +102,10 @@ async def test_an_attempt_to_connect_takes_as_long_as_the_user_says(way: str) ->
     async with FakePeer() as peer:
         peer.greeting = SILENCE
         if way == "url":
-            client = Redisson.from_url(f"{peer.url}?socket_connect_timeout=0.2", command_timeout=1)
+            client = Redisson.from_url(f"{peer.url}?socket_connect_timeout=0.2", command_timeout=2)
         else:
             theirs = Redis.from_url(peer.url, socket_connect_timeout=0.2)
-            client = Redisson(theirs, command_timeout=1)
+            client = Redisson(theirs, command_timeout=2)
         found = await failed(client.ping())
         assert "within 0.2 s" in str(found)
         # The attempts that one of a second or more would have left no time for.
