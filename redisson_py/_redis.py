@@ -71,7 +71,7 @@ class _Seen:
     Attributes:
         tried: It was tried to connect.
         opened: That worked once: TLS is spoken by both, or by none.
-        asked: How often it was asked whether it speaks TLS.
+        asked: How often it was asked in vain whether it speaks TLS.
     """
 
     tried: bool = False
@@ -128,8 +128,9 @@ class Connector:
             # A server that speaks no TLS is silent. It is then asked without, and at first soon.
             seconds = limit * 0.75 if seen.tried else min(limit / 2, 1.0)
         seen.tried = True
+        timer = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds) as timer:
+            async with timer:
                 connection = await self._connect()
         except TimeoutError:
             problem: BackendError = ConnectionLostError(
@@ -169,10 +170,11 @@ class Connector:
 
     async def _without_or_with_tls(self, until: float) -> BackendError | None:
         """Ask a server that did not understand us the other way; return what is wrong then."""
-        self._seen.asked += 1
         limit = min(1.0, until - asyncio.get_running_loop().time())
         if issubclass(self.connection_class, SSLConnection):
             if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
+                # The next attempt is to be told as soon.
+                self._seen.tried = False
                 return BackendError(
                     f"Redis at {self.where} does not speak TLS there, and TLS was asked for"
                     " (rediss://, valkeys:// or ssl=True)"
@@ -182,6 +184,7 @@ class Connector:
                 f"Redis at {self.where} speaks TLS there: connect with rediss://, valkeys://"
                 " or ssl=True"
             )
+        self._seen.asked += 1
         return None
 
     async def _first_byte(self, said: bytes, limit: float) -> bytes:

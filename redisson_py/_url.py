@@ -275,9 +275,9 @@ def _ciphers(text: str) -> str | _Weaker | None:
     return text
 
 
-_SWITCHES = dict.fromkeys(("1", "t", "true", "y", "yes", "on"), True) | dict.fromkeys(
-    ("0", "f", "false", "n", "no", "off"), False
-)
+_ON: dict[str, bool] = dict.fromkeys(("1", "t", "true", "y", "yes", "on"), True)
+_OFF: dict[str, bool] = dict.fromkeys(("0", "f", "false", "n", "no", "off"), False)
+_SWITCHES = _ON | _OFF
 _TIMEOUTS = ("socket_connect_timeout", "socket_timeout")
 _SOME_TEXT = (_text, "some text")
 _A_SWITCH = (_switch, "true or false")

@@ -64,7 +64,7 @@ from redisson_py._url import read_url
                 ],
             },
         ),
-        ("unix:///tmp/a%40b.sock?db=1", "unix", {"path": "/tmp/a@b.sock", "db": 1}),
+        ("unix:///run/a%40b.sock?db=1", "unix", {"path": "/run/a@b.sock", "db": 1}),
         ("unix://me:pw@/r.sock", "unix", {"path": "/r.sock", "username": "me", "password": "pw"}),
     ],
 )
