@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from redisson_py._time import LONGEST_LEASE
+
 __all__ = ["Target", "read_url"]
 
 T = TypeVar("T")
@@ -42,7 +44,6 @@ _ON_PURPOSE = (
     "; to do that on purpose, make a redis.asyncio.Redis with the setting and pass it to Redisson"
 )
 _HOST = re.compile(r"[\w.-]+|[0-9a-fA-F:.]+(%[\w.-]+)?")
-_LONGEST = 10 * 365 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ def _size(text: str) -> int | None:
 
 def _seconds(text: str) -> float | None:
     seconds = float(text)
-    return seconds if math.isfinite(seconds) and 0.001 <= seconds <= _LONGEST else None
+    return seconds if math.isfinite(seconds) and 0.001 <= seconds <= LONGEST_LEASE else None
 
 
 def _switch(text: str) -> bool | None:
