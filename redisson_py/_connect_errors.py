@@ -80,11 +80,12 @@ def _meaning(error: Exception, where: str, password: object) -> BackendError:
         if isinstance(reason, FileNotFoundError) and ":" in where:
             return BackendError(f"TLS with Redis at {where} failed: a certificate file is missing")
     if isinstance(error, redis.exceptions.ResponseError):
-        if "unknown command" in text.lower() or "NOPROTO" in text:
+        said = str(error)
+        if "unknown command" in said.lower() or "NOPROTO" in said:
             return UnsupportedServerError(
                 f"the server at {where} does not speak RESP3 (Redis 6.2 or newer is needed): {text}"
             )
-        if not text.startswith(("LOADING", "BUSY", "MASTERDOWN")):
+        if not said.startswith(("LOADING", "BUSY", "MASTERDOWN")):
             return BackendError(f"Redis at {where} refused the connection: {text}")
     return ConnectionLostError(f"no connection to Redis at {where}: {text}", maybe_held=False)
 
