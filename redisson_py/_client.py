@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, final
 
@@ -75,8 +76,11 @@ class Redisson:
     its first use. One client serves any number of tasks and names with one connection.
 
     Args:
-        client: A `redis.asyncio.Redis`, whose address and credentials are used; our
-            connection is our own, and who passed the client in closes it.
+        client: A `redis.asyncio.Redis`, whose address, credentials and TLS settings are used; our
+            connection is our own, and who passed the client in closes it. Its
+            `socket_connect_timeout` bounds each attempt to connect, unless it is redis-py's
+            default. Its `socket_timeout` is not taken over, as redis-py gives every client one:
+            see `command_timeout`. How it pools, retries, checks and decodes is its own affair.
         lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
             Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
             two thirds of it are survived.
@@ -97,7 +101,8 @@ class Redisson:
             `ReleaseFailedError`.
 
     Raises:
-        TypeError: `client` is no asyncio client of redis-py, or an option has the wrong type.
+        TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
+            there is no such option.
         ValueError: An option is out of range, or the topology is not supported yet.
     """
 
@@ -111,19 +116,29 @@ class Redisson:
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
         """Return a client of the server that `url` names; nothing connects yet.
 
-        `redis://`, `rediss://` (TLS, with the certificate checked) and `unix://`, with the
-        query arguments that redis-py knows. For the options see the class.
+        `redis://`, `rediss://` (TLS, with the certificate and the host's name checked), the same
+        as `valkey://` and `valkeys://`, and `unix://`, with the query arguments that redis-py
+        knows. `socket_connect_timeout` bounds each attempt to connect; `socket_timeout` is the
+        `command_timeout` unless that option is given. What says how redis-py pools, retries, checks
+        and decodes (`max_connections`, `timeout`, `retry_on_timeout`, `health_check_interval`,
+        `protocol`, `decode_responses`, `encoding`, `encoding_errors`, `legacy_responses`) is
+        allowed and has no effect here. For the options see the class.
+
+        No error quotes the URL. TLS checks cannot be switched off in it: pass a client for that.
 
         Raises:
-            TypeError: The URL is no str, or an option has the wrong type.
+            TypeError: The URL is no str, an option has the wrong type, or does not exist.
             ValueError: The URL or an option is not usable.
         """
         # Not imported before there is a client: redis-py is most of what an import costs.
         from redisson_py._redis import connector_from_url
 
         checked = check_options(**options)
+        connector = connector_from_url(url, checked.client_name)
+        if connector.command_timeout is not None and "command_timeout" not in options:
+            checked = replace(checked, command_timeout=connector.command_timeout)
         self = cls.__new__(cls)
-        self._build(connector_from_url(url, checked.client_name), checked)
+        self._build(connector, checked)
         return self
 
     def _build(self, connector: Connector, options: Options) -> None:

@@ -85,13 +85,16 @@ def check_options(
     command_timeout: Duration = 5.0,
     acquire_timeout: Duration | None = None,
     on_release_error: OnReleaseError = "log",
+    **unknown: object,
 ) -> Options:
     """Return the options, checked.
 
     Raises:
-        TypeError: An option has the wrong type.
+        TypeError: There is no such option, or it has the wrong type.
         ValueError: An option is out of range, or asks for what one server cannot give.
     """
+    if unknown:
+        raise TypeError(_unknown_option(next(iter(unknown))))
     if on_lost not in ("cancel", "raise"):
         raise ValueError(f"on_lost must be 'cancel' or 'raise', not {on_lost!r}")
     if on_release_error not in ("log", "raise"):
@@ -115,6 +118,15 @@ def check_options(
         acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
         on_release_error=on_release_error,
     )
+
+
+def _unknown_option(name: str) -> str:
+    from difflib import get_close_matches
+
+    known = sorted(RedissonOptions.__annotations__)
+    close = get_close_matches(name, known, n=1)
+    meant = f" (is {close[0]!r} meant?)" if close else ""
+    return f"there is no option {name!r}{meant}; the options are {', '.join(known)}"
 
 
 def _check_replicas(count: object) -> None:

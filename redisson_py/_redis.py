@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import ssl
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import redis.exceptions
-from redis.asyncio import Connection, ConnectionPool, Redis, RedisCluster, SSLConnection
+from redis.asyncio import Connection, Redis, RedisCluster, SSLConnection
 from redis.asyncio.connection import AbstractConnection, UnixDomainSocketConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 
+from redisson_py._connect_errors import connect_error, was_cut
+from redisson_py._time import check_lease_time
+from redisson_py._url import read_url
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
 __all__ = [
@@ -55,20 +57,42 @@ _DROPPED = (
     "timeout",
 )
 
-_LATER = {
-    "redis+cluster": "Redis Cluster",
-    "rediss+cluster": "Redis Cluster",
-    "redis+sentinel": "Redis Sentinel",
-    "rediss+sentinel": "Redis Sentinel",
-}
+#: How long redis-py takes to connect where nobody says anything: no wish of the user's.
+_REDIS_PY_CONNECT_TIMEOUT = 5
+
+#: A server that is away, behind a proxy that is not, should not be asked for ever.
+_MOST_ASKED = 3
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What has been seen of a server.
+
+    Attributes:
+        tried: It was tried to connect.
+        opened: That worked once: TLS is spoken by both, or by none.
+        asked: How often it was asked in vain whether it speaks TLS.
+    """
+
+    tried: bool = False
+    opened: bool = False
+    asked: int = 0
 
 
 @dataclass(frozen=True)
 class Connector:
-    """How to open one more connection to one server."""
+    """How to open one more connection to one server.
+
+    Attributes:
+        connect_timeout: Seconds that one attempt may take, if the user said so.
+        command_timeout: Seconds that a call may take, if the URL says so.
+    """
 
     connection_class: type[AbstractConnection]
     settings: dict[str, Any]
+    connect_timeout: float | None = None
+    command_timeout: float | None = None
+    _seen: _Seen = field(default_factory=_Seen)
 
     def __repr__(self) -> str:
         return f"<Connector to {self.where}>"
@@ -85,30 +109,108 @@ class Connector:
         """The address and the number of the database."""
         return f"{self.where}/{self.settings.get('db') or 0}"
 
-    async def open(self) -> AbstractConnection:
+    async def open(self, limit: float) -> AbstractConnection:
         """Return a connection that has said HELLO 3, authenticated and chosen its database.
+
+        Args:
+            limit: Seconds that this attempt may take.
 
         Raises:
             BackendError: Credentials, permission or certificates are wrong: trying again is no use.
             UnsupportedServerError: The server does not speak RESP3.
             ConnectionLostError: It could not be reached; it may be reachable later.
         """
+        seen, encrypted = self._seen, issubclass(self.connection_class, SSLConnection)
+        unsure = not seen.opened and seen.asked < _MOST_ASKED and "path" not in self.settings
+        until = asyncio.get_running_loop().time() + limit
+        seconds = limit
+        if unsure and encrypted:
+            # A server that speaks no TLS is silent. It is then asked without, and at first soon.
+            seconds = limit * 0.75 if seen.tried else min(limit / 2, 1.0)
+        seen.tried = True
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                connection = await self._connect()
+        except TimeoutError:
+            problem: BackendError = ConnectionLostError(
+                f"no connection to Redis at {self.where} within {seconds:.3g} s", maybe_held=False
+            )
+        except ConnectionLostError as error:
+            problem = error
+        else:
+            seen.opened = True
+            return connection
+        if unsure and (timer.expired() if encrypted else was_cut(problem.__cause__)):
+            problem = await self._without_or_with_tls(until) or problem
+        try:
+            raise problem
+        finally:
+            # It has this frame in its traceback.
+            del problem
+
+    async def _connect(self) -> AbstractConnection:
         connection = self.connection_class(**self.settings)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
-        except (redis.exceptions.RedisError, OSError) as error:
-            await connection.disconnect(nowait=True)
-            raise connect_error(error, self.where) from error
         except Exception as error:
-            await connection.disconnect(nowait=True)
-            if _from_transport(error):
-                raise connect_error(error, self.where) from error
-            # A credential provider or connect function of the user's own.
-            raise BackendError(f"cannot connect to Redis at {self.where}: {error!r}") from error
+            problem = connect_error(error, self.where, self.settings.get("password"))
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-        return connection
+        else:
+            return connection
+        await connection.disconnect(nowait=True)
+        try:
+            # Not where the other error is at hand, which then would be its context.
+            raise problem
+        finally:
+            # It has this frame in its traceback.
+            del problem
+
+    async def _without_or_with_tls(self, until: float) -> BackendError | None:
+        """Ask a server that did not understand us the other way; return what is wrong then."""
+        limit = min(1.0, until - asyncio.get_running_loop().time())
+        if issubclass(self.connection_class, SSLConnection):
+            if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
+                # The next attempt is to be told as soon.
+                self._seen.tried = False
+                return BackendError(
+                    f"Redis at {self.where} does not speak TLS there, and TLS was asked for"
+                    " (rediss://, valkeys:// or ssl=True)"
+                )
+        elif await self._first_byte(_client_hello(), limit) in (b"\x15", b"\x16"):
+            return BackendError(
+                f"Redis at {self.where} speaks TLS there: connect with rediss://, valkeys://"
+                " or ssl=True"
+            )
+        self._seen.asked += 1
+        return None
+
+    async def _first_byte(self, said: bytes, limit: float) -> bytes:
+        """Return how the server begins its answer to `said`; nothing if there is none."""
+        host, port = self.settings.get("host", "localhost"), self.settings.get("port", 6379)
+        try:
+            async with asyncio.timeout(limit):
+                reader, writer = await asyncio.open_connection(host, port)
+                try:
+                    writer.write(said)
+                    return await reader.read(1)
+                finally:
+                    writer.transport.abort()
+        except (OSError, TimeoutError):
+            return b""
+
+
+def _client_hello() -> bytes:
+    """Return how a client begins to speak TLS."""
+    context, out = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.MemoryBIO()
+    # The name of no host, for nothing is checked: how the answer begins is all that matters.
+    context.check_hostname = False
+    tls = context.wrap_bio(ssl.MemoryBIO(), out)
+    with suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return out.read()
 
 
 def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asyncio.Transport:
@@ -146,35 +248,19 @@ def connector_from_url(url: str, client_name: str | None) -> Connector:
         TypeError: The URL is not a str.
         ValueError: The URL is malformed, of a scheme not supported, or switches TLS checks off.
     """
-    if not isinstance(url, str):
-        raise TypeError(f"url must be str, not {type(url).__name__}")
-    parts = urlsplit(url)
-    if parts.scheme in _LATER:
-        raise ValueError(
-            f"{parts.scheme}:// is not supported by this version: {_LATER[parts.scheme]}"
-            " comes in a later one; redis://, rediss:// and unix:// work"
-        )
-    if parts.scheme not in ("redis", "rediss", "unix"):
-        raise ValueError("the URL must start with redis://, rediss:// or unix://")
-    query = parse_qs(parts.query)
-    if query.get("ssl_cert_reqs", ["required"])[0].lower() != "required":
-        raise ValueError("ssl_cert_reqs in the URL would switch off the check of the certificate")
-    if not _has_good_port(parts):
-        # Not told: a password without a user's name in front ends up here.
-        raise ValueError("the port in the URL must be a number below 65536")
-    database = parts.path.strip("/")
-    if parts.scheme != "unix" and database and not database.isdecimal():
-        # Not told: with a slash in it, a password ends up here.
-        raise ValueError("the database in the URL must be a number")
-    return _connector(ConnectionPool.from_url(url), client_name)
-
-
-def _has_good_port(parts: SplitResult) -> bool:
-    try:
-        parts.port  # noqa: B018  # a property that raises
-    except ValueError:
-        return False
-    return True
+    target = read_url(url)
+    classes: dict[str, type[AbstractConnection]] = {
+        "tcp": Connection,
+        "tls": SSLConnection,
+        "unix": UnixDomainSocketConnection,
+    }
+    return _connector(
+        classes[target.kind],
+        target.settings,
+        client_name,
+        target.connect_timeout,
+        target.command_timeout,
+    )
 
 
 def connector_from_client(client: object, client_name: str | None) -> Connector:
@@ -186,6 +272,8 @@ def connector_from_client(client: object, client_name: str | None) -> Connector:
     """
     if isinstance(client, RedisCluster):
         raise ValueError("a RedisCluster is not supported by this version")
+    if isinstance(client, str):
+        raise TypeError("Redisson takes a redis.asyncio.Redis; Redisson.from_url takes a URL")
     if not isinstance(client, Redis):
         raise TypeError(
             "Redisson takes a redis.asyncio.Redis, not"
@@ -197,72 +285,52 @@ def connector_from_client(client: object, client_name: str | None) -> Connector:
         or "connection_pool" in pool.connection_kwargs
     ):
         raise ValueError("a Sentinel client is not supported by this version")
-    return _connector(pool, client_name)
+    seconds = pool.connection_kwargs.get("socket_connect_timeout")
+    if seconds == _REDIS_PY_CONNECT_TIMEOUT:
+        seconds = None
+    if seconds is not None:
+        seconds = check_lease_time(seconds, "socket_connect_timeout")
+    return _connector(pool.connection_class, pool.connection_kwargs, client_name, seconds)
 
 
-def _connector(pool: ConnectionPool, client_name: str | None) -> Connector:
-    settings = {k: v for k, v in pool.connection_kwargs.items() if k not in _DROPPED}
+def _connector(
+    connection_class: type[AbstractConnection],
+    given: dict[str, Any],
+    client_name: str | None,
+    connect_timeout: float | None,
+    command_timeout: float | None = None,
+) -> Connector:
+    settings = {k: v for k, v in given.items() if k not in _DROPPED}
     settings["protocol"] = 3
     settings["retry"] = Retry(NoBackoff(), 0)
     settings["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
+    # Ours bound an attempt as a whole.
+    settings["socket_timeout"] = settings["socket_connect_timeout"] = None
     if client_name is not None:
         settings["client_name"] = client_name
-    if issubclass(pool.connection_class, SSLConnection):
+    if issubclass(connection_class, SSLConnection):
         if settings.get("ssl_cert_reqs", "required") not in ("required", ssl.CERT_REQUIRED):
             log.warning("the certificate of the Redis server is not checked, as configured")
+        elif not settings.get("ssl_check_hostname", True):
+            log.warning(
+                "the name in the certificate of the Redis server is not checked, as configured"
+            )
         if settings.get("ssl_min_version") is None:
             settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2
-    try:
-        # Nothing connects yet; a setting that does not exist is told now and not later.
-        pool.connection_class(**settings)
-    except (TypeError, redis.exceptions.RedisError) as error:
-        raise ValueError(f"redis-py does not take these settings: {error}") from error
-    return Connector(pool.connection_class, settings)
+    if not _is_taken(connection_class, settings):
+        raise ValueError(
+            "redis-py does not take a setting of this client's pool: the client itself fails, too"
+        )
+    return Connector(connection_class, settings, connect_timeout, command_timeout)
 
 
-_FINAL = (
-    redis.exceptions.AuthenticationError,
-    redis.exceptions.AuthorizationError,
-    redis.exceptions.AuthenticationWrongNumberOfArgsError,
-    redis.exceptions.NoPermissionError,
-)
+def _is_taken(connection_class: type[AbstractConnection], settings: dict[str, Any]) -> bool:
+    """Whether redis-py knows these settings; nothing connects yet.
 
-
-def _from_transport(error: Exception) -> bool:
-    """Whether the event loop raised this, for it was given bytes after the connection broke.
-
-    uvloop then says RuntimeError, asyncio from Python 3.12 on AttributeError.
+    Its own error is not told: the name of a setting may come from a URL.
     """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
-    return module.partition(".")[0] in ("asyncio", "uvloop")
-
-
-def connect_error(error: BaseException, where: str) -> BackendError:
-    """Return what a failed attempt to connect means to us."""
-    chain = [error, error.__cause__, error.__context__, *error.args]
-    if isinstance(error, _FINAL):
-        return BackendError(f"Redis at {where} refused the credentials: {error}")
-    for reason in chain:
-        if isinstance(reason, ssl.SSLError | ssl.CertificateError):
-            return BackendError(f"TLS with Redis at {where} failed: {reason}")
-        if isinstance(reason, FileNotFoundError) and ":" in where:
-            return BackendError(f"TLS with Redis at {where} failed: a certificate file is missing")
-    if isinstance(error, redis.exceptions.ResponseError):
-        text = str(error)
-        if "unknown command" in text.lower() or "NOPROTO" in text:
-            return UnsupportedServerError(
-                f"the server at {where} does not speak RESP3 (Redis 6.2 or newer is needed): {text}"
-            )
-        if not text.startswith(("LOADING", "BUSY", "MASTERDOWN")):
-            return BackendError(f"Redis at {where} refused the connection: {text}")
-    reason = _reason(error)
-    return ConnectionLostError(f"no connection to Redis at {where}: {reason}", maybe_held=False)
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, socket.gaierror):
-        return error.strerror or "unknown host"
-    return str(error) or type(error).__name__
+    try:
+        connection_class(**settings)
+    except (TypeError, ValueError, redis.exceptions.RedisError):
+        return False
+    return True

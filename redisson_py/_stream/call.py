@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from copy import copy
+from typing import Any, Protocol, TypeVar
 
 import hiredis
 
@@ -11,6 +12,7 @@ from redisson_py._loop import Future
 from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
 
 Arg = bytes | str | int
+_E = TypeVar("_E", bound=BaseException)
 
 # hiredis' stubs give this function one argument too few and no result.
 _pack: Callable[[tuple[Arg, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
@@ -160,5 +162,13 @@ def cut_off(where: str, reason: BackendError | None, maybe_held: bool) -> Connec
     if maybe_held:
         text += ": the request may have been executed"
     error = ConnectionLostError(text, maybe_held=maybe_held)
-    error.__cause__ = reason
+    # Not the reason itself, which says the same.
+    error.__cause__ = reason.__cause__ if reason is not None else None
     return error
+
+
+def told_again(error: _E) -> _E:
+    """Return an error for one more caller: the same words and cause, an object of its own."""
+    again = copy(error)
+    again.__cause__ = error.__cause__
+    return again

@@ -38,6 +38,7 @@ from redisson_py._stream.call import (
     ScriptText,
     cut_off,
     load_command,
+    told_again,
 )
 from redisson_py._stream.deadlines import Deadlines
 from redisson_py._stream.handshake import knows_flags
@@ -302,15 +303,9 @@ class Stream:
             self._end_outlived(self.outlives)
 
     async def _open(self) -> AbstractConnection:
-        limit = max(1.0, self._health.reply_timeout)
-        try:
-            async with asyncio.timeout(limit):
-                return await self._connector.open()
-        except TimeoutError:
-            raise ConnectionLostError(
-                f"no connection to Redis at {self._connector.where} within {limit:.1f} s",
-                maybe_held=False,
-            ) from None
+        connector = self._connector
+        limit = connector.connect_timeout or max(1.0, self._health.reply_timeout)
+        return await connector.open(limit)
 
     async def _greet(self) -> None:
         """Ask the server who it is, which redis-py did too but keeps to itself."""
@@ -376,7 +371,8 @@ class Stream:
         self._backlog.clear()
         self._delayed.clear()
         for call in calls:
-            call.fail(error)
+            # Each its own: what is raised in one task must not change what another one sees.
+            call.fail(told_again(error))
         self._give_room()
         if not self._closed:
             self._on_down()

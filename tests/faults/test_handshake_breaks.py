@@ -20,10 +20,10 @@ async def test_connection_that_breaks_between_handshake_and_takeover_is_opened_a
     opened = Connector.open
     times = 0
 
-    async def open_and_lose(self: Connector) -> AbstractConnection:
+    async def open_and_lose(self: Connector, limit: float) -> AbstractConnection:
         nonlocal times
         times += 1
-        connection = await opened(self)
+        connection = await opened(self, limit)
         if times == 1:
             victim = next(c for c in await redis.client_list() if c["name"] == "victim")
             await redis.client_kill_filter(_id=victim["id"])

@@ -29,11 +29,11 @@ ENDS = (
         ),
     ),
     Mutant(
-        "the settings are told in an error",
+        "an argument of the URL that does not exist is named",
         "no error tells a password",
-        "redisson_py/_redis.py",
-        "redis-py does not take these settings: {error}",
-        "redis-py does not take these settings: {settings}",
+        "redisson_py/_url.py",
+        '"the URL has an argument that is not known here; known are"',
+        'f"the URL has an argument that is not known here: {name}; known are"',
         (_SECRETS,),
     ),
     Mutant(

@@ -224,7 +224,7 @@ class TestOperators:
 
 class TestTakeOver:
     async def test_redis_py_still_keeps_its_transport_where_we_look(self, server_url: str) -> None:
-        connection = await connector_from_url(server_url, None).open()
+        connection = await connector_from_url(server_url, None).open(5)
         try:
             assert take_over(connection, asyncio.Protocol()).get_extra_info("peername")
         finally:

