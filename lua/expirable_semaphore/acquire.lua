@@ -1,8 +1,8 @@
 --! script   expirable_semaphore.acquire
---! version  3
+--! version  4
 --! keys     counter:string permits:zset tombstone:string
 --! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
 --! retry    safe: states the ids it wants, so twice is the same as once
 
 --! include lib.whole
@@ -58,7 +58,7 @@ if not found and start_units < 0 then
   if known then
     redis.call('DEL', permits)
   end
-  return -1
+  return -4
 end
 
 local over, back = {}, 0

@@ -1,8 +1,8 @@
 --! script   semaphore.acquire
---! version  4
+--! version  5
 --! keys     counter:string permits:zset counts:hash tombstone:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
 --! retry    safe: an owner that has units already is given no more
 
 -- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
@@ -77,7 +77,7 @@ if not found and start_units < 0 then
   if known or has then
     redis.call('DEL', permits, counts)
   end
-  return -1
+  return -4
 end
 
 local over, back = {}, 0

@@ -1,38 +1,73 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  3
+--! version  4
 --! keys     counter:string permits:zset counts:hash receipt:string
---! args     units:int life_ms:int channel:str calls:int receipt_ms:int
---! returns  1 = made | 0 = there is such a semaphore
+--! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
+--! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
 --! include lib.whole
+--! include lib.integer
+--! include lib.now
 --! include lib.announce
+--! include lib.expired
+--! include lib.give_back
 --! include lib.receipt
 
 -- Makes a semaphore unless there is one; with life_ms > 0 it is gone after that time. What was
--- taken from an earlier one of this name is void.
+-- taken from an earlier one of this name is void. With `replaces` an existing one gets as many
+-- units, all told: those that are recorded as taken count, those that Redisson took cannot. Its
+-- expiry stays. What every holder has must be added up, so this takes longer the more there are.
 local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local units, life_ms, channel = whole(ARGV[1], 0), whole(ARGV[2], 0), ARGV[3]
-local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
+local units, life_ms, replaces = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
+local reclaims, channel = whole(ARGV[4], 1), ARGV[5]
+local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
 
-if not (units and life_ms and calls and receipt_ms) then
-  return redis.error_reply('ERR units, life_ms, calls and receipt_ms must be whole numbers')
+if not (units and life_ms and replaces and reclaims and calls and receipt_ms) then
+  return redis.error_reply('ERR units, life_ms, replaces and the rest must be whole numbers')
 end
 
 local answer = served(receipt, calls)
 if answer then
   return tonumber(answer) or 0
 end
-local made = redis.call('GET', counter) and 0 or 1
+local found = redis.call('GET', counter)
 local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
+replaces = found and replaces > 0
 
-if made == 1 then
+local change, over, back = 0, {}, 0
+if replaces then
+  local value = integer(found)
+  if not value then
+    return redis.error_reply('ERR the counter is not a number')
+  end
+  local total = value
+  for _, count in ipairs(taken and redis.call('HVALS', counts) or {}) do
+    total = total + (whole(count, 1) or 0)
+  end
+  change = units - total
+  if not integer(string.format('%.0f', value + change)) then
+    return redis.error_reply('ERR the number of permits would be too great to be exact')
+  end
+  over, back = expired(permits, counts, now(), reclaims)
+  if change + back > 0 then
+    announce(channel, value + change + back)
+  end
+  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  redis.call('INCRBY', counter, 0)
+elseif not found then
   announce(channel, units)
 end
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, made), 'PX', receipt_ms)
-if made == 0 then
-  return 0
+local changed = (not found or change ~= 0) and 1 or 0
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', receipt_ms)
+if replaces then
+  give_back(counter, permits, counts, over, back)
+  if change ~= 0 then
+    redis.call('INCRBY', counter, string.format('%.0f', change))
+  end
+end
+if found then
+  return changed
 end
 if taken then
   redis.call('DEL', permits, counts)

@@ -23,10 +23,12 @@ class Busy:
     Attributes:
         retry_in: Seconds after which to ask again even if no message comes; None: not known.
         queued: Redis remembers the request, so leaving must be announced.
+        absent: There is nothing that could become free: a semaphore without a number of permits.
     """
 
     retry_in: float | None
     queued: bool = False
+    absent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ Answer = Granted | Busy | Lost | GivenUp
 
 GRANTED, LOST, GIVEN_UP = Granted(), Lost(), GivenUp()
 UNKNOWN_WAIT = Busy(None)
+NOT_THERE = Busy(None, absent=True)
 
 
 def decode(reply: int | None) -> Answer:
@@ -53,4 +56,6 @@ def decode(reply: int | None) -> Answer:
         return Busy(reply / 1000)
     if reply == -1:
         return UNKNOWN_WAIT
+    if reply == -4:
+        return NOT_THERE
     return LOST if reply == -2 else GIVEN_UP

@@ -14,6 +14,7 @@ from redisson_py._scripts.source import Arg, Script
 ACQUIRE = source.load("semaphore.acquire")
 ADD = source.load("semaphore.add")
 AVAILABLE = source.load("semaphore.available")
+DELETE = source.load("semaphore.delete")
 DRAIN = source.load("semaphore.drain")
 INSPECT = source.load("semaphore.inspect")
 RELEASE = source.load("semaphore.release")
@@ -186,12 +187,27 @@ class SemaphoreCommands:
 
     def make(self, units: int, life_ms: int) -> tuple[Script, dict[str, Arg]]:
         """Return what makes the semaphore unless there is one."""
+        return self.set(units, life_ms, replaces=0)
+
+    def set(self, units: int, life_ms: int, replaces: int) -> tuple[Script, dict[str, Arg]]:
+        """Return what makes the semaphore, or sets how many permits there are."""
         return SET, {
             "counter": self.key,
             "permits": self._permits,
             "counts": self._counts,
             "units": units,
             "life_ms": life_ms,
+            "replaces": replaces,
+            "reclaims": RECLAIMS,
+            "channel": self.channel,
+        }
+
+    def delete(self) -> tuple[Script, dict[str, Arg]]:
+        """Return what removes the semaphore."""
+        return DELETE, {
+            "counter": self.key,
+            "permits": self._permits,
+            "counts": self._counts,
             "channel": self.channel,
         }
 

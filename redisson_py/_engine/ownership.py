@@ -86,15 +86,15 @@ class Ownership:
 
     # Asking.
 
-    async def look(self) -> None:
-        """Return when Redis has answered a question that changes nothing.
+    async def look(self) -> bool:
+        """Ask Redis what changes nothing: whether its key is there.
 
         Who asks once is busy because of others here, but only Redis can say so.
         """
         key, executor = self.commands.key, self.context.executor
         call = executor.command(key, "EXISTS", key)
         call.fails_fast = True
-        await executor.answer(call)
+        return bool(await executor.answer(call))
 
     @property
     def stream(self) -> Stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from redisson_py._commands.replies import GIVEN_UP, GRANTED, Answer, Busy, Granted
@@ -180,7 +181,7 @@ class AcquireRequest:
             # also by a client that closes.
             self._queued = True
             self.ownership.context.pending[self] = None
-            return Busy(answer.retry_in, queued=True)
+            return replace(answer, queued=True)
         return answer
 
     def send(self, deadline: float | None, stream: Stream | None = None) -> Call:

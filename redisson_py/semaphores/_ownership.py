@@ -166,7 +166,7 @@ class PermitOwnership(Ownership):
                 return self._granted(request, task, lease_time)
         elif once:
             # Busy, but only Redis can say so: if it does not answer, that is the answer.
-            await self.look()
+            queue.absent = not await self.look()
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
         if request.undone:

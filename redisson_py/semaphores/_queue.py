@@ -110,6 +110,7 @@ class PermitRequest(AcquireRequest):
         answer = await super().run(deadline)
         if isinstance(answer, Busy):
             queue = self._permits.permit_queue
+            queue.absent = answer.absent
             queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
         return answer
 
@@ -158,6 +159,7 @@ class PermitQueue(LocalQueue[Hold]):
     Attributes:
         holds: What tasks of this client hold, by permit id, oldest first.
         number_known: The client has changed the number of permits, or was warned of it.
+        absent: When Redis last said "busy", there was no such semaphore.
     """
 
     __slots__ = (
@@ -165,6 +167,7 @@ class PermitQueue(LocalQueue[Hold]):
         "_busy_messages",
         "_busy_units",
         "_busy_until",
+        "absent",
         "holds",
         "number_known",
     )
@@ -173,6 +176,7 @@ class PermitQueue(LocalQueue[Hold]):
         super().__init__()
         self.holds: dict[bytes, Hold] = {}
         self.number_known = False
+        self.absent = False
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
         self._busy_units = 0

@@ -174,7 +174,8 @@ class Semaphore(SemaphoreLike):
     async def try_set_permits(self, n: int, *, lifetime: Duration | None = None) -> bool:
         """Create the semaphore with `n` permits if there is none; return whether it was created.
 
-        If cancelled, it is carried out; so are `add_permits` and `drain`.
+        If cancelled, it is carried out; so are the other calls that change the number, and
+        `delete`.
 
         Args:
             n: How many, 0 or more.
@@ -197,6 +198,23 @@ class Semaphore(SemaphoreLike):
         self._ownership.permit_queue.number_known |= made
         return made
 
+    async def set_permits(self, n: int) -> None:
+        """Set the number of permits to `n`, taken ones included; create the semaphore if need be.
+
+        What clients of this library have taken counts. If that is more than `n`, the number of
+        free permits is below zero, and releases fill it up first. What Redisson's clients have
+        taken leaves no record and cannot count: it comes on top of `n` when they release it. Where
+        they hold permits, use `add_permits` with the difference.
+
+        The semaphore keeps its expiry. Waiters are woken if permits become free. The server needs
+        the longer the more holders there are: a millisecond for some thousands. Errors are those
+        of `try_set_permits`.
+        """
+        script, values = self._commands.set(check_whole(n, "n", 0), 0, replaces=1)
+        self._ownership.permit_queue.number_known = True
+        await self._receipts.run(script, **values)
+        self._created = True
+
     async def add_permits(self, n: int) -> None:
         """Add `n` permits; a negative `n` removes permits.
 
@@ -212,6 +230,19 @@ class Semaphore(SemaphoreLike):
         A number below zero is raised to zero. Errors are those of `try_set_permits`.
         """
         return int(await self._change(self._commands.drain()))
+
+    async def delete(self) -> bool:
+        """Remove the semaphore; return whether it was there.
+
+        It is as one that was never given permits. What is taken is void: the holder learns of it
+        at the next renewal or release, as of any loss (`"taken"`), and nothing is given back to a
+        semaphore that is made later. Waiters look again: with `permits` they make a new one, else
+        they wait until somebody does. Errors are those of `try_set_permits`.
+        """
+        script, values = self._commands.delete()
+        deleted = bool(await self._receipts.run(script, **values))
+        self._forget_creation()
+        return deleted
 
     async def inspect(self) -> SemaphoreSnapshot:
         """Return the holders of permits, as a snapshot for people. Decide nothing from it."""

@@ -134,10 +134,11 @@ class SemaphoreLike(ABC):
             timeout = self._ownership.acquire_timeout
         permits = await self._try_acquire(units, timeout, lease_time)
         if permits is None:
-            seconds = check_timeout(timeout)
-            raise AcquireTimeoutError(
-                f"{self.kind} {self.name!r} had not {units} free within {seconds or 0:g} s"
-            )
+            seconds = check_timeout(timeout) or 0
+            what = f"had not {units} free within {seconds:g} s"
+            if self._ownership.permit_queue.absent:
+                what += ": it was never given permits: call try_set_permits or pass permits="
+            raise AcquireTimeoutError(f"{self.kind} {self.name!r} {what}")
         return permits
 
     async def _try_acquire(
@@ -231,6 +232,11 @@ class SemaphoreLike(ABC):
             return None
         script, values = self._ownership.commands.make(self._permits, 0)
         return self._receipts.start(script, **values)
+
+    def _forget_creation(self) -> None:
+        """It was deleted: the next first use makes it again, if that was asked for."""
+        self._created = self._permits is None
+        self._grants_before = self._ownership.grants
 
     async def _finish_creating(self, started: Started | None) -> None:
         if started is not None:

@@ -188,10 +188,12 @@ class SemaphoreScripts(PermitScripts):
         client: str = "client-a",
         *,
         life_ms: Arg = 0,
+        replaces: Arg = 0,
+        reclaims: Arg = RECLAIMS,
         calls: Arg | None = None,
         receipt_ms: Arg = TOMBSTONE,
     ) -> int:
-        """Make the semaphore unless there is one."""
+        """Make the semaphore unless there is one, or with `replaces` set how many there are."""
         return int(
             await self.run(
                 "set",
@@ -199,6 +201,26 @@ class SemaphoreScripts(PermitScripts):
                 counts=self.counts,
                 units=units,
                 life_ms=life_ms,
+                replaces=replaces,
+                reclaims=reclaims,
+                channel=self.channel,
+                **self.receipted(client, calls, receipt_ms),
+            )
+        )
+
+    async def remove(
+        self,
+        client: str = "client-a",
+        *,
+        calls: Arg | None = None,
+        receipt_ms: Arg = TOMBSTONE,
+    ) -> int:
+        """Delete the semaphore by its script."""
+        return int(
+            await self.run(
+                "delete",
+                permits=self.permits,
+                counts=self.counts,
                 channel=self.channel,
                 **self.receipted(client, calls, receipt_ms),
             )

@@ -22,6 +22,8 @@ STEPS: dict[str, Step] = {
     "release": lambda semaphore: semaphore.undo(A),
     "add": lambda semaphore: semaphore.add(2),
     "set": lambda semaphore: semaphore.set(2),
+    "set all": lambda semaphore: semaphore.set(2, replaces=1),
+    "delete": lambda semaphore: semaphore.remove(),
     "drain": lambda semaphore: semaphore.drain(),
     "available": lambda semaphore: semaphore.available(),
     "inspect": lambda semaphore: semaphore.inspect(),
@@ -265,8 +267,8 @@ class TestLooking:
         assert len(await semaphore.inspect(holders=1)) == 5
 
 
-# set only looks whether anything is there, inspect shows whatever is.
-@pytest.mark.parametrize("verb", sorted({*STEPS} - {"set", "inspect"}))
+# set and delete only look whether anything is there, inspect shows whatever is.
+@pytest.mark.parametrize("verb", sorted({*STEPS} - {"set", "delete", "inspect"}))
 async def test_what_is_no_number_is_an_error_and_stays(
     semaphore: SemaphoreScripts, redis: Redis, verb: str
 ) -> None:

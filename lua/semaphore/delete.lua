@@ -1,0 +1,38 @@
+#!lua flags=allow-oom
+--! script   semaphore.delete
+--! version  1
+--! keys     counter:string permits:zset counts:hash receipt:string
+--! args     channel:str calls:int receipt_ms:int
+--! returns  1 = deleted | 0 = there was no such semaphore
+--! retry    safe: leaves a receipt, so that a repetition spares what was made since
+
+--! include lib.whole
+--! include lib.receipt
+
+-- What is taken is void: its holders find nothing to renew or to give back. The message, of one
+-- permit that is not there, has waiters look: ours then know that there is no semaphore, those that
+-- bring a number of permits make a new one, and Redisson's wait on. It comes first because it may be
+-- refused, and then nothing has changed.
+local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local channel, calls, receipt_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+
+if not (calls and receipt_ms) then
+  return redis.error_reply('ERR calls and receipt_ms must be positive integers')
+end
+-- Reading them refuses, with WRONGTYPE, to delete what is not a semaphore.
+local found = redis.call('GET', counter)
+local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
+local answer = served(receipt, calls)
+if answer then
+  return tonumber(answer) or 0
+end
+
+local reply = found and 1 or 0
+if found then
+  redis.call('PUBLISH', channel, '1')
+end
+if found or taken then
+  redis.call('DEL', counter, permits, counts)
+end
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+return reply
