@@ -21,7 +21,8 @@ if not (calls and receipt_ms) then
 end
 -- Reading them refuses, with WRONGTYPE, to delete what is not a semaphore.
 local found = redis.call('GET', counter)
-local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
+redis.call('ZCARD', permits)
+redis.call('HLEN', counts)
 local answer = served(receipt, calls)
 if answer then
   return tonumber(answer) or 0
@@ -31,8 +32,6 @@ local reply = found and 1 or 0
 if found then
   redis.call('PUBLISH', channel, '1')
 end
-if found or taken then
-  redis.call('DEL', counter, permits, counts)
-end
+redis.call('DEL', counter, permits, counts)
 redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
 return reply

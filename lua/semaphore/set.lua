@@ -42,7 +42,8 @@ if replaces then
     return redis.error_reply('ERR the counter is not a number')
   end
   local total = value
-  for _, count in ipairs(taken and redis.call('HVALS', counts) or {}) do
+  local holdings = taken and redis.call('HVALS', counts) or {}
+  for _, count in ipairs(holdings) do
     total = total + (whole(count, 1) or 0)
   end
   change = units - total

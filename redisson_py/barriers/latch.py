@@ -75,7 +75,7 @@ class CountDownLatch:
         self._waiters_key = self.kind.encode() + b":" + self._key
         start = receipt_key(self._key, context.owners.new_owner())
         self._commands = LatchCommands(self._key, start, commands.latch_channel(self._key))
-        self._first_count = 0 if count is None else check_whole(count, "count", 0)
+        self._first_count = 0 if count is None else check_whole(count, "count")
         self._queue: LocalQueue[Any] = context.registry.queue(self._waiters_key, LocalQueue)
         self._receipts = Receipts(context, self._key)
 

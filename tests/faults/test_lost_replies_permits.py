@@ -108,6 +108,15 @@ def _give(n: int) -> Callable[[Redisson, Any, Permits], Awaitable[None]]:
     return make
 
 
+async def _set_to(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
+    await semaphore.set_permits(TOTAL - 3)
+
+
+async def _delete(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
+    assert await semaphore.delete()
+    assert await semaphore.try_set_permits(7)
+
+
 async def _drain(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
     assert await semaphore.drain() == TOTAL - 2
 
@@ -121,6 +130,8 @@ PLAIN = BOTH | {
     "acquire several": Use(_acquire(3), before=(1,), held=4),
     "first use": Use(_first_use, held=2, exists=False),
     "partial release": Use(_give(1), before=(3,), held=2),
+    "set_permits": Use(_set_to, before=(2,), held=2, total=TOTAL - 3),
+    "delete": Use(_delete, total=7),
     "drain": Use(_drain, before=(2,), held=2, total=2),
 }
 

@@ -177,6 +177,7 @@ Use = Callable[[Any], Coroutine[Any, Any, object]]
 CHANGES: dict[str, tuple[bool, Use, int]] = {
     "add_permits": (False, lambda semaphore: semaphore.add_permits(3), 8),
     "drain": (False, lambda semaphore: semaphore.drain(), 0),
+    "set_permits": (False, lambda semaphore: semaphore.set_permits(9), 9),
     "expirable add_permits": (True, lambda semaphore: semaphore.add_permits(3), 8),
     "expirable set_permits": (True, lambda semaphore: semaphore.set_permits(9), 9),
 }

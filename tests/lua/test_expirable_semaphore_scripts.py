@@ -105,11 +105,11 @@ class TestAcquire:
         assert await semaphore.acquire(W + X) == -3
         assert await everything(redis) == before
 
-    async def test_no_semaphore_is_busy_and_makes_nothing(
+    async def test_no_semaphore_is_told_from_a_busy_one_and_none_is_made(
         self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
         await semaphore.delete()
-        assert await semaphore.acquire(W) == -1
+        assert await semaphore.acquire(W) == -4
         assert await everything(redis) == {}
 
     async def test_the_first_acquire_makes_it_and_tells_as_a_set_does(

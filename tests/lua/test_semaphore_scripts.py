@@ -87,11 +87,11 @@ class TestAcquire:
         assert await semaphore.left(A) > 0
         assert await semaphore.value() == 0
 
-    async def test_no_semaphore_is_busy_and_makes_nothing(
+    async def test_no_semaphore_is_told_from_a_busy_one_and_none_is_made(
         self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
         await semaphore.delete()
-        assert await semaphore.acquire(A) == -1
+        assert await semaphore.acquire(A) == -4
         assert await everything(redis) == {}
 
     async def test_below_zero_is_busy(self, semaphore: SemaphoreScripts) -> None:

@@ -222,11 +222,6 @@ class TestInitialCount:
         assert await latch.count() == 3
         await latch.delete()
 
-    async def test_a_count_of_zero_leaves_it_open(self, client: Redisson, redis: Redis) -> None:
-        latch = get_latch(client, count=0)
-        await latch.wait()
-        assert await redis.exists(latch.key) == 0
-
     async def test_who_sets_it_explicitly_brings_no_other_count(
         self, latch: CountDownLatch, client: Redisson
     ) -> None:
@@ -243,8 +238,8 @@ class TestArguments:
             for call in (latch.try_set_count(bad), latch.count_down(bad)):
                 with pytest.raises(ValueError, match="must be at least 1"):
                     await call
-        for bad in (-1, 2**53):
-            with pytest.raises(ValueError, match="count must be at least 0"):
+        for bad in (0, -1, 2**53):
+            with pytest.raises(ValueError, match="count must be at least 1"):
                 get_latch(client, count=bad)
         assert client.statistics().commands_sent == 0
 
