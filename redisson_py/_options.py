@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from redisson_py._keys import NameMapper, Names
-from redisson_py._time import Duration, check_lease_time, check_timeout
+from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 
 OnLost = Literal["cancel", "raise"]
 OnReleaseError = Literal["log", "raise"]
@@ -25,6 +25,9 @@ TOMBSTONE = 60.0
 #: A request is repeated for no longer than this: Redis must not have forgotten it by then.
 LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
 
+#: Shortest `idle_expiry`: longer than it takes until somebody who waits asks again.
+SHORTEST_IDLE = 10.0
+
 
 class RedissonOptions(TypedDict, total=False):
     """The keyword arguments of `Redisson` and `Redisson.from_url`."""
@@ -41,6 +44,7 @@ class RedissonOptions(TypedDict, total=False):
     command_timeout: Duration
     acquire_timeout: Duration | None
     on_release_error: OnReleaseError
+    idle_expiry: Duration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Options:
         command_timeout: Seconds for which a call waits for a Redis that does not answer.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
         on_release_error: What becomes of a block whose release got no answer.
+        idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
     """
 
     names: Names
@@ -61,6 +66,7 @@ class Options:
     command_timeout: float
     acquire_timeout: float | None
     on_release_error: OnReleaseError
+    idle_ms: int = 0
 
     @property
     def reply_timeout(self) -> float:
@@ -85,6 +91,7 @@ def check_options(
     command_timeout: Duration = 5.0,
     acquire_timeout: Duration | None = None,
     on_release_error: OnReleaseError = "log",
+    idle_expiry: Duration | None = None,
     **unknown: object,
 ) -> Options:
     """Return the options, checked.
@@ -108,15 +115,17 @@ def check_options(
     check_lease_time(sync_timeout, "sync_timeout")
     if client_name is not None and not isinstance(client_name, str):
         raise TypeError(f"client_name must be str, not {type(client_name).__name__}")
+    lease = check_lease_time(lease_time)
     return Options(
         names=Names(prefix, name_mapper),
-        lease_time=check_lease_time(lease_time),
+        lease_time=lease,
         on_lost=on_lost,
         turn=_check_turn(turn),
         client_name=client_name,
         command_timeout=_check_command_timeout(command_timeout),
         acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
         on_release_error=on_release_error,
+        idle_ms=_check_idle(idle_expiry, lease),
     )
 
 
@@ -127,6 +136,18 @@ def _unknown_option(name: str) -> str:
     close = get_close_matches(name, known, n=1)
     meant = f" (is {close[0]!r} meant?)" if close else ""
     return f"there is no option {name!r}{meant}; the options are {', '.join(known)}"
+
+
+def _check_idle(idle_expiry: Duration | None, lease_time: float) -> int:
+    if idle_expiry is None:
+        return 0
+    seconds = check_lease_time(idle_expiry, "idle_expiry")
+    if seconds <= lease_time or seconds < SHORTEST_IDLE:
+        raise ValueError(
+            f"idle_expiry must be longer than lease_time ({lease_time:g} s), and at least"
+            f" {SHORTEST_IDLE:g} s, not {seconds:g} s"
+        )
+    return milliseconds(seconds)
 
 
 def _check_replicas(count: object) -> None:

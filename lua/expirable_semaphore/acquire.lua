@@ -1,7 +1,7 @@
 --! script   expirable_semaphore.acquire
 --! version  4
 --! keys     counter:string permits:zset tombstone:string
---! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str
+--! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
 --! retry    safe: states the ids it wants, so twice is the same as once
 
@@ -12,18 +12,20 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.follow
+--! include lib.keep
 --! include lib.permit_id
 
 -- One id for each unit, all of them or none. The caller makes the ids, so a repetition finds
 -- them there and takes no more. Finding only some, it came late: others were given back since.
 -- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
 -- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
--- nobody else is served meanwhile.
+-- nobody else is served meanwhile. For idle_ms see lib/keep.
 local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
 local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
+local idle_ms = whole(ARGV[7], 0)
 
-if not (units and lease_ms and start_units and reclaims and #ids == 16 * units) then
+if not (units and lease_ms and start_units and reclaims and idle_ms and #ids == 16 * units) then
   return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
 end
 if units > 10000 then
@@ -48,6 +50,7 @@ if there == units then
   for i = 1, units do
     redis.call('ZADD', permits, 'GT', ends_at, permit_id(ids, i))
   end
+  keep(counter, permits, idle_ms)
   follow(counter, permits)
   return nil
 end
@@ -91,7 +94,8 @@ if granted then
 elseif not found then
   redis.call('SET', counter, string.format('%.0f', start_units))
 end
-if found then
+keep(counter, permits, idle_ms)
+if found or idle_ms > 0 then
   follow(counter, permits, nil, not known and -1)
 end
 if granted then

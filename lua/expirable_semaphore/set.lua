@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  3
+--! version  4
 --! keys     counter:string permits:zset receipt:string
---! args     units:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
+--! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
@@ -14,13 +14,14 @@
 --! include lib.give_back
 --! include lib.receipt
 
--- Makes a semaphore unless there is one; with `replaces` an existing one gets as many units, all
+-- Makes a semaphore unless there is one, which is gone after life_ms if that is not 0; with `replaces` an existing one gets as many units, all
 -- told, taken ones included. What was taken from an earlier one of this name is void.
 local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
-local units, replaces, reclaims = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 1)
-local channel, calls, receipt_ms = ARGV[4], whole(ARGV[5], 1), whole(ARGV[6], 1)
+local units, life_ms, replaces = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
+local reclaims, channel = whole(ARGV[4], 1), ARGV[5]
+local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
 
-if not (units and replaces and reclaims and calls and receipt_ms) then
+if not (units and life_ms and replaces and reclaims and calls and receipt_ms) then
   return redis.error_reply('ERR units, replaces and the rest must be whole numbers')
 end
 
@@ -55,7 +56,11 @@ if not found then
   if taken > 0 then
     redis.call('DEL', permits)
   end
-  redis.call('SET', counter, string.format('%.0f', units))
+  if life_ms > 0 then
+    redis.call('SET', counter, string.format('%.0f', units), 'PX', life_ms)
+  else
+    redis.call('SET', counter, string.format('%.0f', units))
+  end
 elseif replaces > 0 then
   give_back(counter, permits, nil, over, back)
   redis.call('INCRBY', counter, change)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.update_lease
---! version  3
+--! version  4
 --! keys     counter:string permits:zset version_key:string
---! args     id:str lease_ms:int reclaims:int channel:str version:int version_ms:int
+--! args     id:str lease_ms:int reclaims:int channel:str version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = this id is not there, or its lease is over | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
@@ -15,14 +15,16 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.follow
+--! include lib.keep
 
 -- As permit.set_lease, for an id that may be anybody's: it gives back first what is over.
 local counter, permits, version_key = KEYS[1], KEYS[2], KEYS[3]
 local id, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local reclaims, channel = whole(ARGV[3], 1), ARGV[4]
 local version, version_ms = whole(ARGV[5], 0), whole(ARGV[6], 0)
+local idle_ms = whole(ARGV[7], 0)
 
-if not (lease_ms and reclaims and version and version_ms) then
+if not (lease_ms and reclaims and version and version_ms and idle_ms) then
   return redis.error_reply('ERR lease_ms and reclaims must be positive integers')
 end
 if superseded(version_key, version) then
@@ -49,4 +51,8 @@ if not alive then
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), id)
+if idle_ms > 0 then
+  keep(counter, permits, idle_ms)
+  follow(counter, permits)
+end
 return 1

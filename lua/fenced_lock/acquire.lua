@@ -1,7 +1,7 @@
 --! script   fenced_lock.acquire
---! version  3
+--! version  4
 --! keys     lock:hash tombstone:string token:string version_key:string
---! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int
+--! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
 --! retry    safe: states the hold count it wants; a repetition reads the range it took
 
@@ -13,13 +13,14 @@
 -- Tokens are max(last + 1, server microseconds): they keep growing when the
 -- counter is lost, by restart, eviction or failover, as long as the clock is
 -- not behind by more than that took. Below 2^53, where numbers in Lua stop
--- being exact, until the year 2255.
+-- being exact, until the year 2255. With idle_ms > 0 the counter is gone so long
+-- after the lease, and the next token rests on the clock alone.
 local lock, tombstone, token, version_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds = ARGV[1], whole(ARGV[2], 1)
 local lease_ms, tokens = whole(ARGV[3], 1), whole(ARGV[4], 1)
-local version, version_ms = whole(ARGV[5], 0), whole(ARGV[6], 0)
+local version, version_ms, idle_ms = whole(ARGV[5], 0), whole(ARGV[6], 0), whole(ARGV[7], 0)
 
-if not (holds and lease_ms and tokens and version and version_ms) then
+if not (holds and lease_ms and tokens and version and version_ms and idle_ms) then
   return redis.error_reply('ERR holds, lease_ms and tokens must be positive integers')
 end
 if superseded(version_key, version) then
@@ -49,7 +50,12 @@ if not held then
   if first + tokens >= 9007199254740992 then
     return redis.error_reply('ERR the token counter is used up: greater numbers are not exact')
   end
-  redis.call('SET', token, string.format('%.0f', first + tokens - 1))
+  local issued = string.format('%.0f', first + tokens - 1)
+  if idle_ms > 0 then
+    redis.call('SET', token, issued, 'PX', lease_ms + idle_ms)
+  else
+    redis.call('SET', token, issued)
+  end
 elseif holds == 1 then
   first = last - tokens + 1
 end
@@ -57,6 +63,9 @@ end
 local left = redis.call('PTTL', lock)
 local count = whole(held or '0', 0)
 local added = math.max(count, holds) - count
+if held and idle_ms > 0 then
+  redis.call('PEXPIRE', token, math.max(left, lease_ms) + idle_ms)
+end
 if version > 0 and version_ms > 0 then
   redis.call('SET', version_key, version, 'PX', version_ms)
 end

@@ -1,30 +1,31 @@
 #!lua flags=allow-oom
 --! script   permit.renew
---! version  2
+--! version  3
 --! keys     permits...:zset
---! args     lease_ms:int fields...:str
+--! args     lease_ms:int idle_ms:int fields...:str
 --! returns  array: for each permit 1 = renewed | 0 = not there, or its lease is over
 --! retry    safe: only ever moves an end outward
 
 --! include lib.whole
 --! include lib.now
 --! include lib.follow
+--! include lib.keep
 
 -- What is over is never brought back to life: anybody may be giving it back already. pcall as in
 -- lock.renew. The ZREM removes nothing: below Redis 7 a full server takes ZADD only in a script
 -- that has written already.
 --
 -- Behind the sorted sets, one a field, may come as many counters, and then as many hashes of
--- units (the sorted sets again where there are none): see lib/follow. Without them only leases
--- are renewed.
-local lease_ms = whole(ARGV[1], 1)
+-- units (the sorted sets again where there are none): see lib/follow, and lib/keep for idle_ms.
+-- Without them only leases are renewed.
+local lease_ms, idle_ms = whole(ARGV[1], 1), whole(ARGV[2], 0)
 
-if not lease_ms then
-  return redis.error_reply('ERR lease_ms must be a positive integer')
+if not (lease_ms and idle_ms) then
+  return redis.error_reply('ERR lease_ms must be a positive integer, idle_ms a whole number')
 end
 
 local present = now()
-local renewed, followed, fields = {}, {}, #ARGV - 1
+local renewed, followed, fields = {}, {}, #ARGV - 2
 if #KEYS ~= fields and #KEYS ~= 3 * fields then
   return redis.error_reply('ERR each field has one key, or three')
 end
@@ -33,7 +34,7 @@ for i, permits in ipairs(KEYS) do
     break
   end
   local counter, counts = KEYS[fields + i], KEYS[2 * fields + i]
-  local ends_at = redis.pcall('ZSCORE', permits, ARGV[i + 1])
+  local ends_at = redis.pcall('ZSCORE', permits, ARGV[i + 2])
   if type(ends_at) == 'table' and not string.find(ends_at.err, 'WRONGTYPE', 1, true) then
     return ends_at
   end
@@ -42,10 +43,11 @@ for i, permits in ipairs(KEYS) do
     renewed[i] = 1
     if tonumber(ends_at) < present + lease_ms then
       redis.call('ZREM', permits, '')
-      redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), ARGV[i + 1])
+      redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), ARGV[i + 2])
     end
     if counter and not followed[permits] then
       followed[permits] = true
+      keep(counter, permits, idle_ms)
       follow(counter, permits, counts)
     end
   end

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --! script   permit.set_lease
---! version  2
---! keys     permits:zset version_key:string
---! args     field:str lease_ms:int version:int version_ms:int
+--! version  3
+--! keys     permits:zset version_key:string counter:string counts:hash
+--! args     field:str lease_ms:int version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = not there, or its lease is over | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
@@ -10,13 +10,16 @@
 --! include lib.superseded
 --! include lib.remember
 --! include lib.now
+--! include lib.follow
+--! include lib.keep
 
--- For the ZREM see permit.renew.
-local permits, version_key = KEYS[1], KEYS[2]
+-- For the ZREM see permit.renew, for idle_ms lib/keep. Where there are no counts, the sorted set
+-- stands for them again.
+local permits, version_key, counter, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local field, lease_ms = ARGV[1], whole(ARGV[2], 1)
-local version, version_ms = whole(ARGV[3], 0), whole(ARGV[4], 0)
+local version, version_ms, idle_ms = whole(ARGV[3], 0), whole(ARGV[4], 0), whole(ARGV[5], 0)
 
-if not (lease_ms and version and version_ms) then
+if not (lease_ms and version and version_ms and idle_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
 end
 if superseded(version_key, version) then
@@ -30,4 +33,8 @@ end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZREM', permits, '')
 redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), field)
+if idle_ms > 0 then
+  keep(counter, permits, idle_ms)
+  follow(counter, permits, counts)
+end
 return 1

@@ -1,7 +1,7 @@
 --! script   semaphore.acquire
 --! version  5
 --! keys     counter:string permits:zset counts:hash tombstone:string
---! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str
+--! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
 --! retry    safe: an owner that has units already is given no more
 
@@ -11,9 +11,11 @@
 -- after the counter was deleted makes units out of nothing. With start_units >= 0 a semaphore
 -- that is not there is made. Clients are told first, then the counter changes: whatever is
 -- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
+-- For idle_ms see lib/keep.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
+local idle_ms = ARGV[7]
 
 -- The short way: enough units, nobody has any, and the counter has no expiry. It comes before the
 -- functions, and looks at all numbers at once, because each of these costs nearly as much as a
@@ -23,7 +25,7 @@ local nobody = redis.call('EXISTS', permits, counts, tombstone) == 0
 local numbers = found and nobody
   and units .. ' ' .. lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units
 -- So short, none of them has more than fifteen digits.
-if numbers and #numbers < 24
+if numbers and #numbers < 24 and idle_ms == '0'
   and string.find(numbers, '^[1-9]%d* [1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$')
   and found - units >= 0 and redis.call('PTTL', counter) == -1
 then
@@ -49,12 +51,14 @@ end
 --! include lib.expired
 --! include lib.give_back
 --! include lib.follow
+--! include lib.keep
 
 units, lease_ms = whole(units, 1), whole(lease_ms, 1)
 start_units, reclaims = integer(start_units), whole(reclaims, 1)
+idle_ms = whole(idle_ms, 0)
 
-if not (units and lease_ms and start_units and reclaims) then
-  return redis.error_reply('ERR units, lease_ms, start_units and reclaims must be whole numbers')
+if not (units and lease_ms and start_units and reclaims and idle_ms) then
+  return redis.error_reply('ERR units, lease_ms, start_units and the rest must be whole numbers')
 end
 
 local before = integer(found or '0')
@@ -67,6 +71,7 @@ local has = not nobody and redis.call('HEXISTS', counts, owner) == 1
 local known = not nobody and redis.call('ZCARD', permits) > 0
 if found and has then
   redis.call('ZADD', permits, 'GT', ends_at, owner)
+  keep(counter, permits, idle_ms)
   follow(counter, permits, counts)
   return nil
 end
@@ -111,7 +116,8 @@ if granted then
 elseif not found then
   redis.call('SET', counter, string.format('%.0f', start_units))
 end
-if found then
+keep(counter, permits, idle_ms)
+if found or idle_ms > 0 then
   follow(counter, permits, counts, nobody and -1)
 end
 if granted then

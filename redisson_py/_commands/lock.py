@@ -30,6 +30,8 @@ RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
 
 ACQUIRE_FENCED = source.load("fenced_lock.acquire")
+RENEW_FENCED = source.load("fenced_lock.renew")
+SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
 
 ACQUIRE_FAIR = source.load("fair_lock.acquire")
 FORCE_RELEASE_FAIR = source.load("fair_lock.force_release")
@@ -88,6 +90,11 @@ class LockCommands:
     def renewal_keys(self) -> tuple[bytes, ...]:
         """The keys that a renewal needs."""
         return (self.key,)
+
+    @property
+    def renewal_values(self) -> dict[str, int]:
+        """What a renewal takes beside the lease."""
+        return {}
 
     @staticmethod
     def wakes(message: int) -> int:
@@ -183,13 +190,35 @@ class LockCommands:
 
 
 class FencedLockCommands(LockCommands):
-    """A lock whose grants bring fencing tokens."""
+    """A lock whose grants bring fencing tokens.
 
-    __slots__ = ()
+    Args:
+        key: The key.
+        idle_ms: How long after the lease the counter of tokens is kept; 0 for ever.
+    """
+
+    __slots__ = ("idle_ms", "options", "renew_script", "set_lease_script")
 
     kind = "fenced lock"
     acquire_script = ACQUIRE_FENCED
     tokens = TOKENS
+
+    def __init__(self, key: bytes, idle_ms: int = 0) -> None:
+        super().__init__(key)
+        self.idle_ms = idle_ms
+        self.options = (idle_ms,)
+        self.renew_script = RENEW_FENCED if idle_ms else RENEW
+        self.set_lease_script = SET_LEASE_FENCED if idle_ms else SET_LEASE
+
+    @property
+    def renewal_keys(self) -> tuple[bytes, ...]:
+        """The keys that a renewal needs: the counter too, if it may expire."""
+        return (self.key, self._token_key) if self.idle_ms else (self.key,)
+
+    @property
+    def renewal_values(self) -> dict[str, int]:
+        """What a renewal takes beside the lease."""
+        return {"idle_ms": self.idle_ms} if self.idle_ms else {}
 
     @property
     def _token_key(self) -> bytes:
@@ -214,6 +243,23 @@ class FencedLockCommands(LockCommands):
             tokens=TOKENS,
             version=wish.version,
             version_ms=wish.version_ms,
+            idle_ms=self.idle_ms,
+        )
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that sets the lease of a hold."""
+        if not self.idle_ms:
+            return super().set_lease(hold, lease_ms, version, version_ms)
+        field = hold.field
+        return SET_LEASE_FENCED.bind(
+            lock=self.key,
+            version_key=_keys.version_key(self.key, field),
+            token=self._token_key,
+            owner=field,
+            lease_ms=lease_ms,
+            version=version,
+            version_ms=version_ms,
+            idle_ms=self.idle_ms,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:

@@ -63,6 +63,7 @@ class PermitExpirableSemaphoreCommands:
     Args:
         key: The key of the counter.
         start_units: With how many units the first request makes it; below zero: not at all.
+        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was made.
     """
 
     kind = "permit expirable semaphore"
@@ -76,14 +77,15 @@ class PermitExpirableSemaphoreCommands:
     passes = False
     """An id is for one acquisition only."""
 
-    def __init__(self, key: bytes, start_units: int) -> None:
+    def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:
         self.key = key
         self.start_units = start_units
+        self.idle_ms = idle_ms
         self.channel = _keys.prefixed(b"redisson_sc", key)
         self._permits = _keys.suffixed(key, b"timeout")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
-        self.options = (start_units,)
+        self.options = (start_units, idle_ms)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -94,6 +96,11 @@ class PermitExpirableSemaphoreCommands:
     def renewal_keys(self) -> tuple[bytes, ...]:
         """The keys that a renewal needs."""
         return (self._permits, self.key, self._permits)
+
+    @property
+    def renewal_values(self) -> dict[str, int]:
+        """What a renewal takes beside the lease."""
+        return {"idle_ms": self.idle_ms}
 
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""
@@ -132,6 +139,7 @@ class PermitExpirableSemaphoreCommands:
             start_units=self.start_units,
             reclaims=RECLAIMS,
             channel=self.channel,
+            idle_ms=self.idle_ms,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -179,10 +187,13 @@ class PermitExpirableSemaphoreCommands:
         return SET_LEASE.bind(
             permits=self._permits,
             version_key=self._versions + hold.owner.encode(),
+            counter=self.key,
+            counts=self._permits,
             field=hold.field,
             lease_ms=lease_ms,
             version=version,
             version_ms=version_ms,
+            idle_ms=self.idle_ms,
         )
 
     # Permits by id, whoever has taken them.
@@ -222,6 +233,7 @@ class PermitExpirableSemaphoreCommands:
             channel=self.channel,
             version=version,
             version_ms=_RECEIPT_MS,
+            idle_ms=self.idle_ms,
         )
 
     def lease_left(self, permit: bytes) -> bytes:
@@ -242,7 +254,7 @@ class PermitExpirableSemaphoreCommands:
             counter=self.key, permits=self._permits, reclaims=RECLAIMS, channel=self.channel
         )
 
-    def make(self, units: int, life_ms: int) -> tuple[Script, dict[str, Arg]]:
+    def make(self, units: int) -> tuple[Script, dict[str, Arg]]:
         """Return what makes the semaphore unless there is one."""
         return self.set(units, replaces=0)
 
@@ -252,6 +264,7 @@ class PermitExpirableSemaphoreCommands:
             "counter": self.key,
             "permits": self._permits,
             "units": units,
+            "life_ms": self.idle_ms,
             "replaces": replaces,
             "reclaims": RECLAIMS,
             "channel": self.channel,

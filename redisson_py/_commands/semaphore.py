@@ -33,6 +33,7 @@ class SemaphoreCommands:
     Args:
         key: The key of the counter.
         start_units: With how many units the first request makes it; below zero: not at all.
+        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was made.
     """
 
     kind = "semaphore"
@@ -47,14 +48,15 @@ class SemaphoreCommands:
     passes = True
     """A hold may go from task to task here without Redis."""
 
-    def __init__(self, key: bytes, start_units: int) -> None:
+    def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:
         self.key = key
         self.start_units = start_units
+        self.idle_ms = idle_ms
 
     @property
-    def options(self) -> tuple[int]:
+    def options(self) -> tuple[int, int]:
         """What the constructor takes beside the key."""
-        return (self.start_units,)
+        return (self.start_units, self.idle_ms)
 
     @property
     def channel(self) -> bytes:
@@ -78,6 +80,11 @@ class SemaphoreCommands:
     def renewal_keys(self) -> tuple[bytes, ...]:
         """The keys that a renewal needs."""
         return (self._permits, self.key, self._counts)
+
+    @property
+    def renewal_values(self) -> dict[str, int]:
+        """What a renewal takes beside the lease."""
+        return {"idle_ms": self.idle_ms}
 
     def request_channel(self, owner: str) -> bytes:
         """Return where a request of this owner hears of a release."""
@@ -118,6 +125,7 @@ class SemaphoreCommands:
             start_units=self.start_units,
             reclaims=RECLAIMS,
             channel=self.channel,
+            idle_ms=self.idle_ms,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -167,10 +175,13 @@ class SemaphoreCommands:
         return SET_LEASE.bind(
             permits=self._permits,
             version_key=_keys.version_key(self.key, field),
+            counter=self.key,
+            counts=self._counts,
             field=field,
             lease_ms=lease_ms,
             version=version,
             version_ms=version_ms,
+            idle_ms=self.idle_ms,
         )
 
     # Counts: scripts and their values, for `Receipts` or the executor.
@@ -185,18 +196,18 @@ class SemaphoreCommands:
             channel=self.channel,
         )
 
-    def make(self, units: int, life_ms: int) -> tuple[Script, dict[str, Arg]]:
+    def make(self, units: int, life_ms: int = 0) -> tuple[Script, dict[str, Arg]]:
         """Return what makes the semaphore unless there is one."""
-        return self.set(units, life_ms, replaces=0)
+        return self.set(units, 0, life_ms)
 
-    def set(self, units: int, life_ms: int, replaces: int) -> tuple[Script, dict[str, Arg]]:
+    def set(self, units: int, replaces: int, life_ms: int = 0) -> tuple[Script, dict[str, Arg]]:
         """Return what makes the semaphore, or sets how many permits there are."""
         return SET, {
             "counter": self.key,
             "permits": self._permits,
             "counts": self._counts,
             "units": units,
-            "life_ms": life_ms,
+            "life_ms": life_ms or self.idle_ms,
             "replaces": replaces,
             "reclaims": RECLAIMS,
             "channel": self.channel,

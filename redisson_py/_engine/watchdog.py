@@ -237,6 +237,7 @@ class Watchdog:
                 [hold.field for hold in holds],
                 self.lease_time / 6,
                 lease_ms=milliseconds(lease_time) if lease_time else 0,
+                **holds[0].ownership.commands.renewal_values,
             )
         except RedissonError as error:
             log.warning("renewal failed: %s", error)

@@ -99,7 +99,7 @@ class FencedLock(ServerLock):
     """
 
     def __init__(self, context: Context, name: Name) -> None:
-        commands = FencedLockCommands(context.options.names.key(name))
+        commands = FencedLockCommands(context.options.names.key(name), context.options.idle_ms)
         super().__init__(TaskOwnership(context, name, commands))
 
     def _named(self, name: Name) -> Self:

@@ -280,7 +280,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             TypeError: `n` is no int.
             ValueError: It is negative; nothing was sent.
         """
-        script, values = self._commands.make(check_whole(n, "n", 0), 0)
+        script, values = self._commands.make(check_whole(n, "n", 0))
         made = bool(await self._receipts.run(script, **values))
         self._created = True
         self._ownership.permit_queue.number_known |= made

@@ -179,7 +179,8 @@ class Semaphore(SemaphoreLike):
 
         Args:
             n: How many, 0 or more.
-            lifetime: Seconds after which Redis drops the semaphore; None keeps it.
+            lifetime: Seconds after which Redis drops the semaphore; None keeps it, or drops it as
+                the client's `idle_expiry` says. Not both.
 
         Raises:
             ConnectionLostError: Redis did not answer; it may have been created.
@@ -192,6 +193,8 @@ class Semaphore(SemaphoreLike):
         life_ms = 0
         if lifetime is not None:
             life_ms = milliseconds(check_lease_time(lifetime, "lifetime"))
+            if self._commands.idle_ms:
+                raise ValueError("the idle_expiry of the client and a lifetime exclude each other")
         script, values = self._commands.make(units, life_ms)
         made = bool(await self._receipts.run(script, **values))
         self._created = True
@@ -210,7 +213,7 @@ class Semaphore(SemaphoreLike):
         the longer the more holders there are: a millisecond for some thousands. Errors are those
         of `try_set_permits`.
         """
-        script, values = self._commands.set(check_whole(n, "n", 0), 0, replaces=1)
+        script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
         self._ownership.permit_queue.number_known = True
         await self._receipts.run(script, **values)
         self._created = True

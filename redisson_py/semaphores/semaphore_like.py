@@ -67,14 +67,15 @@ class SemaphoreLike(ABC):
         context: Context,
         name: Name,
         permits: int | None,
-        kind: Callable[[bytes, int], Commands],
+        kind: Callable[[bytes, int, int], Commands],
     ) -> None:
         self._context = context
         self._permits = permits
 
         def make() -> PermitOwnership:
             start_units = -1 if permits is None else check_whole(permits, "permits", 0)
-            commands = kind(context.options.names.key(name), start_units)
+            options = context.options
+            commands = kind(options.names.key(name), start_units, options.idle_ms)
             return PermitOwnership(context, name, commands)
 
         # True equals 1, but is no number of permits.
@@ -230,7 +231,7 @@ class SemaphoreLike(ABC):
         if self._ownership.grants > self._grants_before:
             # By a semaphore that is there.
             return None
-        script, values = self._ownership.commands.make(self._permits, 0)
+        script, values = self._ownership.commands.make(self._permits)
         return self._receipts.start(script, **values)
 
     def _forget_creation(self) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, NotHeldError, Redisson, Semaphore
+from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -72,6 +72,37 @@ class TestCounting:
         assert await ours.drain() == 5
         assert await counted(ours, java) == 0
 
+    async def test_what_java_holds_comes_on_top_of_a_number_that_was_set(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 5), await theirs(redisson)
+        permit = await ours.acquire(2)
+        await ours.set_permits(4)
+        assert await counted(ours, java) == 2
+        await java.call("acquire")
+        await ours.set_permits(6)
+        assert await counted(ours, java) == 4
+        await java.call("release")
+        await permit.release()
+        assert await counted(ours, java) == 7
+
+    @pytest.mark.parametrize("java_deletes", [True, False])
+    async def test_a_deleted_one_is_gone_on_both_sides(
+        self, client: Redisson, redisson: JavaObject, java_deletes: bool
+    ) -> None:
+        ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
+        permit = await ours.acquire()
+        assert await (java.call("delete") if java_deletes else ours.delete()) is True
+        assert await ours.delete() is False
+        assert await java.call("delete") is False
+        # Brings no number, and so makes none.
+        ours = client.get_semaphore(NAME)
+        assert await counted(ours, java) == 0
+        assert await java.call("trySetPermits", 2) is True
+        with pytest.raises(LeaseLostError):
+            await permit.release()
+        assert await counted(ours, java) == 2
+
     @pytest.mark.parametrize("python_first", [True, False])
     async def test_who_comes_second_makes_nothing(
         self, client: Redisson, redisson: JavaObject, python_first: bool
@@ -116,7 +147,9 @@ class TestCounting:
 
 
 class TestWakeUps:
-    @pytest.mark.parametrize("way", ["permit", "release", "add_permits", "try_set_permits"])
+    @pytest.mark.parametrize(
+        "way", ["permit", "release", "add_permits", "set_permits", "try_set_permits"]
+    )
     async def test_java_is_woken_by_whatever_python_frees(
         self, client: Redisson, redisson: JavaObject, way: str
     ) -> None:
@@ -129,10 +162,10 @@ class TestWakeUps:
         if way == "permit":
             await permit.release()
         else:
-            await getattr(ours, way)(1)
+            await getattr(ours, way)(2 if way == "set_permits" else 1)
         await soon(waiting)
         assert await counted(ours, java) == 0
-        if way == "add_permits":
+        if way in ("add_permits", "set_permits"):
             await permit.release()
 
     @pytest.mark.parametrize("way", ["release", "addPermits", "trySetPermits", "releaseIfExists"])
@@ -151,6 +184,20 @@ class TestWakeUps:
         permit = await soon(waiting)
         assert await counted(ours, far) == 0
         await permit.release()
+
+    async def test_a_thread_that_waits_for_a_deleted_one_waits_for_the_next(
+        self, client: Redisson, redisson: JavaObject
+    ) -> None:
+        ours, java = client.get_semaphore(NAME), await theirs(redisson)
+        await ours.try_set_permits(0)
+        waiting = java.call("acquire", thread="a")
+        await until_asleep(java, "a")
+        assert await ours.delete()
+        await until_asleep(java, "a")
+        assert not waiting.done()
+        await ours.try_set_permits(1)
+        await soon(waiting)
+        assert await counted(ours, java) == 0
 
     async def test_one_release_of_three_lets_three_threads_in(
         self, client: Redisson, redisson: JavaObject

@@ -31,6 +31,7 @@ class ExpirableScripts(PermitScripts):
         lease_ms: Arg = LEASE,
         start_units: Arg = -1,
         reclaims: Arg = RECLAIMS,
+        idle_ms: Arg = 0,
     ) -> int | None:
         """Ask for permits with these ids, one after the other in `ids`."""
         reply: int | None = await self.run(
@@ -43,6 +44,7 @@ class ExpirableScripts(PermitScripts):
             start_units=start_units,
             reclaims=reclaims,
             channel=self.channel,
+            idle_ms=idle_ms,
         )
         return reply
 
@@ -122,6 +124,7 @@ class ExpirableScripts(PermitScripts):
         client: str = "client-a",
         *,
         replaces: Arg = 0,
+        life_ms: Arg = 0,
         calls: Arg | None = None,
         receipt_ms: Arg = TOMBSTONE,
         reclaims: Arg = RECLAIMS,
@@ -133,6 +136,7 @@ class ExpirableScripts(PermitScripts):
                 permits=self.permits,
                 units=units,
                 replaces=replaces,
+                life_ms=life_ms,
                 reclaims=reclaims,
                 channel=self.channel,
                 **self.receipted(client, calls, receipt_ms),
@@ -154,6 +158,7 @@ class ExpirableScripts(PermitScripts):
         *,
         version: Arg = 0,
         version_ms: Arg = 0,
+        idle_ms: Arg = 0,
     ) -> int:
         """Set what is left of the lease of anybody's permit."""
         return int(
@@ -164,6 +169,7 @@ class ExpirableScripts(PermitScripts):
                 lease_ms=lease_ms,
                 reclaims=reclaims,
                 channel=self.channel,
+                idle_ms=idle_ms,
                 **self.versioned(permit, version, version_ms),
             )
         )

@@ -65,13 +65,21 @@ class PermitScripts:
         for mark in marks:
             assert await ask(self.redis, "ZADD", self.permits, "XX", "CH", 1000, mark) == 1
 
-    async def renew(self, field: bytes | str, lease_ms: Arg = LEASE) -> int:
-        """Renew one lease."""
+    async def renew(
+        self, field: bytes | str, lease_ms: Arg = LEASE, *, idle_ms: Arg | None = None
+    ) -> int:
+        """Renew one lease; with `idle_ms` as a client that also says where the counter is."""
         fields: list[Any] = [field]
+        keys = [self.permits] if idle_ms is None else [self.permits, self.key, self.side]
         (renewed,) = await self.scripts.run_batch(
-            "permit.renew", [self.permits], fields, lease_ms=lease_ms
+            "permit.renew", keys, fields, lease_ms=lease_ms, idle_ms=idle_ms or 0
         )
         return int(renewed)
+
+    @property
+    def side(self) -> bytes:
+        """Return the last key beside the counter that scripts of both kinds take."""
+        return self.permits
 
     async def set_lease(
         self,
@@ -80,9 +88,11 @@ class PermitScripts:
         *,
         version: Arg = 0,
         version_ms: Arg = 0,
+        idle_ms: Arg = 0,
     ) -> int:
         """Set what is left of one lease."""
         values = self.versioned(field, version, version_ms)
+        values |= {"counter": self.key, "counts": self.side, "idle_ms": idle_ms}
         values |= {"permits": self.permits, "field": field, "lease_ms": lease_ms}
         return int(await self.scripts.run("permit.set_lease", **values))
 
@@ -106,6 +116,11 @@ class SemaphoreScripts(PermitScripts):
         super().__init__(scripts, key)
         self.counts = _keys.suffixed(key, b"redisson_py:units")
 
+    @property
+    def side(self) -> bytes:
+        """Return the units of the holders."""
+        return self.counts
+
     def tombstone(self, owner: str = A) -> bytes:
         """Return the key that refuses a late acquire of `owner`."""
         return _keys.tombstone(self.key, owner)
@@ -118,6 +133,7 @@ class SemaphoreScripts(PermitScripts):
         lease_ms: Arg = LEASE,
         start_units: Arg = -1,
         reclaims: Arg = RECLAIMS,
+        idle_ms: Arg = 0,
     ) -> int | None:
         """Ask for units."""
         reply: int | None = await self.run(
@@ -131,6 +147,7 @@ class SemaphoreScripts(PermitScripts):
             start_units=start_units,
             reclaims=reclaims,
             channel=self.channel,
+            idle_ms=idle_ms,
         )
         return reply
 

@@ -121,6 +121,7 @@ class LockScripts:
         *,
         version: Arg = 0,
         version_ms: Arg = 0,
+        idle_ms: Arg = 0,
     ) -> list[int]:
         """Ask for a hold with tokens; the reply as in the header of fenced_lock.acquire."""
         reply: list[int] = await self.scripts.run(
@@ -132,6 +133,7 @@ class LockScripts:
             holds=holds,
             lease_ms=lease_ms,
             tokens=tokens,
+            idle_ms=idle_ms,
             **self.versioned(owner, version, version_ms),
         )
         return reply

@@ -72,7 +72,9 @@ class TestRenew:
         await redis.set("string", "mine", px=LEASE)
         keys = [plain.permits, b"string", expirable.permits, b"gone", plain.permits]
         marks: list[Any] = [A, A, ID, A, B]
-        replies = await plain.scripts.run_batch("permit.renew", keys, marks, lease_ms=1_000_000)
+        replies = await plain.scripts.run_batch(
+            "permit.renew", keys, marks, lease_ms=1_000_000, idle_ms=0
+        )
         assert replies == [1, 0, 1, 0, 0]
         assert min(await plain.left(A), await expirable.left(ID)) > LEASE
         assert await redis.exists("gone") == 0
