@@ -25,7 +25,7 @@ TOMBSTONE = 60.0
 #: A request is repeated for no longer than this: Redis must not have forgotten it by then.
 LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
 
-#: Shortest `idle_expiry`: longer than it takes until somebody who waits asks again.
+#: Shortest `idle_lifetime`: longer than it takes until somebody who waits asks again.
 SHORTEST_IDLE = 10.0
 
 
@@ -44,7 +44,7 @@ class RedissonOptions(TypedDict, total=False):
     command_timeout: Duration
     acquire_timeout: Duration | None
     on_release_error: OnReleaseError
-    idle_expiry: Duration | None
+    idle_lifetime: Duration | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def check_options(
     command_timeout: Duration = 5.0,
     acquire_timeout: Duration | None = None,
     on_release_error: OnReleaseError = "log",
-    idle_expiry: Duration | None = None,
+    idle_lifetime: Duration | None = None,
     **unknown: object,
 ) -> Options:
     """Return the options, checked.
@@ -125,7 +125,7 @@ def check_options(
         command_timeout=_check_command_timeout(command_timeout),
         acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
         on_release_error=on_release_error,
-        idle_ms=_check_idle(idle_expiry, lease),
+        idle_ms=_check_idle(idle_lifetime, lease),
     )
 
 
@@ -138,13 +138,13 @@ def _unknown_option(name: str) -> str:
     return f"there is no option {name!r}{meant}; the options are {', '.join(known)}"
 
 
-def _check_idle(idle_expiry: Duration | None, lease_time: float) -> int:
-    if idle_expiry is None:
+def _check_idle(idle_lifetime: Duration | None, lease_time: float) -> int:
+    if idle_lifetime is None:
         return 0
-    seconds = check_lease_time(idle_expiry, "idle_expiry")
+    seconds = check_lease_time(idle_lifetime, "idle_lifetime")
     if seconds <= lease_time or seconds < SHORTEST_IDLE:
         raise ValueError(
-            f"idle_expiry must be longer than lease_time ({lease_time:g} s), and at least"
+            f"idle_lifetime must be longer than lease_time ({lease_time:g} s), and at least"
             f" {SHORTEST_IDLE:g} s, not {seconds:g} s"
         )
     return milliseconds(seconds)

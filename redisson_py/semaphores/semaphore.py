@@ -180,7 +180,7 @@ class Semaphore(SemaphoreLike):
         Args:
             n: How many, 0 or more.
             lifetime: Seconds after which Redis drops the semaphore; None keeps it, or drops it as
-                the client's `idle_expiry` says. Not both.
+                the client's `idle_lifetime` says. Not both.
 
         Raises:
             ConnectionLostError: Redis did not answer; it may have been created.
@@ -194,7 +194,9 @@ class Semaphore(SemaphoreLike):
         if lifetime is not None:
             life_ms = milliseconds(check_lease_time(lifetime, "lifetime"))
             if self._commands.idle_ms:
-                raise ValueError("the idle_expiry of the client and a lifetime exclude each other")
+                raise ValueError(
+                    "give lifetime or the idle_lifetime of the client, not both"
+                )
         script, values = self._commands.make(units, life_ms)
         made = bool(await self._receipts.run(script, **values))
         self._created = True

@@ -160,6 +160,10 @@ class FakeCommands:
     def renewal_keys(self) -> tuple[bytes, ...]:
         return (self.key,)
 
+    @property
+    def renewal_values(self) -> dict[str, int]:
+        return {}
+
 
 class FakeOwnership:
     """A lock that takes notes instead of talking to Redis."""

@@ -84,6 +84,10 @@ def test_a_name_mapper_is_taken() -> None:
         ({"client_name": b"orders"}, TypeError),
         ({"client_name": 5}, TypeError),
         ({"retries": 5}, TypeError),
+        ({"idle_lifetime": 30}, ValueError),
+        ({"idle_lifetime": 0}, ValueError),
+        ({"idle_lifetime": math.inf}, ValueError),
+        ({"idle_lifetime": "60"}, TypeError),
     ],
     ids=str,
 )
@@ -114,6 +118,18 @@ def test_every_option_that_is_listed_is_taken() -> None:
 def test_both_ways_to_make_a_client_tell_of_an_unknown_option(make: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"'leas_time' .*'lease_time' meant"):
         make("redis://localhost", leas_time=3)
+
+
+def test_what_is_idle_stays_for_ever_unless_told_otherwise() -> None:
+    assert options().idle_ms == 0
+    assert options(idle_lifetime=timedelta(days=1)).idle_ms == 86_400_000
+    assert options(idle_lifetime=10, lease_time=1).idle_ms == 10_000
+
+
+@pytest.mark.parametrize(("lease_time", "idle"), [(60, 60), (60, 59), (1, 9.9)])
+def test_what_is_idle_stays_longer_than_a_lease_and_a_wait(lease_time: float, idle: float) -> None:
+    with pytest.raises(ValueError, match="idle_lifetime must be longer than lease_time"):
+        options(lease_time=lease_time, idle_lifetime=idle)
 
 
 @pytest.mark.parametrize("lease_time", [1.0, 3.0, 10.0, 30.0, 3600.0])

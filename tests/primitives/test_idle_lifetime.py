@@ -1,0 +1,127 @@
+"""`idle_lifetime`: what nobody uses does not stay in Redis for ever, and what is held stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import AcquireTimeoutError, Redisson
+from tests.fixtures.client import ClientFactory
+from tests.support import Counted, until, until_async
+
+IDLE = 3600
+MS = 1000 * IDLE
+LATE = 10_000
+TOKEN = "redisson_lock_token:{k}"
+
+KINDS: dict[str, tuple[Callable[[Redisson], Any], str]] = {
+    "fenced lock": (lambda client: client.get_fenced_lock("k"), TOKEN),
+    "semaphore": (lambda client: client.get_semaphore("k", 2), "k"),
+    "with ids": (lambda client: client.get_permit_expirable_semaphore("k", 2), "k"),
+}
+every_kind = pytest.mark.parametrize(("get", "key"), KINDS.values(), ids=KINDS)
+
+Get = Callable[[Redisson], Any]
+
+
+async def left(redis: Redis, key: str) -> int:
+    return int(await redis.pttl(key))
+
+
+@every_kind
+async def test_by_default_it_stays(get: Get, key: str, client: Redisson, redis: Redis) -> None:
+    async with get(client):
+        pass
+    assert await left(redis, key) == -1
+    await redis.delete(key)
+
+
+@every_kind
+async def test_it_ends_so_long_after_the_last_use(
+    get: Get, key: str, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(idle_lifetime=IDLE)
+    for _ in range(2):
+        async with get(client):
+            pass
+        assert MS - LATE < await left(redis, key) <= MS + 30_000
+        await redis.pexpire(key, LATE)
+
+
+@every_kind
+async def test_it_does_not_end_while_it_is_held(
+    get: Get, key: str, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=1, idle_lifetime=IDLE)
+    lease = await get(client).acquire()
+    for _ in range(2):
+        await redis.pexpire(key, LATE)
+        renewals = client.statistics().renewals
+        await until(lambda renewals=renewals: client.statistics().renewals > renewals + 1)
+        assert await left(redis, key) > MS - LATE
+    await lease.extend(2 * IDLE)
+    assert await left(redis, key) > 3 * MS - LATE
+    await lease.release()
+
+
+@every_kind
+async def test_it_costs_no_round_trip(
+    get: Get, key: str, clients: ClientFactory, redis: Redis
+) -> None:
+    lock = get(clients(idle_lifetime=IDLE))
+    async with lock:
+        pass
+    async with Counted(redis) as counted:
+        for _ in range(10):
+            async with lock:
+                pass
+    assert counted.calls["evalsha"] == 20
+
+
+async def test_tokens_grow_beyond_the_end_of_their_counter(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    lock = clients(idle_lifetime=IDLE).get_fenced_lock("k")
+    async with lock as lease:
+        first = lease.token
+    await redis.pexpire(TOKEN, 0)
+    async with lock as lease:
+        assert first is not None
+        assert lease.token is not None
+        assert lease.token > first
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "with ids"])
+async def test_a_semaphore_that_ended_is_as_one_that_was_never_given_permits(
+    kind: str, clients: ClientFactory, redis: Redis
+) -> None:
+    get, key = KINDS[kind]
+    client = clients(idle_lifetime=IDLE)
+    semaphore = get(client)
+    assert await semaphore.try_set_permits(5)
+    assert MS - LATE < await left(redis, key) <= MS
+    await redis.pexpire(key, 1)
+
+    async def ended() -> bool:
+        return not await redis.exists(key)
+
+    await until_async(ended)
+    bare: Any = (
+        client.get_semaphore("k")
+        if kind == "semaphore"
+        else client.get_permit_expirable_semaphore("k")
+    )
+    with pytest.raises(AcquireTimeoutError, match="was never given permits"):
+        await bare.acquire(timeout=0)
+    async with semaphore:
+        assert await bare.available() == 1
+
+
+async def test_a_lifetime_is_refused_beside_it(clients: ClientFactory) -> None:
+    client = clients(idle_lifetime=IDLE)
+    with pytest.raises(ValueError, match="not both"):
+        await client.get_semaphore("k").try_set_permits(1, lifetime=60)
+    assert client.statistics().commands_sent == 0
