@@ -99,6 +99,12 @@ class Redisson:
         on_release_error: What becomes of a block whose release got no answer: `"log"` ends it
             normally, with a warning, because its work was protected; `"raise"` raises
             `ReleaseFailedError`.
+        idle_lifetime: Seconds after the last lease for which Redis keeps the counter of a fenced
+            lock, and a semaphore; None keeps them for ever, as Redisson does. Longer than
+            `lease_time`, at least 10 s, and the same for all clients of a name; not for names that
+            Redisson uses too. Then the tokens of a lock that was idle for so long grow only as
+            long as the server's clock is not stepped back, and a semaphore forgets its number of
+            permits: see "What stays in Redis" in docs/safety.md.
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
@@ -316,7 +322,10 @@ class Redisson:
         return PermitExpirableSemaphore(self._context, name, permits)
 
     def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
-        """Return the latch `name`; `count` sets it at first use if it is not set.
+        """Return the latch `name`; `count`, 1 or more, sets it at first use if it is not set.
+
+        A latch that has opened is not set: a job that brings a `count` and is delivered twice sets
+        it again. See `CountDownLatch` for what to do instead.
 
         Raises:
             TypeError: The name is neither str nor bytes, or `count` is no int.

@@ -50,7 +50,10 @@ class CountDownLatch:
 
     With `count`, the first call of this object sets the latch if it is unset. A latch that was
     counted down to zero is unset too; so an object that is first used after the last count_down
-    must not bring a count of its own, or it starts another round.
+    must not bring a count of its own, or it starts another round. Where jobs may be delivered
+    twice, have one coordinator call `try_set_count` under a name that it makes anew for each run,
+    and give no count to the jobs. Each delivery counts down: where that must not be, give each
+    job a latch of its own, with the count 1. docs/safety.md has the code.
 
     Promised: one call of count_down counts once, whatever happens to the connection; waiters are
     let go when the count is zero, even if the message is lost; 10,000 tasks that wait cost one

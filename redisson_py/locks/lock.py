@@ -86,7 +86,8 @@ class FencedLock(ServerLock):
     use both on one name: a plain lock takes no token.
 
     Promised: tokens grow from holder to holder as long as the counter survives in Redis; if it is
-    lost, as long as the server's clock is ahead of the last token (microseconds). Not promised:
+    lost, or expires by the client's `idle_lifetime`, as long as the server's clock is ahead of the
+    last token (microseconds). Not promised:
     that tokens are consecutive, or that Redisson's `getToken` (the last one issued) belongs to
     the holder; nor, after Redis lost its data, that a hold passed among this client's tasks has a
     greater token than another process got meanwhile: that hold is lost, and the resource refuses

@@ -194,9 +194,7 @@ class Semaphore(SemaphoreLike):
         if lifetime is not None:
             life_ms = milliseconds(check_lease_time(lifetime, "lifetime"))
             if self._commands.idle_ms:
-                raise ValueError(
-                    "give lifetime or the idle_lifetime of the client, not both"
-                )
+                raise ValueError("give lifetime or the idle_lifetime of the client, not both")
         script, values = self._commands.make(units, life_ms)
         made = bool(await self._receipts.run(script, **values))
         self._created = True
