@@ -82,7 +82,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
                 ever, 0 asks once.
 
         Raises:
-            AcquireTimeoutError: None was free within `timeout` seconds.
+            AcquireTimeoutError: None was free within `timeout` seconds, or ever given.
             ConnectionLostError: Redis did not answer. What may be held is given back as soon
                 as it answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.

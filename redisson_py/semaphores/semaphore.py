@@ -78,7 +78,8 @@ class Semaphore(SemaphoreLike):
                 ever, 0 asks once.
 
         Raises:
-            AcquireTimeoutError: So many were not free within `timeout` seconds.
+            AcquireTimeoutError: So many were not free within `timeout` seconds; the text says if it
+                was never given permits.
             ConnectionLostError: Redis did not answer. What may be held is given back as soon
                 as it answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.

@@ -137,7 +137,7 @@ class SemaphoreLike(ABC):
         if permits is None:
             seconds = check_timeout(timeout) or 0
             what = f"had not {units} free within {seconds:g} s"
-            if self._ownership.permit_queue.absent:
+            if self._permits is None and self._ownership.permit_queue.absent:
                 what += ": it was never given permits: call try_set_permits or pass permits="
             raise AcquireTimeoutError(f"{self.kind} {self.name!r} {what}")
         return permits

@@ -129,6 +129,27 @@ async def test_tokens_grow_whoever_takes_the_lock(
     assert tokens == sorted(set(tokens))
 
 
+async def test_java_begins_at_one_when_the_counter_has_expired(
+    clients: ClientFactory, redisson: JavaObject, redis: Redis
+) -> None:
+    """Why `idle_lifetime` is not for names that Redisson uses too."""
+    ours = clients(idle_lifetime=3600).get_fenced_lock("k")
+    theirs = await redisson.get("getFencedLock", "k")
+    async with ours as lease:
+        before = lease.token
+    # Java's own increment leaves the expiry.
+    await theirs.call("lockAndGetToken", thread="a")
+    await theirs.call("unlock", thread="a")
+    assert 0 < await redis.pttl("redisson_lock_token:{k}") <= 3_630_000
+    await redis.pexpire("redisson_lock_token:{k}", 0)
+    assert await theirs.call("lockAndGetToken", thread="a") == 1
+    await theirs.call("unlock", thread="a")
+    async with ours as lease:
+        assert before is not None
+        assert lease.token is not None
+        assert lease.token > before
+
+
 async def test_java_gets_no_token_and_takes_none_while_we_hold(
     client: Redisson, redisson: JavaObject
 ) -> None:

@@ -56,6 +56,7 @@ async def clients() -> None:
         sync_timeout=1,
         turn=0,
         client_name="orders",
+        idle_lifetime=timedelta(days=1),
     )
     await configured.aclose()
     mapped = Redisson(Redis(host="localhost"), name_mapper=lambda name: f"app:{name}")
@@ -114,6 +115,8 @@ async def semaphores(client: Redisson) -> None:
         assert_type(permit, Permit)
     await semaphore.release(3)
     assert_type(await semaphore.available(), int)
+    await semaphore.set_permits(3)
+    assert_type(await semaphore.delete(), bool)
     expirable = client.get_permit_expirable_semaphore("p", 5)
     assert_type(expirable, PermitExpirableSemaphore)
     permit = await expirable.acquire(lease_time=5)
