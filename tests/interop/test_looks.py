@@ -7,6 +7,7 @@ import asyncio
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from tests.fixtures.client import ClientFactory
 from tests.interop.java import JavaObject
 from tests.interop.kinds import LONG, Scene, Theirs, only
 
