@@ -58,7 +58,7 @@ start_units, reclaims = integer(start_units), whole(reclaims, 1)
 idle_ms = whole(idle_ms, 0)
 
 if not (units and lease_ms and start_units and reclaims and idle_ms) then
-  return redis.error_reply('ERR units, lease_ms, start_units and the rest must be whole numbers')
+  return redis.error_reply('ERR units, lease_ms, start_units, reclaims, idle_ms must be numbers')
 end
 
 local before = integer(found or '0')
