@@ -89,6 +89,21 @@ class Talk:
         self.downs += 1
 
 
+def later() -> float:
+    """Return a deadline that no test reaches."""
+    return asyncio.get_running_loop().time() + PATIENT
+
+
+async def fill(talk: Talk, peer: FakePeer) -> list[Call]:
+    """Send more than the peer takes."""
+    peer.links[0].stop_reading()
+    calls: list[Call] = []
+    while not talk.stream.full:
+        calls.append(talk.call("SET", "k", b"x" * 2**18, must=True))
+        await asyncio.sleep(0)
+    return calls
+
+
 TalkFactory = Callable[..., Awaitable[Talk]]
 
 

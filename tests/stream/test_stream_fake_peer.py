@@ -6,10 +6,9 @@ import asyncio
 
 import pytest
 
-from redisson_py._stream import stream
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
-from tests.stream.conftest import PATIENT, SCRIPT, Talk, TalkFactory
+from redisson_py._stream.call import ReplyError
+from redisson_py.errors import BackendError, ClientClosedError
+from tests.stream.conftest import SCRIPT, Talk, TalkFactory, fill, later
 from tests.stream.fake_peer import (
     SILENCE,
     Command,
@@ -271,81 +270,6 @@ class TestScripts:
         assert peer.count(b"SCRIPT") == 2
 
 
-def later() -> float:
-    return asyncio.get_running_loop().time() + PATIENT
-
-
-class TestRoom:
-    async def test_a_peer_that_does_not_read_makes_the_stream_full(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        assert not talk.stream.full
-        calls = await fill(talk, peer)
-        room = asyncio.create_task(talk.stream.room(later()))
-        await asyncio.sleep(0)
-        assert not room.done()
-        peer.links[0].go_on_reading()
-        await room
-        assert not talk.stream.full
-        for call in calls:
-            assert (await call.future).startswith(b"SET k xxx")
-
-    async def test_many_unanswered_commands_make_the_stream_full(
-        self, talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 2)
-        peer.plan.extend([SILENCE, SILENCE])
-        talk.call("GET", "1")
-        assert not talk.stream.full
-        talk.call("GET", "2")
-        assert talk.stream.full
-        rooms = [asyncio.create_task(talk.stream.room(later())) for _ in range(3)]
-        await peer.until(lambda: len(peer.commands) == 2)
-        peer.say(bulk(b"one"))
-        await asyncio.gather(*rooms)
-        peer.say(bulk(b"two"))
-
-    async def test_a_reply_lets_in_as_many_as_there_is_room_for(
-        self, talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 4)
-
-        async def caller(number: int) -> object:
-            await talk.stream.room(later())
-            return await talk.call("GET", str(number)).future
-
-        callers = [asyncio.create_task(caller(number)) for number in range(400)]
-        await asyncio.gather(*callers)
-        assert peer.count(b"GET") == 400
-        assert talk.stream._room.wakes <= 400, "nobody was woken in vain"
-
-    async def test_no_room_in_time_is_no_answer(
-        self, talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 1)
-        peer.plan.append(SILENCE)
-        talk.call("GET", "1")
-        with pytest.raises(ConnectionLostError, match="no answer from Redis") as raised:
-            await talk.stream.room(asyncio.get_running_loop().time() + 0.05)
-        assert not raised.value.maybe_held
-        assert not talk.stream._room.waiting
-
-    async def test_one_that_was_let_in_and_cancelled_lets_the_next_in(
-        self, talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 1)
-        peer.plan.append(SILENCE)
-        talk.call("GET", "1")
-        first, second = (asyncio.create_task(talk.stream.room(later())) for _ in range(2))
-        await asyncio.sleep(0)
-        assert talk.stream._wire is not None
-        talk.stream._wire.in_flight.clear()
-        talk.stream._give_room()
-        first.cancel()
-        await second
-        assert first.cancelled()
-
-
 class TestClose:
     async def test_everything_under_way_fails_and_nothing_stays_open(
         self, talks: TalkFactory, peer: FakePeer
@@ -400,13 +324,3 @@ class TestClose:
         await closing
         await peer.until(lambda: not peer.open)
         assert len(peer.commands) == len(calls)
-
-
-async def fill(talk: Talk, peer: FakePeer) -> list[Call]:
-    """Send more than the peer takes."""
-    peer.links[0].stop_reading()
-    calls: list[Call] = []
-    while not talk.stream.full:
-        calls.append(talk.call("SET", "k", b"x" * 2**18, must=True))
-        await asyncio.sleep(0)
-    return calls

@@ -1,0 +1,84 @@
+"""Waiting for room: a peer that does not read, or has too much to answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py._stream import stream
+from redisson_py.errors import ConnectionLostError
+from tests.stream.conftest import Talk, fill, later
+from tests.stream.fake_peer import SILENCE, FakePeer, bulk
+
+
+async def test_a_peer_that_does_not_read_makes_the_stream_full(talk: Talk, peer: FakePeer) -> None:
+    assert not talk.stream.full
+    calls = await fill(talk, peer)
+    room = asyncio.create_task(talk.stream.room(later()))
+    await asyncio.sleep(0)
+    assert not room.done()
+    peer.links[0].go_on_reading()
+    await room
+    assert not talk.stream.full
+    for call in calls:
+        assert (await call.future).startswith(b"SET k xxx")
+
+
+async def test_many_unanswered_commands_make_the_stream_full(
+    talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 2)
+    peer.plan.extend([SILENCE, SILENCE])
+    talk.call("GET", "1")
+    assert not talk.stream.full
+    talk.call("GET", "2")
+    assert talk.stream.full
+    rooms = [asyncio.create_task(talk.stream.room(later())) for _ in range(3)]
+    await peer.until(lambda: len(peer.commands) == 2)
+    peer.say(bulk(b"one"))
+    await asyncio.gather(*rooms)
+    peer.say(bulk(b"two"))
+
+
+async def test_a_reply_lets_in_as_many_as_there_is_room_for(
+    talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 4)
+
+    async def caller(number: int) -> object:
+        await talk.stream.room(later())
+        return await talk.call("GET", str(number)).future
+
+    callers = [asyncio.create_task(caller(number)) for number in range(400)]
+    await asyncio.gather(*callers)
+    assert peer.count(b"GET") == 400
+    assert talk.stream._room.wakes <= 400, "nobody was woken in vain"
+
+
+async def test_no_room_in_time_is_no_answer(
+    talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 1)
+    peer.plan.append(SILENCE)
+    talk.call("GET", "1")
+    with pytest.raises(ConnectionLostError, match="no answer from Redis") as raised:
+        await talk.stream.room(asyncio.get_running_loop().time() + 0.05)
+    assert not raised.value.maybe_held
+    assert not talk.stream._room.waiting
+
+
+async def test_one_that_was_let_in_and_cancelled_lets_the_next_in(
+    talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 1)
+    peer.plan.append(SILENCE)
+    talk.call("GET", "1")
+    first, second = (asyncio.create_task(talk.stream.room(later())) for _ in range(2))
+    await asyncio.sleep(0)
+    assert talk.stream._wire is not None
+    talk.stream._wire.in_flight.clear()
+    talk.stream._give_room()
+    first.cancel()
+    await second
+    assert first.cancelled()
