@@ -90,7 +90,12 @@ class CompositeLease(Lease):
         if all(other is self for other in hold.live):
             hold.lose(reason)
         elif self._lose(reason):
-            log.debug("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
+            log.log(
+                logging.DEBUG if reason == "ended" else logging.WARNING,
+                "a lease of %s %r is over",
+                hold.ownership.kind,
+                hold.ownership.name,
+            )
             self.release_rest()
 
     def tell_acquired(self, teller: Teller, waited: float) -> None:
