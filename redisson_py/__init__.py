@@ -32,10 +32,21 @@ from redisson_py import errors
 from redisson_py._client import Redisson
 from redisson_py._engine.inspecting import HolderSnapshot, LockSnapshot
 from redisson_py._engine.lease import Lease
+from redisson_py._listener import (
+    AcquiredEvent,
+    ConnectionLostEvent,
+    ConnectionRestoredEvent,
+    Listener,
+    LostEvent,
+    ReleasedEvent,
+    RenewedLateEvent,
+    WaitEndedEvent,
+    WaitStartedEvent,
+)
 from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
 from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
-from redisson_py.composite._ownership import JointSnapshot
+from redisson_py.composite._snapshot import JointSnapshot
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import (
@@ -92,6 +103,16 @@ __all__ = [
     "PrimitiveStatistics",
     "ReadWriteSnapshot",
     "SemaphoreSnapshot",
+    # listening
+    "AcquiredEvent",
+    "ConnectionLostEvent",
+    "ConnectionRestoredEvent",
+    "Listener",
+    "LostEvent",
+    "ReleasedEvent",
+    "RenewedLateEvent",
+    "WaitEndedEvent",
+    "WaitStartedEvent",
     # errors
     "errors",
     "AcquireTimeoutError",
@@ -136,5 +157,14 @@ for _public in (
     ReadWriteSnapshot,
     SemaphoreSnapshot,
     PrimitiveStatistics,
+    AcquiredEvent,
+    ConnectionLostEvent,
+    ConnectionRestoredEvent,
+    Listener,
+    LostEvent,
+    ReleasedEvent,
+    RenewedLateEvent,
+    WaitEndedEvent,
+    WaitStartedEvent,
 ):
     _public.__module__ = __name__

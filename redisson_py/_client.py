@@ -6,7 +6,7 @@ import logging
 import os
 import weakref
 from dataclasses import replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, final
 
 from redisson_py import _keys
@@ -17,6 +17,7 @@ from redisson_py._engine.inspecting import own_description
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name
+from redisson_py._listener import Teller
 from redisson_py._loop import (
     Future,
     Task,
@@ -30,7 +31,8 @@ from redisson_py._loop import (
 from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
-from redisson_py._statistics import ClientStatistics
+from redisson_py._statistics import ClientStatistics, Counts
+from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
@@ -105,6 +107,7 @@ class Redisson:
             Redisson uses too. Then the tokens of a lock that was idle for so long grow only as
             long as the server's clock is not stepped back, and a semaphore forgets its number of
             permits: see "What stays in Redis" in docs/safety.md.
+        listener: Is told what the client does: acquisitions, waits, losses, outages; a `Listener`.
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
@@ -150,6 +153,8 @@ class Redisson:
     def _build(self, connector: Connector, options: Options) -> None:
         self._where = connector.where
         self._owners = Owners()
+        counts = Counts()
+        teller = None if options.listener is None else Teller(options.listener)
         self._table = Table()
         self._bus = Bus(self._table)
         self._stream = Stream(
@@ -161,12 +166,13 @@ class Redisson:
             on_end=self._end_with_loop,
             on_outlived=self._close_for_good,
             needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
+            outages=Outages(connector.where, counts, teller),
         )
         self._router = Router(self._stream)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
-        self._watchdog = Watchdog(self._executor, options.lease_time, self._describe)
+        self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
         self._context = Context(
             options,
             self._executor,
@@ -176,6 +182,8 @@ class Redisson:
             self._check,
             self._describe,
             connector.database,
+            counts,
+            teller,
         )
         # A lock object serves any number of tasks, and `async with client.get_lock(name)` is one
         # a turn: those used of late are kept.
@@ -344,14 +352,24 @@ class Redisson:
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
+        counts, traffic = self._context.counts, self._stream.traffic
         return ClientStatistics(
             waiters=self._context.registry.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
             renewals=self._watchdog.renewals,
-            losses=self._watchdog.losses,
+            losses=sum(counts.losses.values()),
             wake_ups=self._table.wakeups,
-            commands_sent=self._stream.traffic.commands,
-            connections=self._stream.traffic.connections,
+            commands_sent=traffic.commands,
+            connections=traffic.connections,
+            acquires=counts.acquires,
+            waits=counts.waits,
+            waited=counts.waited,
+            longest_wait=counts.longest_wait,
+            timeouts=counts.timeouts,
+            losses_by_reason=MappingProxyType(dict(counts.losses)),
+            reconnects=counts.reconnects,
+            late_renewals=counts.late_renewals,
+            evictions=traffic.evicted,
         )
 
     async def aclose(self) -> None:

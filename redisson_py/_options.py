@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from redisson_py._keys import NameMapper, Names
+from redisson_py._listener import Listener, check_listener
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 
 OnLost = Literal["cancel", "raise"]
@@ -45,6 +46,7 @@ class RedissonOptions(TypedDict, total=False):
     acquire_timeout: Duration | None
     on_release_error: OnReleaseError
     idle_lifetime: Duration | None
+    listener: Listener | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Options:
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
         on_release_error: What becomes of a block whose release got no answer.
         idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
+        listener: Who is told what the client does.
     """
 
     names: Names
@@ -67,6 +70,7 @@ class Options:
     acquire_timeout: float | None
     on_release_error: OnReleaseError
     idle_ms: int = 0
+    listener: Listener | None = None
 
     @property
     def reply_timeout(self) -> float:
@@ -92,6 +96,7 @@ def check_options(
     acquire_timeout: Duration | None = None,
     on_release_error: OnReleaseError = "log",
     idle_lifetime: Duration | None = None,
+    listener: Listener | None = None,
     **unknown: object,
 ) -> Options:
     """Return the options, checked.
@@ -126,6 +131,7 @@ def check_options(
         acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
         on_release_error=on_release_error,
         idle_ms=_check_idle(idle_lifetime, lease),
+        listener=None if listener is None else check_listener(listener),
     )
 
 

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
     """What one client did so far, and does now. For people; nothing is decided from it.
 
+    A lock that is made of others counts as what its members acquire and lose, each at its own
+    client; the wait of its caller counts once, at the client of its first member.
+
     Attributes:
         waiters: Tasks that wait for something now.
         held_leases: Leases held now.
         renewals: Batches of leases renewed.
-        losses: Leases lost.
+        losses: Leases lost, for any reason.
         wake_ups: Waiters woken by messages and reconnections.
         commands_sent: Commands written, scripts included.
         connections: Connections opened.
+        acquires: Leases acquired: granted by Redis, passed on inside this process, or entered
+            again.
+        waits: Waits that have ended, whatever came of them. A caller waits when Redis says busy
+            or other tasks of this client come first; latches and barriers count too.
+        waited: Seconds of all these waits together.
+        longest_wait: Seconds of the longest.
+        timeouts: How many of them ended because their time was up. A call that only asks once
+            (`timeout=0`) does not wait.
+        losses_by_reason: `losses` by `LeaseLostError.reason`; and `"abandoned"`: leases that
+            nobody could release any more, because their task had ended.
+        reconnects: Outages that are over: the connection was lost, or could not be made, and then
+            was there.
+        late_renewals: Renewals of a lease that were confirmed when less than a third of it was
+            left. They are due when a third has passed.
+        evictions: Calls given up before they could be sent, because there was no connection.
     """
 
     waiters: int
@@ -26,6 +45,15 @@ class ClientStatistics:
     wake_ups: int
     commands_sent: int
     connections: int
+    acquires: int
+    waits: int
+    waited: float
+    longest_wait: float
+    timeouts: int
+    losses_by_reason: Mapping[str, int] = field(hash=False)
+    reconnects: int
+    late_renewals: int
+    evictions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +67,32 @@ class PrimitiveStatistics:
 
     waiters: int
     held_leases: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What one client counts as it goes; see `ClientStatistics`."""
+
+    acquires: int = 0
+    waits: int = 0
+    waited: float = 0.0
+    longest_wait: float = 0.0
+    timeouts: int = 0
+    reconnects: int = 0
+    late_renewals: int = 0
+    losses: dict[str, int] = field(
+        default_factory=lambda: {
+            "expired": 0,
+            "ended": 0,
+            "taken": 0,
+            "forced": 0,
+            "abandoned": 0,
+        }
+    )
+
+    def wait_ended(self, seconds: float) -> None:
+        """Count a wait."""
+        self.waits += 1
+        self.waited += seconds
+        if seconds > self.longest_wait:
+            self.longest_wait = seconds

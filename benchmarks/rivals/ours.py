@@ -19,6 +19,7 @@ class Ours(TaskSide):
     async def open(self, url: str) -> None:
         """Make a client for each server and connect."""
         self._url = url
+        self.url = url.split(",")[0]
         self.clients = [Redisson.from_url(one) for one in url.split(",")]
         self.client = self.clients[0]
         self._renewing: Redisson | None = None

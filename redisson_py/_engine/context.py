@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.local_queue import H, LocalQueue
 from redisson_py._engine.watchdog import Watchdog
+from redisson_py._listener import Teller
 from redisson_py._loop import Task, running_loop
 from redisson_py._options import Options
 from redisson_py._owner import Owners, TaskKey, TaskRef, reference
 from redisson_py._scripts.executor import Executor
+from redisson_py._statistics import Counts
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
@@ -230,6 +232,9 @@ class Context:
     """Keeps the client's description in Redis fresh, for `inspect`."""
     database: str = ""
     """The server's address and the number of the database: where equal keys are one key."""
+    counts: Counts = field(default_factory=Counts)
+    teller: Teller | None = None
+    """Tells a listener, if there is one."""
     registry: Registry = field(default_factory=Registry)
     pending: dict[Pending, None] = field(default_factory=dict)
     """The requests that were not answered."""

@@ -30,6 +30,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from redisson_py._listener import LossReason, LostEvent, Teller
 from redisson_py._owner import TaskRef
 from redisson_py._time import now
 
@@ -468,7 +469,9 @@ class Hold:
         self.reason = reason
         # A composite that loses one of these releases it, and so takes it out of the list.
         gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
-        log.warning(
+        # That its own time would be up was its holder's wish.
+        log.log(
+            logging.DEBUG if reason == "ended" else logging.WARNING,
             "lost %s %r: %s (owner %s, held for %.3f s)",
             self.ownership.kind,
             self.ownership.name,
@@ -482,6 +485,11 @@ class Hold:
     def abandon(self) -> None:
         """End it because nobody can release it any more; Redis lets it run out."""
         self.end("lost")
+        context, held_for = self.ownership.context, now() - self.granted_at
+        for _ in self._forgotten or ():
+            context.counts.losses["abandoned"] += 1
+            if context.teller is not None:
+                tell_lost(context.teller, self, self.token, held_for, "abandoned")
         log.warning(
             "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",
             self.ownership.kind,
@@ -522,3 +530,12 @@ class Hold:
         assert self.reentries >= 0, self
         assert self._changes >= 0, self
         assert self.reads >= 0, self
+
+
+def tell_lost(
+    teller: Teller, hold: Hold, token: int | None, held_for: float, reason: LossReason
+) -> None:
+    """Tell a listener that a lease of a hold was lost."""
+    ownership = hold.ownership
+    event = LostEvent(ownership.name, ownership.kind, hold.owner, token, held_for, reason)
+    teller.tell("lost", event)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from redisson_py._engine.block import Block, give_back
-from redisson_py._engine.hold import REASONS, Hold, Reason, State
+from redisson_py._engine.hold import REASONS, Hold, Reason, State, tell_lost
 from redisson_py._keys import Name
+from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller
 from redisson_py._loop import Future, current_task, fail, new_future, wake
 from redisson_py._time import Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
@@ -84,6 +85,9 @@ class Lease:
         "_wanted",
         "token",
     )
+
+    #: Its losses are counted; those of what is made of others are not, theirs are.
+    _counts: ClassVar[bool] = True
 
     def __init__(
         self, hold: Hold, limit: float | None, token: int | None, granted_at: float
@@ -240,9 +244,17 @@ class Lease:
         self._lost(reason)
 
     def _lost(self, reason: Reason) -> None:
+        is_new = self._state != "lost"
         self._state = "lost"
         self._reason = reason
-        self._ended_at = now()
+        self._ended_at = present = now()
+        if is_new:
+            context = self._hold.ownership.context
+            if self._counts:
+                context.counts.losses[reason] += 1
+            if context.teller is not None:
+                held_for = present - self._granted_at
+                tell_lost(context.teller, self._hold, self.token, held_for, reason)
         for waiter in self._lost_waiters or ():
             wake(waiter)
         if self._composite is not None and (composite := self._composite()) is not None:
@@ -253,9 +265,21 @@ class Lease:
         self._told = True
         if self._state == "held":
             self._state = "released"
+            if error is not None:
+                self._tell_released(now())
         if error is not None:
             for waiter in self._lost_waiters or ():
                 fail(waiter, error)
+
+    def _tell_released(self, moment: float) -> None:
+        """Tell the listener that it was given back at a moment, unless it was lost by then."""
+        hold = self._hold
+        teller = hold.ownership.context.teller
+        if teller is not None and self._state == "released" and hold.units:
+            name, kind = self.name, hold.ownership.kind
+            held_for = moment - self._granted_at
+            event = ReleasedEvent(name, kind, self.owner, self.token, held_for)
+            teller.tell("released", event)
 
     def _set_limit(self, limit: float | None, wanted: float | None = None) -> None:
         """Set when it ends by itself, and when it will if Redis confirms that."""
@@ -301,3 +325,9 @@ def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason)
         held_for,
         reason,
     )
+
+
+def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:
+    """Tell a listener of a lease that a caller got, after so many seconds."""
+    kind = lease._hold.ownership.kind
+    teller.tell("acquired", AcquiredEvent(lease.name, kind, lease.owner, lease.token, waited))

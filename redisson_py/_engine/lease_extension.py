@@ -15,6 +15,25 @@ if TYPE_CHECKING:
     from redisson_py._engine.ownership import Ownership
 
 
+def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
+    """Have Redis keep a hold for as long as its leases need it, without waiting."""
+    present = now()
+    seconds = hold.lease_needed(ownership.context.options.lease_time, present)
+    version, keep = hold.begin_change()
+    call = ownership.send_set_lease(hold, seconds, version, milliseconds(TOMBSTONE) if keep else 0)
+
+    def answered(done: Future[int]) -> None:
+        hold.end_change(call)
+        if done.cancelled() or done.exception() is not None or hold.state != "held":
+            return
+        if not done.result():
+            ownership.context.watchdog.lose(hold, "taken")
+        elif hold.is_last_change(version):
+            hold.lease_set(present, seconds)
+
+    call.future.add_done_callback(answered)
+
+
 class LeaseExtension:
     """One `extend`, which is carried out whether or not its caller waits for the answer.
 

@@ -25,7 +25,7 @@ from redisson_py._engine.waiting import Turn, is_fresh
 from redisson_py._loop import Future, Timer, call_later, fail, new_future, running_loop, wake
 from redisson_py._options import LAST_LOOK
 from redisson_py._owner import TaskRef
-from redisson_py._time import PUNCTUAL
+from redisson_py._time import PUNCTUAL, now
 from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
@@ -87,15 +87,17 @@ class Waiter:
         passable: It wants the watchdog's lease, so a hold can be passed to it.
         joined_at: When it came, in loop time, if it has a timeout. It then waits for as long as
             that allows, whether or not Redis answers.
+        since: When it began to wait.
     """
 
-    __slots__ = ("future", "joined_at", "passable", "task")
+    __slots__ = ("future", "joined_at", "passable", "since", "task")
 
     def __init__(self, task: TaskRef, passable: bool) -> None:
         self.task = task
         self.passable = passable
         self.joined_at = 0.0
         self.future: Future[object] = Future()
+        self.since = now()
 
 
 _NOBODY: OrderedDict[Waiter, None] = OrderedDict()

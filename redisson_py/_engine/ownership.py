@@ -17,7 +17,6 @@ from redisson_py._engine.lease_extension import LeaseExtension
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._keys import Name
-from redisson_py._loop import Future
 from redisson_py._options import TOMBSTONE, OnLost, OnReleaseError
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.stream import Stream
@@ -132,6 +131,7 @@ class Ownership:
             or hold.uncertain
             or hold.parent is not None
             or not hold.units
+            or self.context.teller is not None
             or loop is not executor.loop
         ):
             return None
@@ -173,10 +173,14 @@ class Ownership:
         if hold.state != "held" or was_lost:
             self.reported(hold)
             raise lease._loss()
-        if count:
-            await self.answer_lowered(hold, lease, self.lower(hold))
-        elif (release := self.begin_release(hold)) is not None:
-            await self.finish_release(hold, lease, release)
+        let_go_at = now()
+        try:
+            if count:
+                await self.answer_lowered(hold, lease, self.lower(hold))
+            elif (release := self.begin_release(hold)) is not None:
+                await self.finish_release(hold, lease, release)
+        finally:
+            lease._tell_released(let_go_at)
 
     def reported(self, hold: Hold) -> None:
         """A loss was reported; a task that has nothing else of this hold forgets it."""
@@ -209,7 +213,6 @@ class Ownership:
         if reply or not self.commands.was_lost(reply):
             return
         if not (reply is None and call.uncertain and was_valid):
-            self.context.watchdog.losses += 1
             lease._lose_late("taken")
             raise lease._loss()
 
@@ -227,7 +230,6 @@ class Ownership:
         if hold.state == "held":
             self.context.watchdog.lose(hold, "taken")
         elif lease._state == "released":
-            self.context.watchdog.losses += 1
             lease._lose_late("taken")
         return lease._loss()
 
@@ -380,24 +382,6 @@ class Ownership:
         await extension.answer
         if hold.state != "held":
             raise lease._loss()
-
-    def set_needed_lease(self, hold: Hold) -> None:
-        """Have Redis keep a hold for as long as its leases need it, without waiting."""
-        present = now()
-        seconds = hold.lease_needed(self.context.options.lease_time, present)
-        version, keep = hold.begin_change()
-        call = self.send_set_lease(hold, seconds, version, TOMBSTONE_MS if keep else 0)
-
-        def answered(done: Future[int]) -> None:
-            hold.end_change(call)
-            if done.cancelled() or done.exception() is not None or hold.state != "held":
-                return
-            if not done.result():
-                self.context.watchdog.lose(hold, "taken")
-            elif hold.is_last_change(version):
-                hold.lease_set(present, seconds)
-
-        call.future.add_done_callback(answered)
 
     def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""

@@ -20,6 +20,7 @@ from typing import Protocol, TypeVar
 
 from redisson_py._commands.replies import Busy
 from redisson_py._commands.wakes import Wakes
+from redisson_py._engine.wait import Wait
 from redisson_py._loop import running_loop
 from redisson_py._options import LAST_LOOK
 from redisson_py._time import PUNCTUAL
@@ -101,11 +102,17 @@ class Wakeups(Protocol):
 
 
 async def acquire(
-    request: Request[T], wakeups: Wakeups, deadline: float | None, *, once: bool = False
+    request: Request[T],
+    wakeups: Wakeups,
+    deadline: float | None,
+    *,
+    once: bool = False,
+    wait: Wait | None = None,
 ) -> T | None:
     """Return what Redis answers to `request`, or None if it was busy until `deadline` (loop time).
 
-    With `once`, ask a single time and wait for nothing but the answer. Uncontended this is
+    With `once`, ask a single time and wait for nothing but the answer. `wait` is told when its
+    caller has to wait. Uncontended this is
     one round trip and no subscription. However it ends, by cancellation of any kind too,
     nothing stays behind but what is returned.
     """
@@ -117,6 +124,8 @@ async def acquire(
             if type(outcome) is Busy and not once:
                 request.heard_busy_at = running_loop().time()
         if type(outcome) is Busy and not (once or _passed(deadline)):
+            if wait is not None:
+                wait.start()
             with wakeups.listen(request.channel, request.wakes) as sleeper:
                 if turn is not None:
                     left = turn.until - running_loop().time()

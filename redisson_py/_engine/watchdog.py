@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING
 
 from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.schedule import LeaseSchedule
+from redisson_py._listener import RenewedLateEvent
 from redisson_py._loop import Timer, call_later
 from redisson_py._scripts.executor import Executor
 from redisson_py._scripts.source import Script
+from redisson_py._statistics import Counts
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import RedissonError
@@ -60,11 +62,11 @@ class Watchdog:
         executor: Runs the renewals.
         lease_time: Seconds for which holds without a lease time of their own are kept.
         while_holding: Called now and then, with the time, while something is held.
+        counts: Where to count late renewals.
 
     Attributes:
         holds: Everything that is held.
         renewals: Batches that were renewed.
-        losses: Leases that were lost.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Watchdog:
         executor: Executor,
         lease_time: float,
         while_holding: Callable[[float], None] = lambda present: None,
+        counts: Counts | None = None,
     ) -> None:
         self._executor = executor
         self._while_holding = while_holding
@@ -82,7 +85,7 @@ class Watchdog:
         self._closed = False
         self.holds: dict[Hold, None] = {}
         self.renewals = 0
-        self.losses = 0
+        self._counts = counts or Counts()
 
     def add(self, hold: Hold, due: float) -> None:
         """Keep a new hold, to be renewed at this moment first, and end it when its time is over."""
@@ -130,7 +133,7 @@ class Watchdog:
 
     def lose(self, hold: Hold, reason: Reason) -> None:
         """A hold is gone: tell its holder."""
-        self.losses += len(hold.lose(reason))
+        hold.lose(reason)
 
     def close(self) -> None:
         """Stop for good; answers still under way change nothing any more."""
@@ -181,12 +184,10 @@ class Watchdog:
             return
         over = hold.end_overdue(moment)
         if over and not hold.count:
-            self.losses += len(over)
             self.lose(hold, "ended")
             return
-        self.losses += len(over)
         for _ in over:
-            log.warning("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
+            log.debug("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
         if over:
             hold.ownership.lower(hold)
         self.mind_end(hold)
@@ -267,7 +268,9 @@ class Watchdog:
             self._renew(holds[middle:], script, lease_time, now())
             return
         if done.cancelled() or error is not None:
-            log.warning(
+            # Without an answer they are asked for again, and the outage has a record of its own.
+            log.log(
+                logging.WARNING if isinstance(error, ReplyError) else logging.DEBUG,
                 "%d leases could not be renewed yet, of them %s %r: %s",
                 len(holds),
                 holds[0].ownership.kind,
@@ -278,13 +281,28 @@ class Watchdog:
             return
         self.renewals += lease_time > 0
         ends_at, lease_until = lease_end(sent_at, lease_time), sent_at + lease_time
+        present, third = now(), self.lease_time / 3
+        # Only what the watchdog keeps: a read may be renewed to less than a third.
+        late_below = present + third if lease_time == self.lease_time else 0.0
         for hold, renewed in zip(holds, done.result(), strict=True):
             if hold not in self.holds:
                 continue
             if not renewed:
                 self.lose(hold, "taken")
             elif lease_time:
+                if hold.lease_until < late_below:
+                    self._was_late(hold, present, hold.lease_until - 2 * third)
                 hold.renewal_confirmed(ends_at, lease_until)
+
+    def _was_late(self, hold: Hold, present: float, due: float) -> None:
+        """A renewal was confirmed with less than a third of the lease left."""
+        self._counts.late_renewals += 1
+        ownership = hold.ownership
+        if (teller := ownership.context.teller) is not None:
+            left = max(0.0, hold.ends_at - present)
+            name, kind = ownership.name, ownership.kind
+            event = RenewedLateEvent(name, kind, hold.owner, present - due, left)
+            teller.tell("renewed_late", event)
 
     def _retry(self, holds: list[Hold]) -> None:
         """Nobody knows whether these were renewed: ask again, sooner."""

@@ -43,6 +43,7 @@ from redisson_py._stream.call import (
 from redisson_py._stream.deadlines import Deadlines
 from redisson_py._stream.handshake import knows_flags
 from redisson_py._stream.health import Health
+from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.wire import Traffic, Wire
@@ -72,6 +73,7 @@ class Stream:
             it then keeps for that long; and if it returns True until nothing is `needed`.
         on_outlived: Called when that connection is closed.
         needed: Whether somebody relies on the connection even while no command is under way.
+        outages: Is told when the connection is lost, and when it is back.
 
     Attributes:
         ready: A connection is open and commands go out at once.
@@ -90,6 +92,7 @@ class Stream:
         on_end: Callable[[], Awaitable[bool]] = _at_once,
         on_outlived: Callable[[], None] = lambda: None,
         needed: Callable[[], bool],
+        outages: Outages | None = None,
     ) -> None:
         self._connector = connector
         self._on_message = on_message
@@ -98,6 +101,7 @@ class Stream:
         self._on_end = on_end
         self._on_outlived = on_outlived
         self._needed = needed
+        self._outages = outages or Outages(connector.where)
         self.outlives: AbstractConnection | None = None
         self._health = Health(self, reply_timeout, needed)
         self._wire: Wire | None = None
@@ -242,12 +246,12 @@ class Stream:
                 await self._connect()
             except ConnectionLostError as error:
                 self._last_error = error
-                log.debug("%s", error)
+                self._outages.failed(error)
                 self._fail_fast()
                 await asyncio.sleep(pause_before(attempt))
                 attempt += 1
             except BackendError as error:
-                log.error("%s", error)
+                self._outages.refused(error)
                 self._fail_all(error)
             else:
                 # HELLO is one: a connection that broke before it answered anything else.
@@ -293,6 +297,7 @@ class Stream:
                 self._collect_unanswered(wire)
                 await connection.disconnect(nowait=True)
         if not self._closed:
+            self._outages.broke(wire.why)
             self._on_down()
 
     def _went_down(self) -> None:
@@ -321,6 +326,7 @@ class Stream:
         self._last_error, self._demoted = None, False
         self._loads.clear()
         self._load_errors.clear()
+        self._outages.over()
         self._health.start()
         self._on_connected()
         backlog, self._backlog = self._backlog, {}
@@ -382,6 +388,7 @@ class Stream:
         log.debug("connection to %s given up: %s", self._connector.where, reason)
         self.ready = False
         if self._wire is not None:
+            self._wire.why = reason
             self._wire.abort()
 
     def _give_room(self) -> None:

@@ -58,6 +58,7 @@ class Wire(asyncio.Protocol):
         in_flight: Calls written and not answered, oldest first.
         paused: The transport is full.
         down: Done when the connection is gone.
+        why: The reason that it is gone, or is given up, as text.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Wire(asyncio.Protocol):
         self.paused = False
         self.in_flight: deque[Call] = deque()
         self.down: Future[None] = new_future()
+        self.why = ""
 
     def attach(self, transport: asyncio.Transport) -> None:
         """Write to this transport."""
@@ -151,6 +153,7 @@ class Wire(asyncio.Protocol):
                         call.must = False  # nobody waits any more
         except (hiredis.ProtocolError, IndexError):
             # Not RESP, or a reply to nothing: this connection cannot be trusted any more.
+            self.why = self.why or "what came is no answer"
             self.abort()
         self._on_room()
 
@@ -177,10 +180,12 @@ class Wire(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The server closed; so do we."""
+        self.why = self.why or "closed by the server"
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what only concerns this connection; the stream sees to the rest."""
+        self.why = self.why or str(exc or "it broke")
         for call in self.in_flight:
             if not call.deadline:
                 call.fail(ConnectionLostError("the connection broke", maybe_held=False))

@@ -12,6 +12,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
 from redisson_py._engine.inspecting import description
 from redisson_py._engine.receipts import Receipts
+from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import running_loop
 from redisson_py._numbers import check_whole
@@ -175,22 +176,26 @@ class CyclicBarrier:
         once = seconds == 0
         deadline = None if once or seconds is None else running_loop().time() + seconds
         stream = context.executor.router.stream_for(self.key)
-        with context.waiting(self._waiters_key):
+        with (
+            context.waiting(self._waiters_key),
+            Wait(context, self.kind, self._name) as wait,
+        ):
             if stream.full:
                 await stream.room(context.executor.limit(deadline))
             arrival = Arrival(context, self._commands, self._name, self._parties)
             arrival.fails_fast = once
-            released = await waiting.acquire(arrival, context.bus, deadline, once=once)
+            released = await waiting.acquire(arrival, context.bus, deadline, once=once, wait=wait)
             if released is None:
                 position = await arrival.position_when_left()
             else:
                 position = released.position
-        if position is None:
-            raise AcquireTimeoutError(
-                f"{self.kind} {self._name!r}: not all {self._parties} parties came"
-                f" within {seconds or 0:g} s"
-            )
-        return position
+            if position is None:
+                wait.timed_out(once)
+                raise AcquireTimeoutError(
+                    f"{self.kind} {self._name!r}: not all {self._parties} parties came"
+                    f" within {seconds or 0:g} s"
+                )
+            return position
 
     async def __aenter__(self) -> int:
         return await self.wait()

@@ -13,6 +13,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
 from redisson_py._engine.receipts import Receipts, receipt_key
+from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import call_later, current_task, fail, running_loop, wake
 from redisson_py._numbers import check_whole
@@ -122,23 +123,26 @@ class CountDownLatch:
         context.check()
         once = seconds == 0
         deadline = None if once or seconds is None else running_loop().time() + seconds
-        if once or self._first_count:
-            # Our own request: that of another waiter would not set our count.
-            with context.waiting(self._waiters_key):
-                request = _OpenRequest(self, fails_fast=once)
-                if await waiting.acquire(request, context.bus, deadline, once=True):
-                    return
-        if once or not await self._wait_in_queue(deadline):
-            raise AcquireTimeoutError(
-                f"{self.kind} {self._name!r} was not open within {seconds or 0:g} s"
-            )
+        with Wait(context, self.kind, self._name) as wait:
+            if once or self._first_count:
+                # Our own request: that of another waiter would not set our count.
+                with context.waiting(self._waiters_key):
+                    request = _OpenRequest(self, fails_fast=once)
+                    if await waiting.acquire(request, context.bus, deadline, once=True):
+                        return
+            if once or not await self._wait_in_queue(deadline, wait):
+                wait.timed_out(once)
+                raise AcquireTimeoutError(
+                    f"{self.kind} {self._name!r} was not open within {seconds or 0:g} s"
+                )
 
-    async def _wait_in_queue(self, deadline: float | None) -> bool:
+    async def _wait_in_queue(self, deadline: float | None, wait: Wait) -> bool:
         """Wait until it is open, or time is up; the first in the local queue asks for all."""
         context = self._context
         queue = self._queue
         if not queue.go_first():
             waiter = _Waiter(reference(current_task()), passable=False)
+            wait.start()
             if not await queue.wait(queue.join(waiter), deadline, self._stream.probe):
                 if waiter.let_go:
                     return True
@@ -149,7 +153,7 @@ class CountDownLatch:
                 return False
         try:
             request = _OpenRequest(self, queue)
-            return bool(await waiting.acquire(request, context.bus, deadline))
+            return bool(await waiting.acquire(request, context.bus, deadline, wait=wait))
         finally:
             queue.asked()
 

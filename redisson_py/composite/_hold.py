@@ -22,8 +22,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from redisson_py._engine.hold import Hold, Reason, State
-from redisson_py._engine.lease import Composed, Lease
-from redisson_py._loop import Task
+from redisson_py._engine.lease import Composed, Lease, tell_acquired
+from redisson_py._keys import Name
+from redisson_py._listener import LostEvent, Teller
+from redisson_py._loop import Task, running_loop
 from redisson_py._owner import TaskRef
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather
@@ -45,12 +47,15 @@ class CompositeLease(Lease):
         needed: How many of them must hold.
     """
 
-    __slots__ = ("_members", "_needed")
+    __slots__ = ("_garbage", "_members", "_needed")
+    _counts = False
 
     def __init__(self, hold: CompositeHold, members: list[Lease], needed: int) -> None:
         super().__init__(cast("Hold", hold), None, None, now())
         self._members = members
         self._needed = needed
+        #: Tells the listener if nobody can release it any more.
+        self._garbage: weakref.finalize[..., CompositeLease] | None = None
         composite = weakref.ref(cast("Composed", self))
         for member in members:
             member._composite = composite
@@ -85,8 +90,41 @@ class CompositeLease(Lease):
         if all(other is self for other in hold.live):
             hold.lose(reason)
         elif self._lose(reason):
-            log.warning("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
+            log.log(
+                logging.DEBUG if reason == "ended" else logging.WARNING,
+                "a lease of %s %r is over",
+                hold.ownership.kind,
+                hold.ownership.name,
+            )
             self.release_rest()
+
+    def tell_acquired(self, teller: Teller, waited: float) -> None:
+        """Tell a listener that a caller got it, and in the end if it is dropped."""
+        tell_acquired(teller, self, waited)
+        ownership, loop = self._hold.ownership, running_loop()
+
+        def tell(name: Name, kind: str, owner: str, granted_at: float) -> None:
+            if not loop.is_closed():
+                # Not here: the garbage collector runs anywhere.
+                event = LostEvent(name, kind, owner, None, now() - granted_at, "abandoned")
+                loop.call_soon_threadsafe(teller.tell, "lost", event)
+
+        self._garbage = weakref.finalize(
+            self, tell, ownership.name, ownership.kind, self.owner, self._granted_at
+        )
+        self._garbage.atexit = False
+
+    def _lost(self, reason: Reason) -> None:
+        self._is_over()
+        super()._lost(reason)
+
+    def _settle(self, error: BaseException | None = None) -> None:
+        self._is_over()
+        super()._settle(error)
+
+    def _is_over(self) -> None:
+        if self._garbage is not None:
+            self._garbage.detach()
 
     def release_rest(self) -> None:
         """It is lost: release what is left of it, unless the end of its block will do that."""
@@ -125,6 +163,7 @@ class CompositeHold:
         "state",
         "task",
     )
+    units = 1
 
     def __init__(
         self, ownership: CompositeOwnership, members: list[Lease], needed: int, task: TaskRef
@@ -267,7 +306,8 @@ class CompositeHold:
         gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
         if gone and self._needed < len(gone[0]._members):
             # Otherwise the log has it: the loss of any member is that of the composite.
-            log.warning(
+            log.log(
+                logging.DEBUG if reason == "ended" else logging.WARNING,
                 "lost %s %r: too few of its members are left (%s, held for %.3f s)",
                 self.ownership.kind,
                 self.ownership.name,

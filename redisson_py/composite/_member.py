@@ -226,8 +226,10 @@ def hand_over(lease: Lease, task: Task) -> Lease:
     """Give the hold of a member to another task; return the lease that it has there."""
     hold = lease._hold
     lease._settle()
+    present = now()
+    lease._tell_released(present)
     hold.pass_to(weakref.ref(task))
-    return cast("TaskOwnership", hold.ownership).take(hold, task, None, now())
+    return cast("TaskOwnership", hold.ownership).take(hold, task, None, present)
 
 
 def is_waited_for(member: TaskOwnership) -> bool:
@@ -264,3 +266,8 @@ def is_held_by(member: TaskOwnership, task: Task) -> bool:
 def stream_of(member: TaskOwnership) -> Stream:
     """Return the stream to the server of a member."""
     return member.context.executor.router.stream_for(member.commands.key)
+
+
+def extend_all(leases: Sequence[Lease], lease_time: float) -> Gather[None]:
+    """Set a new lease for each, from now."""
+    return Gather(lease._hold.ownership.extend(lease, lease_time) for lease in leases)

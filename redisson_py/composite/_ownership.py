@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from redisson_py._engine.context import TaskHolds
@@ -15,13 +14,16 @@ from redisson_py._engine.decorating import Fill
 from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
 from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._time import now
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
-from redisson_py.composite._member import release_all, release_pending
+from redisson_py.composite._member import extend_all, release_all, release_pending
+from redisson_py.composite._snapshot import JointSnapshot
 from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
@@ -30,17 +32,6 @@ from redisson_py.locks.lock_like import LockLike
 LOOK_GRACE = 0.1
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class JointSnapshot(LockSnapshot):
-    """A composite lock, as Redis had it a moment ago.
-
-    Attributes:
-        members: What each member's server said, by name and server; an error as its text.
-    """
-
-    members: dict[str, LockSnapshot | str]
 
 
 class CompositeOwnership:
@@ -121,6 +112,7 @@ class CompositeOwnership:
         once: bool = False,
         lease_time: float | None = None,
         begun: Begun | None = None,
+        outer: Wait | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         raise NotImplementedError
@@ -136,21 +128,28 @@ class CompositeOwnership:
         """Return the hold that is made of these leases."""
         return CompositeHold(self, leases, self.needed, weakref.ref(task))
 
-    def take(self, hold: CompositeHold, task: Task) -> Lease:
+    def take(self, hold: CompositeHold, task: Task, waited: float) -> Lease:
         """Make a new hold, or one that was passed, the current task's."""
         self.holds.put(task, hold)
-        return hold.leases[-1]
+        return self._told(hold.leases[-1], waited)
 
-    def reentered(self, hold: CompositeHold, leases: list[Lease], task: Task) -> Lease:
+    def _told(self, lease: CompositeLease, waited: float) -> Lease:
+        if (teller := self.context.teller) is not None:
+            lease.tell_acquired(teller, waited)
+        return lease
+
+    def reentered(
+        self, hold: CompositeHold, leases: list[Lease], task: Task, waited: float
+    ) -> Lease:
         """Return the lease of an acquisition inside another of the same task."""
         if hold.state == "released":
             # Meanwhile another task has released the outer one: this goes on by itself.
-            return self.take(self.new_hold(leases, task), task)
+            return self.take(self.new_hold(leases, task), task, waited)
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
             raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost meanwhile")
-        return hold.add_lease(leases)
+        return self._told(hold.add_lease(leases), waited)
 
     # Releasing.
 
@@ -177,13 +176,17 @@ class CompositeOwnership:
         assert isinstance(hold, CompositeHold)
         was_lost = lease._state == "lost"
         lease._settle()
-        if hold.state == "held" and not was_lost and not hold.live:
-            await self.release_hold(hold, lease)
-            return
-        hold.drop(lease)
-        if hold.state != "held" and not hold.known_leases():
-            self.forget(hold)
-        await self.release_members(lease, was_lost)
+        let_go_at = now()
+        try:
+            if hold.state == "held" and not was_lost and not hold.live:
+                await self.release_hold(hold, lease)
+                return
+            hold.drop(lease)
+            if hold.state != "held" and not hold.known_leases():
+                self.forget(hold)
+            await self.release_members(lease, was_lost)
+        finally:
+            lease._tell_released(let_go_at)
 
     async def release_hold(self, hold: CompositeHold, lease: CompositeLease) -> None:
         """Give the whole hold back."""
@@ -376,11 +379,6 @@ class CompositeLock(LockLike):
     async def inspect(self) -> JointSnapshot:
         """Return the holders of its members, as a snapshot for people. Decide nothing from it."""
         return await self._ownership.inspect()
-
-
-def extend_all(leases: Sequence[Lease], lease_time: float) -> Gather[None]:
-    """Set a new lease for each, from now."""
-    return Gather(lease._hold.ownership.extend(lease, lease_time) for lease in leases)
 
 
 def database_of(owner: TaskOwnership) -> str:

@@ -9,6 +9,7 @@ from typing import final
 
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, running_loop, sleep
 from redisson_py._time import PUNCTUAL
@@ -18,6 +19,7 @@ from redisson_py.composite._identity import Place, check_distinct, server_of
 from redisson_py.composite._member import (
     NotGrantedError,
     ask,
+    extend_all,
     is_ahead,
     is_occupied,
     release_all,
@@ -26,7 +28,6 @@ from redisson_py.composite._ownership import (
     CompositeLock,
     CompositeOwnership,
     database_of,
-    extend_all,
 )
 from redisson_py.errors import (
     ConnectionLostError,
@@ -121,28 +122,31 @@ class MultiOwnership(CompositeOwnership):
         once: bool = False,
         lease_time: float | None = None,
         begun: Begun | None = None,
+        outer: Wait | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or one is busy, with `once`)."""
         self.check_clients()
         if self._doubtful:
             await self._identify(deadline, once)
         stale_grants = 0
-        while True:
-            outer = self.held_by(task)
-            leases = await self._all(task, deadline, once, lease_time)
-            if leases is None:
-                return None
-            if outer is not None:
-                return self.reentered(outer, leases, task)
-            hold = self.new_hold(leases, task)
-            if hold.valid:
-                return self.take(hold, task)
-            # One was over before the last was there.
-            loss = hold.leases[0]._loss()
-            self.give_back(hold)
-            stale_grants += 1
-            if stale_grants == STALE_GRANTS:
-                raise loss
+        with Wait(self.context, self.kind, self.name, outer) as wait:
+            while True:
+                held = self.held_by(task)
+                leases = await self._all(task, deadline, once, lease_time, wait)
+                if leases is None:
+                    wait.timed_out(once)
+                    return None
+                if held is not None:
+                    return self.reentered(held, leases, task, wait.granted())
+                hold = self.new_hold(leases, task)
+                if hold.valid:
+                    return self.take(hold, task, wait.granted())
+                # One was over before the last was there.
+                loss = hold.leases[0]._loss()
+                self.give_back(hold)
+                stale_grants += 1
+                if stale_grants == STALE_GRANTS:
+                    raise loss
 
     async def _identify(self, deadline: float | None, once: bool) -> None:
         """Learn which servers the members of one name are on, and sort them by that.
@@ -175,7 +179,7 @@ class MultiOwnership(CompositeOwnership):
             self.simple = [_owners(member)[0] for member in self.members]
 
     async def _all(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None, wait: Wait
     ) -> list[Lease] | None:
         """Return a lease of each member, or None if time is up or, with `once`, one is busy."""
         if once:
@@ -191,12 +195,13 @@ class MultiOwnership(CompositeOwnership):
                 return leases
             heard_busy_at = running_loop().time()
             self.one_by_one_until = heard_busy_at + _CONTENDED
-        wait = _FIRST_WAIT
+            wait.start()
+        limit = _FIRST_WAIT
         patience = min(owner.context.options.command_timeout for owner in self.owners)
         answered_at = running_loop().time()
         while True:
-            walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy_at)
-            leases = await walk.take(wait * random.uniform(1, 2))
+            walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy_at, wait)
+            leases = await walk.take(limit * random.uniform(1, 2))
             if leases is not None or once:
                 return leases
             if walk.answered:
@@ -207,7 +212,7 @@ class MultiOwnership(CompositeOwnership):
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None
-            wait *= 2
+            limit *= 2
             pause = random.uniform(0, _LONGEST_PAUSE)
             if deadline is not None:
                 pause = min(pause, deadline - running_loop().time())
@@ -253,6 +258,7 @@ class _Walk:
         once: It does not want to wait.
         lease_time: Seconds; None for the watchdog's.
         heard_busy_at: When an earlier attempt of the same caller found a member busy.
+        wait: The caller's wait, which begins when it has to wait for a member.
 
     Attributes:
         answered: A member that it waited for in vain was busy.
@@ -267,6 +273,7 @@ class _Walk:
         once: bool,
         lease_time: float | None,
         heard_busy_at: float,
+        wait: Wait,
     ) -> None:
         self._members = members
         self._task = task
@@ -274,6 +281,7 @@ class _Walk:
         self._once = once
         self._lease_time = lease_time
         self._heard_busy_at = heard_busy_at
+        self._wait = wait
         self.answered = False
         self.error: Exception | None = None
 
@@ -310,7 +318,9 @@ class _Walk:
             limited = deadline is None or limit < deadline
             deadline = limit if limited else deadline
         try:
-            lease = await member._ownership.acquire(self._task, deadline, self._once, lease_time)
+            lease = await member._ownership.acquire(
+                self._task, deadline, self._once, lease_time, outer=self._wait
+            )
         except QuorumError as error:
             if not error.quorum_answered:
                 self.error = error

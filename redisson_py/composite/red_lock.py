@@ -10,6 +10,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, running_loop
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
@@ -140,6 +141,7 @@ class QuorumOwnership(CompositeOwnership):
         once: bool = False,
         lease_time: float | None = None,
         begun: Begun | None = None,
+        outer: Wait | None = None,
     ) -> Lease:
         """Return a lease.
 
@@ -147,14 +149,30 @@ class QuorumOwnership(CompositeOwnership):
             QuorumError: The deadline has passed, or it is busy, with `once`.
         """
         self.context.check()
-        outer = self.held_by(task)
-        if outer is not None:
-            return await self._reenter(outer, task, deadline, once, lease_time)
+        with Wait(self.context, self.kind, self.name, outer) as wait:
+            try:
+                held = self.held_by(task)
+                if held is not None:
+                    return await self._reenter(held, task, deadline, once, lease_time, wait)
+                return await self._acquire(task, deadline, once, lease_time, wait)
+            except QuorumError as error:
+                if error.quorum_answered:
+                    wait.timed_out(once)
+                raise
+
+    async def _acquire(
+        self,
+        task: Task,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+        wait: Wait,
+    ) -> Lease:
         stale_grants = 0
         while True:
-            hold = await self._new_hold(task, deadline, once, lease_time)
+            hold = await self._new_hold(task, deadline, once, lease_time, wait)
             if hold.valid:
-                return self.take(hold, task)
+                return self.take(hold, task, wait.granted())
             # Granted, but over before it could be used.
             loss = hold.leases[-1]._loss()
             self.give_back(hold)
@@ -169,6 +187,7 @@ class QuorumOwnership(CompositeOwnership):
         deadline: float | None,
         once: bool,
         lease_time: float | None,
+        wait: Wait,
     ) -> Lease:
         if outer.pending and outer.late is not None:
             # Soon it is known whether they are ours; asked again, they would be busy.
@@ -177,10 +196,11 @@ class QuorumOwnership(CompositeOwnership):
                 soon = min(soon, deadline - running_loop().time())
             await outer.late.wait(0, soon)
         rounds = QuorumRounds(self, task, lease_time, inner=True, once=once)
-        return self.reentered(outer, await self._ask(rounds, deadline, once), task)
+        leases = await self._ask(rounds, deadline, once, wait)
+        return self.reentered(outer, leases, task, wait.granted())
 
     async def _new_hold(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None, wait: Wait
     ) -> CompositeHold:
         """Get a hold that a quorum grants, or a task here passes on."""
         queue = self.queue
@@ -189,6 +209,7 @@ class QuorumOwnership(CompositeOwnership):
                 await self._refuse()
         elif not queue.go_first():
             waiter = queue.join(Waiter(reference(task), lease_time is None))
+            wait.start(waiter.since)
             passed = await queue.wait(waiter, deadline, self._probe)
             if passed is False:
                 assert deadline is not None
@@ -200,7 +221,7 @@ class QuorumOwnership(CompositeOwnership):
                 return passed
         rounds = QuorumRounds(self, task, lease_time, inner=False, once=once)
         try:
-            leases = await self._ask(rounds, deadline, once)
+            leases = await self._ask(rounds, deadline, once, wait)
             if rounds.turn is not None and not rounds.turn.taken:
                 for owner in self.owners:
                     if owner.queue is not None:
@@ -240,8 +261,11 @@ class QuorumOwnership(CompositeOwnership):
             answers[self._servers[number]] = str(error) or "no answer in time"
         raise self.no_quorum(answers, len(looks.results) >= self.needed)
 
-    async def _ask(self, rounds: QuorumRounds, deadline: float | None, once: bool) -> list[Lease]:
-        leases = await waiting.acquire(rounds, rounds, None if once else deadline, once=once)
+    async def _ask(
+        self, rounds: QuorumRounds, deadline: float | None, once: bool, wait: Wait
+    ) -> list[Lease]:
+        limit = None if once else deadline
+        leases = await waiting.acquire(rounds, rounds, limit, once=once, wait=wait)
         if leases is None:
             raise self.no_quorum(rounds.answers, rounds.quorum_answered)
         return leases

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from redisson_py._commands.lock import LockCommands
@@ -11,16 +10,17 @@ from redisson_py._commands.replies import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.lease import Lease, tell_acquired
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
+from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
-from redisson_py._loop import Future, Task, current_task
+from redisson_py._loop import Future, Task
 from redisson_py._owner import TaskKey, reference
 from redisson_py._time import now
-from redisson_py.errors import ClientClosedError, ConnectionLostError, NotHeldError
+from redisson_py.errors import ConnectionLostError
 from redisson_py.locks._server_state import ServerState
 
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
@@ -93,6 +93,9 @@ class TaskOwnership(ServerState):
                 or queue.releasing
                 or (queue.hold is not None and queue.hold.valid)
             ):
+                if context.teller is not None:
+                    # `acquire` tells of the wait.
+                    return None
                 waiter = queue.join(Waiter(holds.key(task), True))
                 return waiter, waiter.future
         stream = context.executor.router.stream_for(self.commands.key)
@@ -111,6 +114,7 @@ class TaskOwnership(ServerState):
         present, queue = now(), self.queue
         if type(begun) is Waiter:
             if type(reply) is Hold and reply.state == "held" and present < reply.ends_at:
+                self.context.counts.wait_ended(present - begun.since)
                 return self._own(reply, present)
             return None
         lease = self.plain_lease(begun, task, reply, present)
@@ -137,7 +141,9 @@ class TaskOwnership(ServerState):
             queue.hold = hold
         return self._own(hold, present)
 
-    def _own(self, hold: Hold, present: float, limit: float | None = None) -> Lease:
+    def _own(
+        self, hold: Hold, present: float, limit: float | None = None, waited: float = 0.0
+    ) -> Lease:
         """Have a hold be found by its task; return its first lease."""
         holds = self.holds
         if holds.first is None and not holds.more:
@@ -147,6 +153,10 @@ class TaskOwnership(ServerState):
         token = None if hold.next_token is None else hold.take_token()
         lease = Lease(hold, limit, token, present)
         hold.add_lease(lease)
+        context = self.context
+        context.counts.acquires += 1
+        if context.teller is not None:
+            tell_acquired(context.teller, lease, waited)
         return lease
 
     async def acquire(
@@ -156,6 +166,7 @@ class TaskOwnership(ServerState):
         once: bool = False,
         lease_time: float | None = None,
         begun: Begun | None = None,
+        outer: Wait | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
         if begun is None:
@@ -170,19 +181,21 @@ class TaskOwnership(ServerState):
             if stream.full:
                 await stream.room(context.executor.limit(None if once else deadline))
         stale_grants = 0
-        while True:
-            hold = await self._new_hold(task, deadline, once, lease_time, begun)
-            begun = None
-            if hold is None:
-                return None
-            present = now()
-            if present < hold.ends_at and hold.state == "held":
-                return self.take(hold, task, lease_time, present)
-            # Granted, but over before it could be used.
-            self.give_back(hold)
-            stale_grants += 1
-            if stale_grants == STALE_GRANTS:
-                raise self.loss(hold)
+        with Wait(self.context, self.kind, self.name, outer) as wait:
+            while True:
+                hold = await self._new_hold(task, deadline, once, lease_time, begun, wait)
+                begun = None
+                if hold is None:
+                    wait.timed_out(once)
+                    return None
+                present = now()
+                if present < hold.ends_at and hold.state == "held":
+                    return self.take(hold, task, lease_time, present, wait.granted())
+                # Granted, but over before it could be used.
+                self.give_back(hold)
+                stale_grants += 1
+                if stale_grants == STALE_GRANTS:
+                    raise self.loss(hold)
 
     def can_enter_again(self, hold: Hold) -> bool:
         """Return whether the task of a hold can acquire it again.
@@ -213,6 +226,7 @@ class TaskOwnership(ServerState):
         once: bool,
         lease_time: float | None,
         begun: Begun | None,
+        wait: Wait,
     ) -> Hold | None:
         """Get a hold that Redis grants, or a task here passes on; None when time is up."""
         queue, turn = self.queue, None
@@ -228,6 +242,7 @@ class TaskOwnership(ServerState):
             self.context.waiters[self.waiting_key] += 1
         elif begun is not None or not queue.go_first():
             waiter = begun or queue.join(Waiter(reference(task), lease_time is None))
+            wait.start(waiter.since)
             passed = await queue.wait(waiter, deadline, self.stream.probe)
             if isinstance(passed, Hold):
                 return passed
@@ -251,7 +266,7 @@ class TaskOwnership(ServerState):
             if parent is not None:
                 parent.count_read(1)
             limit = None if once else deadline
-            answer = await waiting.acquire(request, self.context.bus, limit, once=once)
+            answer = await waiting.acquire(request, self.context.bus, limit, once=once, wait=wait)
             if type(answer) is Granted:
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
@@ -327,14 +342,21 @@ class TaskOwnership(ServerState):
             self.queue.hold = hold
         return hold
 
-    def take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Lease:
+    def take(
+        self,
+        hold: Hold,
+        task: Task,
+        lease_time: float | None,
+        present: float,
+        waited: float = 0.0,
+    ) -> Lease:
         """Make a hold that Redis granted, or a task passed, the current task's."""
         hold.taken_by(self.holds.key(task))
         limit = None
         if lease_time is not None:
             # What a write hold caps may last longer once that is released.
             limit = hold.ends_at if hold.parent is None else lease_end(present, lease_time)
-        return self._own(hold, present, limit)
+        return self._own(hold, present, limit, waited)
 
     async def reenter(
         self, hold: Hold, deadline: float | None, fails_fast: bool, lease_time: float | None
@@ -375,6 +397,9 @@ class TaskOwnership(ServerState):
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
         again = Lease(hold, limit, hold.token, now())
         hold.add_lease(again)
+        self.context.counts.acquires += 1
+        if self.context.teller is not None:
+            tell_acquired(self.context.teller, again, 0.0)
         return again
 
     def abandon(self, begun: Begun) -> None:
@@ -385,25 +410,5 @@ class TaskOwnership(ServerState):
             if queue is not None:
                 queue.asked()
         elif queue is not None:
+            self.context.counts.wait_ended(now() - begun.since)
             queue.abandon(begun)
-
-    # Releasing.
-
-    async def release_newest(self) -> None:
-        """Give back the newest hold of the current task.
-
-        Raises:
-            NotHeldError: It has none.
-            LeaseLostError: It had one and lost it; said once.
-        """
-        self.context.check()
-        lease = self.holds.newest_lease(current_task())
-        if lease is None:
-            raise NotHeldError(f"{self!r} is not held by the current task")
-        await self.release(lease)
-
-    def over(self, hold: Hold) -> None:
-        """A hold is over: what was read under its owner may last longer than it from now on."""
-        if hold.reads and (read := self.read_under(hold)) is not None:
-            with suppress(ClientClosedError):
-                read.ownership.set_needed_lease(read)

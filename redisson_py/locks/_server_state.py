@@ -1,19 +1,21 @@
-"""What one client knows of a lock without acquiring it: its own holds, and what Redis says."""
+"""What one client knows of a lock besides acquiring it: its own holds, and what Redis says."""
 
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 
 from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import lost_error
+from redisson_py._engine.lease_extension import set_needed_lease
 from redisson_py._engine.ownership import Ownership
 from redisson_py._loop import current_task
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
-from redisson_py.errors import LeaseLostError
+from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
 
 
 class ServerState(Ownership):
@@ -87,6 +89,25 @@ class ServerState(Ownership):
     async def _is_there(self, hold: Hold) -> bool:
         key = self.commands.key
         return bool(await self.context.executor.ask(key, "HEXISTS", key, hold.field))
+
+    async def release_newest(self) -> None:
+        """Give back the newest hold of the current task.
+
+        Raises:
+            NotHeldError: It has none.
+            LeaseLostError: It had one and lost it; said once.
+        """
+        self.context.check()
+        lease = self.holds.newest_lease(current_task())
+        if lease is None:
+            raise NotHeldError(f"{self!r} is not held by the current task")
+        await self.release(lease)
+
+    def over(self, hold: Hold) -> None:
+        """A hold is over: what was read under its owner may last longer than it from now on."""
+        if hold.reads and (read := self.read_under(hold)) is not None:
+            with suppress(ClientClosedError):
+                set_needed_lease(read.ownership, read)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""

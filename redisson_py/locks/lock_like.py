@@ -13,6 +13,7 @@ from redisson_py._engine.decorating import Fill, P, R, decorate
 from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._statistics import PrimitiveStatistics
@@ -46,8 +47,13 @@ class Locking(Acquired, Protocol):
         once: bool = False,
         lease_time: float | None = None,
         begun: Begun | None = None,
+        outer: Wait | None = None,
     ) -> Lease | None:
-        """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
+        """Return a lease, or None when the deadline has passed (or it is busy, with `once`).
+
+        With `outer`, the wait of a lock that is made of this one and others, that is told of and
+        not a wait of its own.
+        """
         ...
 
     async def release_newest(self) -> None:

@@ -16,10 +16,11 @@ from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import Lease, lost_error
+from redisson_py._engine.lease import Lease, lost_error, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.receipts import Receipts
 from redisson_py._engine.request import TOMBSTONE_MS
+from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, running_loop
@@ -106,6 +107,10 @@ class PermitOwnership(Ownership):
         permit = Permit(hold, request.owner, None, present)
         hold.add_lease(permit)
         self.permit_queue.holds[hold.field] = hold
+        context = self.context
+        context.counts.acquires += 1
+        if context.teller is not None:
+            tell_acquired(context.teller, permit, 0.0)
         return permit
 
     def abandon(self, begun: Begun) -> None:
@@ -129,21 +134,25 @@ class PermitOwnership(Ownership):
             if stream.full:
                 await stream.room(context.executor.limit(None if once else deadline))
         stale_grants = 0
-        while True:
-            holds = await self._new_holds(task, units, deadline, once, lease_time, begun)
-            begun = None
-            if holds is None:
-                return None
-            present = now()
-            self.grants += 1
-            if all(present < hold.ends_at and hold.state == "held" for hold in holds):
-                return [self._take(hold, task, lease_time, present) for hold in holds]
-            # Granted, but over before it could be used.
-            for hold in holds:
-                self.give_back(hold)
-            stale_grants += 1
-            if stale_grants == _STALE_GRANTS:
-                raise lost_error(self, holds[0].owner, present - holds[0].granted_at, "expired")
+        with Wait(self.context, self.kind, self.name) as wait:
+            while True:
+                holds = await self._new_holds(task, units, deadline, once, lease_time, begun, wait)
+                begun = None
+                if holds is None:
+                    wait.timed_out(once)
+                    return None
+                present = now()
+                self.grants += 1
+                if all(present < hold.ends_at and hold.state == "held" for hold in holds):
+                    waited = wait.granted()
+                    return [self._take(hold, task, lease_time, present, waited) for hold in holds]
+                # Granted, but over before it could be used.
+                for hold in holds:
+                    self.give_back(hold)
+                stale_grants += 1
+                if stale_grants == _STALE_GRANTS:
+                    held_for = present - holds[0].granted_at
+                    raise lost_error(self, holds[0].owner, held_for, "expired")
 
     async def _new_holds(
         self,
@@ -153,6 +162,7 @@ class PermitOwnership(Ownership):
         once: bool,
         lease_time: float | None,
         begun: PermitRequest | None,
+        wait: Wait,
     ) -> list[Hold] | None:
         """Get holds that Redis grants, or one that a task here passes on; None: time is up."""
         context, queue = self.context, self.permit_queue
@@ -169,6 +179,7 @@ class PermitOwnership(Ownership):
             queue.absent = not await self.look()
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
+        wait.start()
         if request.undone:
             # A duplicate of it may come late, so its owner was declared gone.
             heard_busy_at = request.heard_busy_at
@@ -245,13 +256,18 @@ class PermitOwnership(Ownership):
             for field, units in self.commands.fields(request.owner, request.target)
         ]
 
-    def _take(self, hold: Hold, task: Task, lease_time: float | None, present: float) -> Permit:
+    def _take(
+        self, hold: Hold, task: Task, lease_time: float | None, present: float, waited: float
+    ) -> Permit:
         """Make a hold that Redis granted, or a task passed, the current task's."""
         hold.taken_by(reference(task))
         limit = None if lease_time is None else hold.ends_at
         permit = Permit(hold, self.commands.permit_text(hold.field), limit, present)
         hold.add_lease(permit)
         self.permit_queue.holds[hold.field] = hold
+        self.context.counts.acquires += 1
+        if self.context.teller is not None:
+            tell_acquired(self.context.teller, permit, waited)
         return permit
 
     # Releasing.
@@ -350,9 +366,11 @@ class PermitOwnership(Ownership):
         if hold.state != "held":
             return
         self.forget(hold)
-        for lease in hold.live:
-            lease._settle()
-            hold.drop(lease)
+        # One of its own even if nobody kept it: its end is told.
+        permit = self.permit_of(hold)
+        permit._settle()
+        hold.drop(permit)
+        permit._tell_released(now())
         hold.end("released")
 
     # Looking.

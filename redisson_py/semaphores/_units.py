@@ -8,6 +8,7 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.ownership import Release
 from redisson_py._loop import Task
 from redisson_py._stream.call import Call
+from redisson_py._time import now
 from redisson_py.errors import NotHeldError, RedissonError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores.permit import Permit
@@ -37,11 +38,16 @@ async def release_units(ownership: PermitOwnership, task: Task, units: int) -> N
         )
     releases = [(permit, _begin(ownership, permit, part)) for permit, part in chosen]
     problem: RedissonError | None = None
-    for permit, release in releases:
-        try:
-            await _finish(ownership, permit, release)
-        except RedissonError as error:
-            problem = problem or error
+    let_go_at = now()
+    try:
+        for permit, release in releases:
+            try:
+                await _finish(ownership, permit, release)
+            except RedissonError as error:
+                problem = problem or error
+    finally:
+        for permit, _ in releases:
+            permit._tell_released(let_go_at)
     if problem is not None:
         raise problem
 

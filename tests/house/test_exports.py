@@ -66,6 +66,8 @@ def test_classes_are_final(name: str) -> None:
     # A frozen dataclass is a value, for people to read; there is nothing in it to override.
     # A permit is a lease.
     extended = any(each in other.__mro__[1:] for other in CLASSES.values())
+    # A protocol is there to be followed.
+    extended |= getattr(each, "_is_protocol", False)
     assert getattr(each, "__final__", False) or dataclasses.is_dataclass(each) or extended
 
 

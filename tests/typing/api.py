@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import assert_type
 
@@ -9,11 +10,14 @@ from redis.asyncio import Redis
 
 import redisson_py
 from redisson_py import (
+    AcquiredEvent,
     AcquireTimeoutError,
     BackendError,
     ClientClosedError,
     ClientStatistics,
     ConnectionLostError,
+    ConnectionLostEvent,
+    ConnectionRestoredEvent,
     CountDownLatch,
     CyclicBarrier,
     FairLock,
@@ -21,7 +25,9 @@ from redisson_py import (
     HolderSnapshot,
     Lease,
     LeaseLostError,
+    Listener,
     LockSnapshot,
+    LostEvent,
     MultiLock,
     NotHeldError,
     Permit,
@@ -33,9 +39,13 @@ from redisson_py import (
     Redisson,
     RedissonError,
     RedLock,
+    ReleasedEvent,
+    RenewedLateEvent,
     RLock,
     ScriptError,
     Semaphore,
+    WaitEndedEvent,
+    WaitStartedEvent,
     WriteLock,
 )
 
@@ -68,6 +78,49 @@ async def wrong_options(client: Redis) -> None:
     Redisson(client, on_lost="ignore")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     Redisson(client, lease="30")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     Redisson("redis://localhost")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+class Losses(Listener):
+    def lost(self, event: LostEvent) -> None:
+        assert_type(event.name, str | bytes)
+        assert_type(event.token, int | None)
+        assert_type(event.held_for, float)
+        assert event.reason != "abandoned"
+
+
+class Own:
+    def acquired(self, event: AcquiredEvent) -> None:
+        assert_type(event.waited, float)
+
+    def wait_started(self, event: WaitStartedEvent) -> None:
+        assert_type(event.kind, str)
+
+    def wait_ended(self, event: WaitEndedEvent) -> None:
+        assert event.outcome in ("granted", "timeout", "cancelled", "failed")
+
+    def released(self, event: ReleasedEvent) -> None:
+        assert_type(event.owner, str)
+
+    def lost(self, event: LostEvent) -> None:
+        raise NotImplementedError
+
+    def renewed_late(self, event: RenewedLateEvent) -> None:
+        assert_type(event.late, float)
+
+    def connection_lost(self, event: ConnectionLostEvent) -> None:
+        assert_type(event.why, str)
+
+    def connection_restored(self, event: ConnectionRestoredEvent) -> None:
+        assert_type(event.away, float)
+
+
+async def listeners(client: Redis) -> None:
+    listening = Redisson(client, listener=Losses())
+    assert_type(listening.statistics().losses_by_reason, Mapping[str, int])
+    assert_type(listening.statistics().waited, float)
+    Redisson(client, listener=Own())
+    Redisson(client, listener=None)
+    Redisson(client, listener=print)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 async def locks(client: Redisson) -> None:

@@ -14,10 +14,12 @@ import pytest
 from redisson_py._engine import hold as hold_module
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
+from redisson_py._listener import Teller
 from redisson_py._options import OnLost
 from redisson_py._owner import Owners
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
+from redisson_py._statistics import Counts
 
 LEASE = 30.0
 RENEW = source.load("lock.renew")
@@ -77,7 +79,7 @@ class FakeClock:
 
     def control_leases(self, patch: pytest.MonkeyPatch) -> None:
         """Make this the clock of holds, leases, queues and watchdogs."""
-        for module in ("hold", "lease", "lease_extension", "watchdog"):
+        for module in ("hold", "lease", "lease_extension", "local_queue", "watchdog"):
             patch.setattr(f"redisson_py._engine.{module}.now", self.now)
         patch.setattr("redisson_py._engine.watchdog.call_later", self.call_later)
 
@@ -108,7 +110,6 @@ class FakeWatchdog:
 
     def __init__(self) -> None:
         self.holds: dict[Hold, None] = {}
-        self.losses = 0
         self.log: list[str] = []
 
     def add(self, hold: Hold, due: float) -> None:
@@ -127,7 +128,7 @@ class FakeWatchdog:
         self.log.append(f"mind end {hold.earliest_end:g}")
 
     def lose(self, hold: Hold, reason: Any) -> None:
-        self.losses += len(hold.lose(reason))
+        hold.lose(reason)
 
 
 class FakeOptions:
@@ -145,6 +146,12 @@ class FakeContext:
         self.watchdog = watchdog or FakeWatchdog()
         self.owners = Owners()
         self.options = FakeOptions()
+        self.counts = Counts()
+        self.teller: Teller | None = None
+
+    @property
+    def losses(self) -> int:
+        return sum(self.counts.losses.values())
 
 
 class FakeCommands:

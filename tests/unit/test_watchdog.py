@@ -189,7 +189,7 @@ async def test_not_the_owner_is_lost_at_once_and_only_that_hold(
     assert leases[0]._reason == "taken"
     assert (lost.state, kept.state) == ("lost", "held")
     assert [*setup.watchdog.holds] == [kept]
-    assert setup.watchdog.losses == 1
+    assert setup.context.losses == 1
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
@@ -263,10 +263,10 @@ async def test_a_hold_without_answers_is_lost_by_the_local_clock(
     lease = make_lease(hold)
     left = hold.ends_at - setup.clock.present
     setup.clock.sleep(left - 0.001)
-    assert setup.watchdog.losses == 0
+    assert setup.context.losses == 0
     setup.clock.sleep(0.002)
     assert (lease._state, lease._reason) == ("lost", "expired")
-    assert setup.watchdog.losses == 1
+    assert setup.context.losses == 1
     assert setup.watchdog.holds == {}
     assert "expired: no renewal was confirmed in time" in caplog.text
     setup.clock.sleep(LEASE)
@@ -323,7 +323,7 @@ async def test_after_closing_an_answer_changes_nothing_any_more(
     setup.watchdog.close()
     await setup.last.fail(ConnectionLostError("gone", maybe_held=False))
     assert setup.clock.pending == []
-    assert setup.watchdog.losses == 0
+    assert setup.context.losses == 0
     setup.executor.renewals.clear()
     gc.collect()
     assert caplog.records == [], "an error that nobody looked at is reported when it is collected"

@@ -32,7 +32,7 @@ async def test_a_hold_that_ends_by_itself_is_not_renewed(setup: Setup) -> None:
     setup.clock.sleep(0.002)
     assert (lease._state, lease._reason, hold.state) == ("lost", "ended", "lost")
     assert setup.executor.renewals == []
-    assert setup.watchdog.losses == 1
+    assert setup.context.losses == 1
     hold.check()
 
 
@@ -45,7 +45,7 @@ async def test_a_lease_that_ends_inside_a_renewed_hold_ends_alone(setup: Setup) 
     assert (outer._state, inner._state, hold.state) == ("held", "lost", "held")
     assert inner._reason == "ended"
     assert hold.ownership.lowered == [1], "Redis still counts it"  # type: ignore[attr-defined]
-    assert setup.watchdog.losses == 1
+    assert setup.context.losses == 1
     hold.check()
     setup.clock.sleep(LEASE / 3)
     assert setup.last.owners == [b"c:1"]
@@ -58,7 +58,7 @@ async def test_the_last_of_several_leases_that_end_takes_the_hold_along(setup: S
     assert not hold.renewed
     setup.clock.sleep(END + 0.001)
     assert (short._state, short._reason, hold.state) == ("lost", "ended", "lost")
-    assert setup.watchdog.losses == 1
+    assert setup.context.losses == 1
     hold.check()
     setup.watchdog.check()
 
@@ -84,7 +84,7 @@ async def test_an_end_that_moved_nearer_is_noticed_at_its_moment(setup: Setup) -
     hold.lease_set(setup.clock.present, 3600)
     hold.lease_set(setup.clock.present, END)
     setup.clock.sleep(hold.ends_at - setup.clock.present - 0.001)
-    assert setup.watchdog.losses == 0
+    assert setup.context.losses == 0
     setup.clock.sleep(0.002)
     assert lease._state == "lost"
 
@@ -270,7 +270,7 @@ class TestSharedLeases:
         assert not lease.lost
         setup.clock.sleep(0.02)
         assert (lease._state, lease._reason) == ("lost", "ended")
-        assert setup.watchdog.losses == 1
+        assert setup.context.losses == 1
         asked = len(setup.executor.renewals)
         setup.clock.sleep(LONG)
         assert len(setup.executor.renewals) == asked

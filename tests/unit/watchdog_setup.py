@@ -11,6 +11,7 @@ import pytest
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._scripts.source import Arg, Script
+from redisson_py._statistics import Counts
 from redisson_py._stream.call import ReplyError
 from redisson_py.errors import BackendError, ClientClosedError
 from tests.unit.fakes import LEASE, FakeClock, FakeContext, FakeOwnership, make_hold
@@ -85,10 +86,12 @@ class Setup:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.executor = FakeExecutor()
+        self.counts = Counts()
         self.context = FakeContext(self.new_watchdog(LEASE))
+        self.context.counts = self.counts
 
     def new_watchdog(self, lease_time: float) -> Watchdog:
-        return Watchdog(cast("Any", self.executor), lease_time)
+        return Watchdog(cast("Any", self.executor), lease_time, counts=self.counts)
 
     @property
     def watchdog(self) -> Watchdog:

@@ -1,0 +1,80 @@
+"""One caller's wait: told when it starts and when it ends, and counted."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from redisson_py._keys import Name
+from redisson_py._listener import WaitEndedEvent, WaitOutcome, WaitStartedEvent
+from redisson_py._time import now
+
+if TYPE_CHECKING:
+    from redisson_py._engine.context import Context
+
+
+class Wait:
+    """Around a call that may have to wait: nothing is told of one that does not.
+
+    A block, which ends the wait with its outcome unless that was told before: granted when
+    it is left normally, else cancelled or failed.
+
+    Args:
+        context: The client that counts it.
+        kind: What is waited for, as people call it.
+        name: Its name.
+        outer: The wait of a lock that is made of this one and others, which is told instead.
+    """
+
+    __slots__ = ("_context", "_kind", "_name", "_outer", "_since")
+
+    def __init__(self, context: Context, kind: str, name: Name, outer: Wait | None = None) -> None:
+        self._context = context
+        self._kind = kind
+        self._name = name
+        self._outer = outer
+        self._since: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._since is not None:
+            if kind is None:
+                self._end("granted")
+            else:
+                self._end("failed" if issubclass(kind, Exception) else "cancelled")
+
+    def start(self, since: float | None = None) -> None:
+        """The caller has to wait, or does since a moment; said again, it changes nothing."""
+        if self._outer is not None:
+            self._outer.start(since)
+        elif self._since is None:
+            self._since = now() if since is None else since
+            if (teller := self._context.teller) is not None:
+                teller.tell("wait_started", WaitStartedEvent(self._name, self._kind))
+
+    def granted(self) -> float:
+        """It got what it waited for; return how long it waited."""
+        return 0.0 if self._since is None else self._end("granted")
+
+    def timed_out(self, once: bool) -> None:
+        """It stayed busy for as long as the caller wanted to wait, if it did: not `once`."""
+        if not once and self._outer is None:
+            self.start()
+            self._context.counts.timeouts += 1
+            self._end("timeout")
+
+    def _end(self, outcome: WaitOutcome) -> float:
+        assert self._since is not None
+        seconds, self._since = now() - self._since, None
+        self._context.counts.wait_ended(seconds)
+        if (teller := self._context.teller) is not None:
+            event = WaitEndedEvent(self._name, self._kind, seconds, outcome)
+            teller.tell("wait_ended", event)
+        return seconds

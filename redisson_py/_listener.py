@@ -1,0 +1,257 @@
+"""What a client tells a listener: the events, the protocol, and the telling itself."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar, final
+
+log = logging.getLogger("redisson_py")
+
+LossReason = Literal["expired", "ended", "taken", "forced", "abandoned"]
+WaitOutcome = Literal["granted", "timeout", "cancelled", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class AcquiredEvent:
+    """A lease was acquired: granted by Redis, passed on inside this process, or entered again.
+
+    Exactly one `ReleasedEvent` or `LostEvent` follows for each.
+
+    Attributes:
+        name: The resource name.
+        kind: The kind of primitive, such as `"lock"` or `"semaphore"`.
+        owner: The owner in Redis: the client's id and a number.
+        token: The fencing token of a fenced lock, else None.
+        waited: Seconds that the caller waited; 0.0 if it did not have to.
+    """
+
+    name: str | bytes
+    kind: str
+    owner: str
+    token: int | None
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class WaitStartedEvent:
+    """A caller has to wait: Redis said busy, or other tasks of this client come first.
+
+    Attributes:
+        name: The resource name.
+        kind: The kind of primitive.
+    """
+
+    name: str | bytes
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEndedEvent:
+    """A wait is over; the `AcquiredEvent` of a lock or semaphore follows if it was granted.
+
+    Attributes:
+        name: The resource name.
+        kind: The kind of primitive.
+        waited: Seconds since the wait started.
+        outcome: `"granted"` (acquired; a latch is open, a barrier complete), `"timeout"` (it
+            stayed busy until the caller's timeout), `"cancelled"`, or `"failed"` (any error: no
+            answer from Redis, a refusal, a broken barrier, a closed client).
+    """
+
+    name: str | bytes
+    kind: str
+    waited: float
+    outcome: WaitOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedEvent:
+    """An acquisition was given back, or passed on to another task of this client.
+
+    It comes when Redis has answered, or when the caller is told that there was no answer; if
+    Redis says that the lease was gone already, a `LostEvent` comes instead.
+
+    Attributes:
+        name: The resource name.
+        kind: The kind of primitive.
+        owner: The owner in Redis.
+        token: The fencing token of a fenced lock, else None.
+        held_for: Seconds from the grant to the call that released it.
+    """
+
+    name: str | bytes
+    kind: str
+    owner: str
+    token: int | None
+    held_for: float
+
+
+@dataclass(frozen=True, slots=True)
+class LostEvent:
+    """A lease ended without a release by its holder.
+
+    Attributes:
+        name: The resource name.
+        kind: The kind of primitive.
+        owner: The owner in Redis.
+        token: The fencing token of a fenced lock, else None.
+        held_for: Seconds from the grant to the loss.
+        reason: As in `LeaseLostError.reason`; or `"abandoned"`: its task has ended and nobody
+            can release it any more, so it is not renewed.
+    """
+
+    name: str | bytes
+    kind: str
+    owner: str
+    token: int | None
+    held_for: float
+    reason: LossReason
+
+
+@dataclass(frozen=True, slots=True)
+class RenewedLateEvent:
+    """A renewal was confirmed when less than a third of the lease was left.
+
+    A renewal is due when a third of the lease has passed, so this one was late by more than
+    another third. One more third and the lease would have been lost.
+
+    Attributes:
+        name: The resource name.
+        kind: The kind of primitive.
+        owner: The owner in Redis.
+        late: Seconds from the moment it was due to its confirmation.
+        remaining: Seconds for which the lease could still be relied on at that moment.
+    """
+
+    name: str | bytes
+    kind: str
+    owner: str
+    late: float
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLostEvent:
+    """An outage begins: the connection broke, or the first attempt to connect failed.
+
+    Attributes:
+        where: The address of the server.
+        why: The reason, as text.
+    """
+
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRestoredEvent:
+    """An outage is over: a connection is ready.
+
+    Attributes:
+        where: The address of the server.
+        away: Seconds since the outage began.
+    """
+
+    where: str
+    away: float
+
+
+class Listener(Protocol):
+    """What `Redisson(..., listener=...)` takes: an object that is told what the client does.
+
+    Each method is called with one event, without `await`, on the event loop of the client, in the
+    middle of its work: return soon, and do not block. What a method raises never reaches a caller;
+    the first error of each method is logged as an ERROR with its traceback, the others as DEBUG.
+
+    A class of your own with all these methods will do. Or subclass this one, whose methods do
+    nothing, and write those you need. One object may listen to several clients.
+
+    Every lock and semaphore tells all of it; a latch and a barrier tell of waits only. A lock that
+    is made of others tells of itself, to the client of its first member; each member tells its own
+    client of its acquisitions, releases and losses too, but not of waits.
+    """
+
+    def acquired(self, event: AcquiredEvent, /) -> None:
+        """A lease was acquired."""
+        return
+
+    def wait_started(self, event: WaitStartedEvent, /) -> None:
+        """A caller has to wait."""
+        return
+
+    def wait_ended(self, event: WaitEndedEvent, /) -> None:
+        """A caller does not wait any more."""
+        return
+
+    def released(self, event: ReleasedEvent, /) -> None:
+        """An acquisition was given back."""
+        return
+
+    def lost(self, event: LostEvent, /) -> None:
+        """A lease ended without a release."""
+        return
+
+    def renewed_late(self, event: RenewedLateEvent, /) -> None:
+        """A renewal came with less than a third of the lease left."""
+        return
+
+    def connection_lost(self, event: ConnectionLostEvent, /) -> None:
+        """An outage begins."""
+        return
+
+    def connection_restored(self, event: ConnectionRestoredEvent, /) -> None:
+        """An outage is over."""
+        return
+
+
+METHODS = tuple(name for name in vars(Listener) if not name.startswith("_"))
+
+L = TypeVar("L", bound=Listener)
+
+
+def check_listener(listener: L) -> L:
+    """Return the listener.
+
+    Raises:
+        TypeError: It is a class, it lacks a method, or one of its methods is `async`.
+    """
+    if isinstance(listener, type):
+        raise TypeError(f"listener must be an object, not the class {listener.__qualname__}")
+    missing = [name for name in METHODS if not callable(getattr(listener, name, None))]
+    kind = type(listener).__qualname__
+    if missing:
+        raise TypeError(
+            f"listener must have the methods of redisson_py.Listener: {kind} has no"
+            f" {', '.join(missing)}"
+        )
+    for name in METHODS:
+        if inspect.iscoroutinefunction(getattr(listener, name)):
+            raise TypeError(f"listener is called without await: {kind}.{name} must not be async")
+    return listener
+
+
+@final
+class Teller:
+    """Calls a listener; what that raises is logged and goes no further."""
+
+    __slots__ = ("_failed", "_listener")
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        #: The methods that have raised.
+        self._failed: set[str] = set()
+
+    def tell(self, method: str, event: Any) -> None:
+        """Call one method with its event."""
+        try:
+            getattr(self._listener, method)(event)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            # A cancellation that is raised here is not one of the task that works here.
+            first = method not in self._failed
+            self._failed.add(method)
+            level = logging.ERROR if first else logging.DEBUG
+            log.log(level, "the listener's %s raised an error", method, exc_info=True)

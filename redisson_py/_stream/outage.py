@@ -1,0 +1,72 @@
+"""Outages: told once when one begins and once when it is over, however many attempts fail."""
+
+from __future__ import annotations
+
+import logging
+
+from redisson_py._listener import ConnectionLostEvent, ConnectionRestoredEvent, Teller
+from redisson_py._statistics import Counts
+from redisson_py._time import now
+from redisson_py.errors import BackendError
+
+log = logging.getLogger("redisson_py")
+
+
+class Outages:
+    """An outage lasts from the loss of the connection until one is ready.
+
+    One that cannot be opened when it is needed first is lost as well.
+
+    Args:
+        where: The address of the server.
+        counts: Where to count those that are over.
+        teller: Tells a listener, if there is one.
+    """
+
+    def __init__(
+        self, where: str, counts: Counts | None = None, teller: Teller | None = None
+    ) -> None:
+        self._where = where
+        self._counts = counts or Counts()
+        self._teller = teller
+        self._since: float | None = None
+        self._refused = False
+
+    def broke(self, why: str) -> None:
+        """The connection broke."""
+        if self._began(why):
+            log.warning("connection to Redis at %s lost: %s", self._where, why)
+        else:
+            log.debug("connection to Redis at %s lost again: %s", self._where, why)
+
+    def failed(self, error: BackendError) -> None:
+        """An attempt to connect failed; the next one may not."""
+        why = str(error).removeprefix(f"no connection to Redis at {self._where}: ")
+        level = logging.WARNING if self._began(why) else logging.DEBUG
+        log.log(level, "no connection to Redis at %s: %s", self._where, why)
+
+    def refused(self, error: BackendError) -> None:
+        """An attempt to connect failed, and there is no use in others before somebody acts."""
+        self._began(str(error))
+        log.log(logging.DEBUG if self._refused else logging.ERROR, "%s", error)
+        self._refused = True
+
+    def over(self) -> None:
+        """A connection is ready."""
+        since, self._since, self._refused = self._since, None, False
+        if since is None:
+            return
+        away = now() - since
+        self._counts.reconnects += 1
+        log.info("connected to Redis at %s after %.3f s without", self._where, away)
+        if self._teller is not None:
+            self._teller.tell("connection_restored", ConnectionRestoredEvent(self._where, away))
+
+    def _began(self, why: str) -> bool:
+        """Return whether an outage begins with this."""
+        if self._since is not None:
+            return False
+        self._since = now()
+        if self._teller is not None:
+            self._teller.tell("connection_lost", ConnectionLostEvent(self._where, why))
+        return True

@@ -1,0 +1,374 @@
+"""What a listener is told of locks, semaphores, latches and barriers: every event, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquiredEvent,
+    AcquireTimeoutError,
+    LeaseLostError,
+    LostEvent,
+    Redisson,
+    ReleasedEvent,
+    WaitEndedEvent,
+    WaitStartedEvent,
+)
+from tests.fixtures.client import ClientFactory
+from tests.listening import Recorder
+from tests.support import until, until_listening, until_waiting
+
+MAKERS: dict[str, Callable[[Redisson], Any]] = {
+    "lock": lambda client: client.get_lock("k"),
+    "fenced lock": lambda client: client.get_fenced_lock("k"),
+    "fair lock": lambda client: client.get_fair_lock("k"),
+    "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
+    "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
+    "semaphore": lambda client: client.get_semaphore("k", 1),
+    "permit expirable semaphore": lambda client: client.get_permit_expirable_semaphore("k", 1),
+}
+every_kind = pytest.mark.parametrize("kind", MAKERS)
+#: Only one can have them.
+every_exclusive_kind = pytest.mark.parametrize(
+    "kind", [kind for kind in MAKERS if "read" not in kind]
+)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def no_semaphore_left(redis: Redis) -> AsyncIterator[None]:
+    """A semaphore stays for ever."""
+    yield
+    await redis.delete("k", "{k}:timeout")
+
+
+@pytest.fixture
+def told() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def client(clients: ClientFactory, told: Recorder) -> Redisson:
+    return clients(listener=told)
+
+
+@every_kind
+@pytest.mark.parametrize("timeout", [None, 10])
+async def test_an_uncontended_pair(
+    client: Redisson, told: Recorder, kind: str, timeout: int | None
+) -> None:
+    source = MAKERS[kind](client)
+    async with source.hold(timeout=timeout) if timeout else source as lease:
+        owner, token = lease.owner, lease.token
+        assert told.events == [AcquiredEvent("k", kind, owner, token, 0.0)]
+    assert (token is not None) == (kind == "fenced lock")
+    _, released = told.events
+    assert released == ReleasedEvent("k", kind, owner, token, released.held_for)
+    assert 0 < released.held_for < 10
+    assert client.statistics().acquires == 1
+    assert client.statistics().waits == 0
+
+
+@every_exclusive_kind
+async def test_a_wait_for_another_client(
+    client: Redisson, clients: ClientFactory, told: Recorder, kind: str
+) -> None:
+    lease = await MAKERS[kind](clients()).acquire()
+    waiting = asyncio.create_task(MAKERS[kind](client).acquire())
+    await until_listening(client)
+    assert told.events == [WaitStartedEvent("k", kind)]
+    await asyncio.sleep(0.05)
+    await lease.release()
+    mine = await waiting
+    await mine.release()
+    waited = told.events[1].waited
+    assert 0.05 <= waited < 10
+    assert told.events[1:] == [
+        WaitEndedEvent("k", kind, waited, "granted"),
+        AcquiredEvent("k", kind, mine.owner, mine.token, waited),
+        ReleasedEvent("k", kind, mine.owner, mine.token, told.events[3].held_for),
+    ]
+    statistics = client.statistics()
+    assert (statistics.acquires, statistics.waits, statistics.timeouts) == (1, 1, 0)
+    assert statistics.waited == statistics.longest_wait == waited
+
+
+@every_exclusive_kind
+async def test_holds_that_are_passed_in_the_process(
+    client: Redisson, told: Recorder, kind: str
+) -> None:
+    source = MAKERS[kind](client)
+
+    async def work() -> None:
+        async with source:
+            await asyncio.sleep(0)
+
+    async with source:
+        tasks = [asyncio.create_task(work()) for _ in range(3)]
+        await until_waiting(client, 3)
+    await asyncio.gather(*tasks)
+    assert told.story.count(f"acquired {kind} k") == 4
+    assert told.story.count(f"released {kind} k") == 4
+    assert told.story[:4] == [f"acquired {kind} k", *[f"waits for {kind} k"] * 3]
+    assert told.story.count(f"wait ended {kind} k: granted") == 3
+    waits = [event.waited for event in told.of(WaitEndedEvent)]
+    assert [event.waited for event in told.of(AcquiredEvent)] == [0.0, *waits]
+    statistics = client.statistics()
+    assert (statistics.acquires, statistics.waits) == (4, 3)
+    assert statistics.waited == pytest.approx(sum(waits))
+    assert statistics.longest_wait == max(waits)
+    held = False
+    for words in told.story:
+        # One after the other.
+        if words.startswith(("acquired", "released")):
+            assert held != words.startswith("acquired")
+            held = words.startswith("acquired")
+
+
+@every_exclusive_kind
+@pytest.mark.parametrize("here", [True, False])
+async def test_waits_that_end_otherwise(
+    client: Redisson, clients: ClientFactory, told: Recorder, kind: str, here: bool
+) -> None:
+    """For another task of this client, or for another client: time is up, or cancelled."""
+    lease = await MAKERS[kind](client if here else clients()).acquire()
+    told.events.clear()
+    source = MAKERS[kind](client)
+
+    async def other_task() -> None:
+        assert await source.try_acquire() is None
+        assert told.events == [], "asking once is no wait"
+        assert await source.try_acquire(timeout=0.1) is None
+        with pytest.raises(AcquireTimeoutError):
+            await source.acquire(timeout=0.1)
+
+    await asyncio.create_task(other_task())
+    for words in ("acquire", "hold"):
+        waiting = asyncio.create_task(getattr(Waits, words)(source))
+        await until_waiting(client, 1)
+        await until(lambda: told.story and told.story[-1].startswith("waits"))
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+    assert told.story == [
+        words
+        for outcome in ("timeout", "timeout", "cancelled", "cancelled")
+        for words in (f"waits for {kind} k", f"wait ended {kind} k: {outcome}")
+    ]
+    assert all(event.waited >= 0.09 for event in told.of(WaitEndedEvent)[:2])
+    statistics = client.statistics()
+    assert (statistics.waits, statistics.timeouts) == (4, 2)
+    assert statistics.acquires == here
+    await lease.release()
+
+
+class Waits:
+    @staticmethod
+    async def acquire(source: Any) -> None:
+        await source.acquire()
+
+    @staticmethod
+    async def hold(source: Any) -> None:
+        async with source:
+            raise AssertionError
+
+
+async def test_a_wait_that_fails(
+    client: Redisson, clients: ClientFactory, told: Recorder, redis: Redis
+) -> None:
+    lease = await clients().get_lock("k").acquire()
+    waiting = asyncio.create_task(client.get_lock("k").acquire())
+    await until_listening(client)
+    await client.aclose()
+    await asyncio.wait([waiting])
+    assert told.story == ["waits for lock k", "wait ended lock k: failed"]
+    await lease.release()
+
+
+async def test_each_entry_of_a_task_is_told(client: Redisson, told: Recorder) -> None:
+    lock = client.get_fenced_lock("k")
+    async with lock as outer:
+        async with lock as inner:
+            assert inner.owner == outer.owner
+    owner, token = outer.owner, outer.token
+    acquired, released = told.of(AcquiredEvent), told.of(ReleasedEvent)
+    assert acquired == [AcquiredEvent("k", "fenced lock", owner, token, 0.0)] * 2
+    assert [(event.owner, event.token) for event in released] == [(owner, token)] * 2
+    assert released[0].held_for < released[1].held_for
+    assert told.story == ["acquired fenced lock k"] * 2 + ["released fenced lock k"] * 2
+    assert client.statistics().acquires == 2
+
+
+@every_kind
+async def test_losses_with_their_reasons(
+    clients: ClientFactory, told: Recorder, kind: str, redis: Redis
+) -> None:
+    client = clients(listener=told, lease_time=0.6, on_lost="raise")
+    source = MAKERS[kind](client)
+    lease = await source.acquire()
+    for key in await redis.keys("*k*"):
+        await redis.delete(key)
+    await lease.wait_lost()
+    owner, token = lease.owner, lease.token
+    held_for = told.events[1].held_for
+    assert told.events == [
+        AcquiredEvent("k", kind, owner, token, 0.0),
+        LostEvent("k", kind, owner, token, held_for, "taken"),
+    ]
+    with pytest.raises(LeaseLostError) as caught:
+        await lease.release()
+    assert caught.value.held_for == held_for
+    assert len(told.events) == 2
+    assert client.statistics().losses == 1
+    assert client.statistics().losses_by_reason["taken"] == 1
+
+
+async def test_a_release_that_finds_it_gone_is_a_loss(
+    client: Redisson, told: Recorder, redis: Redis
+) -> None:
+    for words in ("once", "twice"):
+        lease = await client.get_lock("k").acquire()
+        inner = await client.get_lock("k").acquire() if words == "twice" else None
+        await redis.delete("k")
+        for each in filter(None, (inner, lease)):
+            with pytest.raises(LeaseLostError):
+                await each.release()
+    assert told.story == [
+        *["acquired lock k", "lost lock k: taken"],
+        *["acquired lock k"] * 2,
+        *["lost lock k: taken"] * 2,
+    ]
+    assert client.statistics().losses_by_reason["taken"] == client.statistics().losses == 3
+
+
+async def test_a_lease_whose_own_time_is_up(
+    client: Redisson, told: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "redisson_py")
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k").hold(lease_time=0.1):
+            await asyncio.sleep(10)
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("b"), client.get_lock("b").hold(lease_time=0.1):
+            await asyncio.sleep(10)
+    assert told.story[:2] == ["acquired lock k", "lost lock k: ended"]
+    assert told.story[2:] == ["acquired lock b"] * 2 + ["lost lock b: ended", "released lock b"]
+    assert client.statistics().losses_by_reason["ended"] == 2
+    ours = [record for record in caplog.records if record.name == "redisson_py"]
+    assert [record.levelname for record in ours] == ["DEBUG", "DEBUG"]
+    assert ours[0].message.startswith("lost lock 'k': ended")
+
+
+async def test_force_release_and_a_client_that_closes(client: Redisson, told: Recorder) -> None:
+    lock = client.get_lock("k")
+    await lock.acquire()
+    assert await lock.force_release()
+    await client.get_lock("other").acquire()
+    await client.aclose()
+    assert told.story == [
+        "acquired lock k",
+        "lost lock k: forced",
+        "acquired lock other",
+        "released lock other",
+    ]
+    assert client.statistics().losses_by_reason["forced"] == 1
+
+
+@pytest.mark.parametrize("kind", ["lock", "semaphore", "permit expirable semaphore"])
+async def test_what_nobody_can_release_any_more(
+    clients: ClientFactory, told: Recorder, kind: str
+) -> None:
+    client = clients(listener=told, lease_time=0.6)
+
+    async def leave() -> None:
+        await MAKERS[kind](client).acquire()
+
+    await asyncio.create_task(leave())
+    gc.collect()
+    await until(lambda: len(told.events) == 2)
+    assert told.story == [f"acquired {kind} k", f"lost {kind} k: abandoned"]
+    assert told.events[0].owner == told.events[1].owner
+    assert client.statistics().losses_by_reason["abandoned"] == client.statistics().losses == 1
+
+
+async def test_permits_given_back_without_naming_them(client: Redisson, told: Recorder) -> None:
+    semaphore = client.get_semaphore("k", 5)
+    both, one = await semaphore.acquire(2), await semaphore.acquire()
+    await semaphore.release(2)
+    # One, and a part of the other.
+    assert told.story == ["acquired semaphore k"] * 2 + ["released semaphore k"]
+    assert told.events[-1].owner == one.owner
+    await semaphore.release()
+    assert told.events[-1].owner == both.owner
+    await semaphore.acquire(0)
+    assert told.story == ["acquired semaphore k"] * 2 + ["released semaphore k"] * 2
+
+
+async def test_permits_given_back_by_id(client: Redisson, told: Recorder) -> None:
+    semaphore = client.get_permit_expirable_semaphore("k", 5)
+    ids = [permit.id for permit in await semaphore.acquire_many(3)]
+    gc.collect()
+    await semaphore.release(ids[0])
+    await semaphore.release_many(ids[1:])
+    kind = "permit expirable semaphore"
+    assert told.story == [f"acquired {kind} k"] * 3 + [f"released {kind} k"] * 3
+    owners = [event.owner for event in told.of(AcquiredEvent)]
+    assert [event.owner for event in told.of(ReleasedEvent)] == owners
+
+
+async def test_latch_and_barrier_tell_of_waits_only(client: Redisson, told: Recorder) -> None:
+    latch = client.get_latch("l", 1)
+    waiting = [asyncio.create_task(latch.wait()) for _ in range(2)]
+    await until_listening(client)
+    await latch.count_down()
+    await asyncio.gather(*waiting)
+    await latch.wait()
+    assert sorted(told.story) == [*["wait ended latch l: granted"] * 2, *["waits for latch l"] * 2]
+    assert await latch.try_set_count(1)
+    told.events.clear()
+    with pytest.raises(AcquireTimeoutError):
+        await latch.wait(timeout=0.1)
+    with pytest.raises(AcquireTimeoutError):
+        await latch.wait(timeout=0)
+    assert told.story == ["waits for latch l", "wait ended latch l: timeout"]
+    await latch.delete()
+    told.events.clear()
+    barrier = client.get_barrier("b", 2)
+    first = asyncio.create_task(barrier.wait())
+    await until_listening(client)
+    await barrier.wait()
+    await first
+    assert told.story == ["waits for barrier b", "wait ended barrier b: granted"]
+    statistics = client.statistics()
+    assert (statistics.waits, statistics.timeouts, statistics.acquires) == (4, 1, 0)
+
+
+class Raises(Recorder):
+    def _keep(self, event: object, kind: type) -> None:
+        super()._keep(event, kind)
+        raise asyncio.CancelledError if len(self.events) % 2 else ZeroDivisionError
+
+
+@every_kind
+async def test_callers_do_not_feel_the_errors_of_a_listener(
+    clients: ClientFactory, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = Raises()
+    client = clients(listener=told)
+    source = MAKERS[kind](client)
+
+    async def work() -> None:
+        async with source:
+            await asyncio.sleep(0)
+
+    await asyncio.gather(*[work() for _ in range(20)])
+    assert told.story.count(f"acquired {kind} k") == told.story.count(f"released {kind} k") == 20
+    errors = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(errors) == len({type(event) for event in told.events})

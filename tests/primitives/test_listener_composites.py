@@ -1,0 +1,193 @@
+"""What a listener is told of locks that are made of others, and of their members."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquiredEvent,
+    LeaseLostError,
+    QuorumError,
+    Redisson,
+    ReleasedEvent,
+    WaitEndedEvent,
+)
+from redisson_py.composite.multi_lock import MultiLock
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ServerFactory
+from tests.listening import Recorder
+from tests.support import until, until_listening, until_waiting
+
+MULTI = "multi lock a, b"
+RED = "red lock k"
+
+
+@pytest.fixture
+def told() -> Recorder:
+    return Recorder()
+
+
+def multi(client: Redisson) -> MultiLock:
+    return client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+
+
+async def test_a_multi_lock_and_its_members(clients: ClientFactory, told: Recorder) -> None:
+    client = clients(listener=told)
+    async with multi(client) as lease:
+        pass
+    assert told.story == [
+        *["acquired lock a", "acquired lock b", f"acquired {MULTI}"],
+        *["released lock b", "released lock a", f"released {MULTI}"],
+    ]
+    assert {event.owner for event in told.events if event.kind == "multi lock"} == {lease.owner}
+    statistics = client.statistics()
+    assert (statistics.acquires, statistics.waits, statistics.losses) == (2, 0, 0)
+
+
+@pytest.mark.parametrize("busy", ["a", "b"])
+async def test_the_wait_of_a_multi_lock_is_told_once(
+    clients: ClientFactory, told: Recorder, busy: str
+) -> None:
+    client, other = clients(listener=told), clients()
+    lease = await other.get_lock(busy).acquire()
+    lock = multi(client)
+    assert await lock.try_acquire() is None
+    assert await lock.try_acquire(timeout=0.6) is None
+    waiting = asyncio.create_task(lock.acquire())
+    await until(lambda: sum("waits" in words for words in told.story) == 2)
+    await until_listening(client)
+    await lease.release()
+    mine = await waiting
+    await mine.release()
+    of_multi = [words for words in told.story if words.startswith(("waits", "wait ended"))]
+    assert of_multi == [
+        *[f"waits for {MULTI}", f"wait ended {MULTI}: timeout"],
+        *[f"waits for {MULTI}", f"wait ended {MULTI}: granted"],
+    ]
+    ended = told.of(WaitEndedEvent)
+    (acquired,) = [event for event in told.of(AcquiredEvent) if event.kind == "multi lock"]
+    assert acquired.waited == ended[1].waited
+    assert ended[0].waited == pytest.approx(0.6, abs=0.5)
+    counts = Counter(words.split()[0] for words in told.story)
+    assert counts["acquired"] == counts["released"]
+    statistics = client.statistics()
+    assert (statistics.waits, statistics.timeouts) == (2, 1)
+    assert statistics.waited == pytest.approx(sum(event.waited for event in ended))
+
+
+async def test_a_multi_lock_that_loses_a_member(
+    clients: ClientFactory, told: Recorder, redis: Redis
+) -> None:
+    client = clients(listener=told, lease_time=0.6)
+    with pytest.raises(LeaseLostError):
+        async with multi(client):
+            told.events.clear()
+            await redis.delete("b")
+            await asyncio.sleep(10)
+    assert told.story == ["lost lock b: taken", f"lost {MULTI}: taken", "released lock a"]
+    assert client.statistics().losses == client.statistics().losses_by_reason["taken"] == 1
+
+
+async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told: Recorder) -> None:
+    client = clients(listener=told, lease_time=0.6)
+
+    async def leave() -> None:
+        await multi(client).acquire()
+
+    await asyncio.create_task(leave())
+
+    def collected() -> bool:
+        gc.collect()
+        return len(told.events) == 6
+
+    await until(collected)
+    assert sorted(told.story[3:]) == [
+        *["lost lock a: abandoned", "lost lock b: abandoned", f"lost {MULTI}: abandoned"]
+    ]
+    assert client.statistics().losses_by_reason["abandoned"] == 2
+
+
+class Three:
+    """Clients of three servers; the listener of the first hears of the red lock itself."""
+
+    def __init__(self, clients: list[Redisson], told: list[Recorder]) -> None:
+        self.clients = clients
+        self.told = told
+        self.lock = clients[0].get_red_lock(*[client.get_lock("k") for client in clients])
+        first = self.lock._ownership.context
+        (self.first,) = [n for n, client in enumerate(clients) if client._context is first]
+
+
+@pytest_asyncio.fixture
+async def three(server_factory: ServerFactory, clients: ClientFactory) -> AsyncIterator[Three]:
+    told = [Recorder() for _ in range(3)]
+    made = [clients(url=(await server_factory()).url, listener=each) for each in told]
+    three = Three(made, told)
+    yield three
+
+
+async def test_a_red_lock_and_its_members(three: Three) -> None:
+    async with three.lock:
+        pass
+    await until(
+        lambda: all(told.story[-1:] and "released" in told.story[-1] for told in three.told)
+    )
+    member = ["acquired lock k", "released lock k"]
+    for number, told in enumerate(three.told):
+        if number != three.first:
+            assert told.story == member
+    told = three.told[three.first]
+    assert [words for words in told.story if f" {RED}" not in words] == member
+    assert [words for words in told.story if words not in member] == [
+        *[f"acquired {RED}", f"released {RED}"]
+    ]
+    assert [client.statistics().acquires for client in three.clients] == [1, 1, 1]
+
+
+async def test_red_locks_wait_and_are_passed(three: Three) -> None:
+    async def work() -> None:
+        async with three.lock:
+            await asyncio.sleep(0)
+
+    first = three.clients[three.first]
+    async with three.lock:
+        tasks = [asyncio.create_task(work()) for _ in range(3)]
+        await until_waiting(first, 3)
+    await asyncio.gather(*tasks)
+    told = three.told[three.first]
+    red = Counter(words for words in told.story if f" {RED}" in words)
+    assert red == {
+        f"acquired {RED}": 4,
+        f"released {RED}": 4,
+        f"waits for {RED}": 3,
+        f"wait ended {RED}: granted": 3,
+    }
+    assert (first.statistics().waits, first.statistics().timeouts) == (3, 0)
+    # Late answers too: as many were given back as were had.
+    await until(
+        lambda: all(
+            len(each.of(AcquiredEvent)) == len(each.of(ReleasedEvent)) > 0 for each in three.told
+        )
+    )
+
+
+async def test_a_red_lock_that_stays_busy(three: Three, clients: ClientFactory) -> None:
+    others = [clients(url=f"redis://{client._where}") for client in three.clients]
+    leases = [await client.get_lock("k").acquire() for client in others]
+    with pytest.raises(QuorumError):
+        await three.lock.acquire(timeout=0)
+    first = three.clients[three.first]
+    assert three.told[three.first].story == []
+    with pytest.raises(QuorumError):
+        await three.lock.acquire(timeout=0.3)
+    assert three.told[three.first].story == [f"waits for {RED}", f"wait ended {RED}: timeout"]
+    assert (first.statistics().waits, first.statistics().timeouts) == (1, 1)
+    for lease in leases:
+        await lease.release()

@@ -1,0 +1,131 @@
+"""Listeners: what is taken for one, and what becomes of its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from typing import Any
+
+import pytest
+
+import redisson_py
+from redisson_py import AcquiredEvent, Listener, Redisson
+from redisson_py._listener import METHODS, Teller
+from tests.listening import Recorder
+
+EVENT = AcquiredEvent("k", "lock", "c:1", None, 0.0)
+NOBODY = "redis://127.0.0.1:1"
+
+
+class Own:
+    """Follows the protocol without knowing of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in METHODS:
+            raise AttributeError(name)
+        return lambda event: None
+
+
+class Some:
+    def acquired(self, event: object) -> None:
+        raise AssertionError
+
+    lost = released = wait_started = wait_ended = acquired
+
+
+class Async(Listener):
+    async def lost(self, event: object, /) -> None:  # type: ignore[override]
+        raise AssertionError
+
+
+def test_a_listener_has_a_method_for_every_event() -> None:
+    assert METHODS == (
+        "acquired",
+        "wait_started",
+        "wait_ended",
+        "released",
+        "lost",
+        "renewed_late",
+        "connection_lost",
+        "connection_restored",
+    )
+
+
+@pytest.mark.parametrize("listener", [None, Recorder(), Own()])
+def test_a_good_listener_is_taken(listener: Any) -> None:
+    client = Redisson.from_url(NOBODY, listener=listener)
+    assert (client._context.teller is None) == (listener is None)
+
+
+@pytest.mark.parametrize(
+    ("listener", "says"),
+    [
+        (Some(), "Some has no renewed_late, connection_lost, connection_restored"),
+        (object(), "object has no acquired, wait_started"),
+        (print, "builtin_function_or_method has no acquired"),
+        (Recorder, "not the class Recorder"),
+        (Async(), r"Async.lost must not be async"),
+    ],
+)
+def test_a_bad_listener_is_refused_before_anything_happens(listener: Any, says: str) -> None:
+    # No event loop runs here, so nothing can have been sent.
+    with pytest.raises(TypeError, match=says):
+        Redisson.from_url(NOBODY, listener=listener)
+
+
+def test_the_methods_of_the_base_do_nothing() -> None:
+    class Mine(Listener):
+        pass
+
+    mine = Mine()
+    for method in METHODS:
+        assert getattr(mine, method)(EVENT) is None
+
+
+@pytest.mark.parametrize("name", [name for name in redisson_py.__all__ if name.endswith("Event")])
+def test_events_are_small_and_frozen(name: str) -> None:
+    kind = getattr(redisson_py, name)
+    fields = [field.name for field in dataclasses.fields(kind)]
+    assert kind.__slots__ == tuple(fields)
+    event = kind(*fields)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(event, fields[0], 1)
+    assert event == kind(*fields)
+
+
+class Broken(Recorder):
+    def __init__(self, *errors: BaseException) -> None:
+        super().__init__()
+        self.errors = errors
+
+    def acquired(self, event: Any, /) -> None:
+        super().acquired(event)
+        raise self.errors[(len(self.events) - 1) % len(self.errors)]
+
+    lost = acquired
+
+
+def test_the_first_error_of_a_method_is_logged_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "redisson_py")
+    listener = Broken(ZeroDivisionError("mine"), asyncio.CancelledError())
+    teller = Teller(listener)
+    for _ in range(100):
+        teller.tell("acquired", EVENT)
+    teller.tell("lost", EVENT)
+    assert len(listener.events) == 101, "it goes on being told"
+    errors = [record for record in caplog.records if record.levelno > logging.DEBUG]
+    assert [(each.levelname, each.name, each.message) for each in errors] == [
+        ("ERROR", "redisson_py", "the listener's acquired raised an error"),
+        ("ERROR", "redisson_py", "the listener's lost raised an error"),
+    ]
+    assert all(record.exc_info for record in caplog.records)
+    assert len(caplog.records) == 101
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_ends_the_process_is_not_held_up(error: type[BaseException]) -> None:
+    with pytest.raises(error):
+        Teller(Broken(error())).tell("acquired", EVENT)
