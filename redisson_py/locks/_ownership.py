@@ -20,7 +20,8 @@ from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, current_task
 from redisson_py._owner import TaskKey, reference
 from redisson_py._time import now
-from redisson_py.errors import ClientClosedError, ConnectionLostError, NotHeldError
+from redisson_py.errors import ClientClosedError, ConnectionLostError
+from redisson_py.locks._not_held import not_held
 from redisson_py.locks._server_state import ServerState
 
 #: Grants in a row that were over before they could be used, after which it is no use to go on.
@@ -399,7 +400,7 @@ class TaskOwnership(ServerState):
         self.context.check()
         lease = self.holds.newest_lease(current_task())
         if lease is None:
-            raise NotHeldError(f"{self!r} is not held by the current task")
+            raise not_held(self, self.holds, self.context.watchdog)
         await self.release(lease)
 
     def over(self, hold: Hold) -> None:
