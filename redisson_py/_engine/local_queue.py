@@ -88,9 +88,11 @@ class Waiter:
         joined_at: When it came, in loop time, if it has a timeout. It then waits for as long as
             that allows, whether or not Redis answers.
         since: When it began to wait.
+        told: It needs no warning that it waits long for a task of this client: that was given, or
+            it has a timeout.
     """
 
-    __slots__ = ("future", "joined_at", "passable", "since", "task")
+    __slots__ = ("future", "joined_at", "passable", "since", "task", "told")
 
     def __init__(self, task: TaskRef, passable: bool) -> None:
         self.task = task
@@ -98,6 +100,7 @@ class Waiter:
         self.joined_at = 0.0
         self.future: Future[object] = Future()
         self.since = now()
+        self.told = False
 
 
 _NOBODY: OrderedDict[Waiter, None] = OrderedDict()
@@ -134,6 +137,10 @@ class LocalQueue(Generic[H]):
     )
 
     def __init__(self) -> None:
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Be as new: an event loop was closed, and whatever it left here goes on no more."""
         # Its own with the first waiter: most names never have one.
         self.waiters = _NOBODY
         self.asking = False
@@ -201,6 +208,7 @@ class LocalQueue(Generic[H]):
         """
         timers: list[Timer] = []
         if deadline is not None:
+            waiter.told = True
             waiter.joined_at = present = running_loop().time()
             left = max(0.0, deadline - present)
             timers = [

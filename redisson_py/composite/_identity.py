@@ -94,20 +94,22 @@ class Servers:
 
     Args:
         members: The members.
-
-    Attributes:
-        streams: Those to their servers.
     """
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
-        self.streams = [stream_of(member) for member in members]
+        self._routers = [member.context.executor.router for member in members]
         #: How many connections each stream had had when all were known to be different.
         self._distinct_at: list[int] = []
 
     @property
+    def streams(self) -> list[Stream]:
+        """Those to their servers. A client that moves to another event loop has another one."""
+        return [router.only for router in self._routers]
+
+    @property
     def _connections(self) -> list[int]:
-        return [stream.traffic.connections for stream in self.streams]
+        return [router.only.traffic.connections for router in self._routers]
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some who they are, unless that is known; return whether none is a stranger."""
