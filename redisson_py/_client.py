@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, final
@@ -21,10 +22,14 @@ from redisson_py._listener import Teller
 from redisson_py._loop import (
     Future,
     Task,
+    discard,
+    here,
+    is_closed,
     new_future,
-    running_loop,
+    sleep,
     start_task,
     stop_task,
+    task_or_none,
     wait_for_all,
     wake,
 )
@@ -54,8 +59,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
+#: Turns of the event loop in which tasks that were sent away by `aclose` have left.
+_LAST_TURNS = 100
+
 _forks = 0
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()
+#: Tasks of a parent that were forgotten after a fork. Never collected: their cleanup would reach
+#: for what the parent still uses, through the selector that both share.
+_of_parents: list[object] = []
 
 
 def _count_fork() -> None:
@@ -74,8 +85,12 @@ class Redisson:
     """A client: makes locks and keeps what they hold.
 
     Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing
-    connects until first use) and call `aclose()` in the end. It belongs to the event loop of
-    its first use. One client serves any number of tasks and names with one connection.
+    connects until first use) and call `aclose()` in the end; `async with` opens it again, with a
+    new id. One client serves any number of tasks and names with one connection.
+
+    It belongs to the event loop of its first use. When that was closed, and the client holds
+    nothing and nobody waits, the next use moves it to the running loop (a second `asyncio.run`).
+    One that has not connected yet may be used after a fork. Locks that it made go with it.
 
     Args:
         client: A `redis.asyncio.Redis`, whose address, credentials and TLS settings are used; our
@@ -152,22 +167,14 @@ class Redisson:
 
     def _build(self, connector: Connector, options: Options) -> None:
         self._where = connector.where
+        self._connector = connector
+        self._options = options
         self._owners = Owners()
         counts = Counts()
         teller = None if options.listener is None else Teller(options.listener)
         self._table = Table()
         self._bus = Bus(self._table)
-        self._stream = Stream(
-            connector,
-            options.reply_timeout,
-            on_message=self._table.message,
-            on_connected=self._bus.resubscribe,
-            on_down=self._table.wake_all,
-            on_end=self._end_with_loop,
-            on_outlived=self._close_for_good,
-            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
-            outages=Outages(connector.where, counts, teller),
-        )
+        self._stream = self._new_stream(counts, teller)
         self._router = Router(self._stream)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
@@ -192,8 +199,11 @@ class Redisson:
         self._fenced_locks: Recent[Name, FencedLock] = Recent()
         self._fair_locks: Recent[Name, FairLock] = Recent()
         self._read_write_locks: Recent[Name, ReadWriteLock] = Recent()
+        #: The event loop of the last use; never asked for anything once it was closed.
         self._loop: object = None
         self._root: Task | None = None
+        #: It ended with its event loop, and not by `aclose`: another loop may go on with it.
+        self._ended_with_loop = False
         #: The background task has ended with the loop, but blocks of generators are not left yet.
         self._outlives = False
         self._closing: Future[None] | None = None
@@ -201,6 +211,19 @@ class Redisson:
         self._closed = False
         self._why_closed = ""
         self._described_until = 0.0
+
+    def _new_stream(self, counts: Counts, teller: Teller | None) -> Stream:
+        return Stream(
+            self._connector,
+            self._options.reply_timeout,
+            on_message=self._table.message,
+            on_connected=self._bus.resubscribe,
+            on_down=self._table.wake_all,
+            on_end=self._end_with_loop,
+            on_outlived=self._close_for_good,
+            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
+            outages=Outages(self._where, counts, teller),
+        )
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
@@ -212,6 +235,8 @@ class Redisson:
         return self._owners.client_id
 
     async def __aenter__(self) -> Self:
+        if self._closed:
+            await self._reopen()
         self._check()
         return self
 
@@ -380,13 +405,22 @@ class Redisson:
         returns when the first has finished. If cancelled, the client is closed all the same,
         though Redis may learn of it only by the leases.
         """
-        if self._closing is not None:
+        if self._forks != _forks:
+            # Whatever is open is the parent's.
+            self._refuse_after_fork()
+        elif self._closing is not None and not self._closing.done() and self._loop is here():
             await wait_for_all([self._closing])
-            return
-        if self._closed or self._root is None:
+        elif not self._closed and self._root is not None:
+            here()
+            if is_closed(self._loop):
+                # What it left there nobody can give back: that runs out.
+                self._let_go_of(self._root, self._stream)
+            else:
+                self._check()
+        self._ended_with_loop = False
+        if self._closed or self._root is None or self._forks != _forks:
             self._closed = True
             return
-        self._check()
         self._closing = new_future()
         error = ClientClosedError("the client was closed")
         releases = self._let_everything_go(error, list(self._watchdog.holds))
@@ -431,17 +465,104 @@ class Redisson:
         return [self._stream.ping().future] if self._stream.ready else []
 
     def _check(self) -> None:
-        if self._closed:
+        """Raise unless the client may be used now and here; it may have to move here first."""
+        if self._closed and not self._ended_with_loop:
             raise ClientClosedError(f"the client is closed{self._why_closed}")
         if self._forks != _forks:
-            raise ClientClosedError("the client was made before a fork; make one in the child")
-        loop = running_loop()
-        if self._loop is loop:
+            self._refuse_after_fork()
+        loop = here()
+        if self._forks != _forks:
+            self._start_over(new_id=True)
+        elif self._loop is loop:
+            if self._closed:
+                raise ClientClosedError(f"the client is closed{self._why_closed}")
             return
-        if self._loop is not None:
-            raise ClientClosedError("the client belongs to another event loop; make one for each")
+        elif self._loop is not None:
+            self._refuse_to_move()
+            self._start_over(new_id=False)
         self._loop = loop
         self._executor.use(loop)
+
+    def _refuse_after_fork(self) -> None:
+        """Raise if the connection of the parent is open: a child must not touch it."""
+        ended = self._root is None or self._root.done()
+        connected = self._stream.traffic.connections > 0
+        if connected and (not ended or self._stream.outlives is not None):
+            raise ClientClosedError(
+                "the client was connected before a fork; make one in the child, or connect no"
+                " earlier than there"
+            )
+
+    def _refuse_to_move(self) -> None:
+        """Raise if the last event loop may go on, or has left what cannot be moved to another."""
+        if not is_closed(self._loop):
+            raise ClientClosedError(
+                "the client belongs to another event loop, which is not closed; make one for each"
+            )
+        held = next((hold for hold in self._watchdog.holds if hold.valid), None)
+        if held is not None:
+            raise ClientClosedError(
+                f"the client's event loop was closed while it held {held.ownership!r}, and a lease"
+                " does not move to another; make a client for each event loop"
+            )
+        if not self._ended_with_loop and self._context.waits:
+            raise ClientClosedError(
+                "the client's event loop was closed while tasks waited, and they do not move to"
+                " another; make a client for each event loop"
+            )
+
+    async def _reopen(self) -> None:
+        """Begin again after `aclose`, or after the end of an event loop, as another client."""
+        if self._forks != _forks:
+            self._refuse_after_fork()
+        loop = here()
+        if self._forks == _forks and self._closing is not None and not self._closing.done():
+            if self._loop is not loop and not is_closed(self._loop):
+                raise ClientClosedError("the client is being closed in another event loop")
+            if self._loop is loop:
+                await wait_for_all([self._closing])
+        for _ in range(_LAST_TURNS):
+            # Those that were sent away have not gone yet.
+            if not self._context.waits:
+                break
+            await sleep(0)
+        # Another task may have been faster.
+        if self._closed:
+            self._start_over(new_id=True)
+
+    def _start_over(self, *, new_id: bool) -> None:
+        """Be as new, for another event loop or process; nothing is held, and nobody waits."""
+        root, stream = self._root, self._stream
+        if self._forks != _forks:
+            _of_parents.append((root, stream, self._loop))
+        else:
+            self._let_go_of(root, stream)
+        if new_id:
+            self._owners.renew()
+        self._bus.start_over()
+        self._stream = self._new_stream(self._context.counts, self._context.teller)
+        self._stream.traffic = stream.traffic
+        self._router.use(self._stream)
+        self._watchdog.start_over()
+        self._context.start_over()
+        self._executor.reopen()
+        self._root = self._closing = self._loop = None
+        self._outlives = self._closed = self._ended_with_loop = False
+        self._why_closed, self._described_until = "", 0.0
+        self._forks = _forks
+
+    def _let_go_of(self, root: Task | None, stream: Stream) -> None:
+        """Close what an event loop has left open that was closed without ending its tasks."""
+        self._closed, self._ended_with_loop = True, False
+        self._executor.close()
+        for hold in list(self._watchdog.holds):
+            # Whoever waits for its loss does so in the closed loop.
+            with suppress(RuntimeError):
+                self._watchdog.lose(hold, "expired")
+        if is_closed(self._loop):
+            stream.leave_behind()
+            if root is not None and not root.done():
+                discard(root)
 
     def _begin(self) -> None:
         """Before the first command: start the background task."""
@@ -457,6 +578,9 @@ class Redisson:
         protection: it is kept until they have ended. Then what nobody can give back any more is
         given back here; what the block of an async generator holds is left to the generator.
         """
+        if task_or_none() is not self._root:
+            # Opened again meanwhile: this connection is nobody's.
+            return False
         while not self._closed:
             tasks = {hold.task() for hold in self._watchdog.holds}
             running = [task for task in tasks if task is not None and not task.done()]
@@ -473,21 +597,23 @@ class Redisson:
         return self._outlives
 
     def _root_done(self, root: Task) -> None:
-        """Nothing dies quietly: without its background task a client is of no use."""
-        if self._closed:
+        """The background task has ended: with its event loop, or by a failure."""
+        if self._closed or root is not self._root:
             return
         if root.cancelled():
             self._why_closed = ": its event loop was shut down"
-            if self._outlives:
-                return
-        else:
-            failure = root.exception()
-            log.critical("background task of %r failed", self, exc_info=failure)
-            self._why_closed = f": its background task failed: {failure!r}"
-        self._close_for_good()
+            if not self._outlives:
+                self._close_for_good()
+            return
+        # Nothing dies quietly. The next use starts it again.
+        failure = root.exception() or RuntimeError("it ended too early")
+        log.critical("background task of %r failed", self, exc_info=failure)
+        self._root = None
+        self._stream.break_down(failure)
 
     def _close_for_good(self) -> None:
-        """The background task has ended, and nothing is needed any more."""
+        """The background task has ended with its event loop, and nothing is needed any more."""
+        self._ended_with_loop = True
         error = ClientClosedError(f"the client is closed{self._why_closed}")
         self._closed = True
         for hold in list(self._watchdog.holds):

@@ -7,8 +7,10 @@ or through these few names, so that the dependence is in one place.
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
 from typing import Any
 
 Task = asyncio.Task[Any]
@@ -29,10 +31,55 @@ def current_task() -> Task:
     Raises:
         RuntimeError: No task is running (a callback, or no event loop).
     """
-    task = task_or_none()
+    try:
+        task = task_or_none()
+    except RuntimeError:
+        raise no_loop() from None
     if task is None:
         raise RuntimeError("this must be called from a task")
     return task
+
+
+def here() -> Loop:
+    """Return the running event loop.
+
+    Raises:
+        RuntimeError: There is none; it says what is missing.
+    """
+    try:
+        return running_loop()
+    except RuntimeError:
+        raise no_loop() from None
+
+
+def no_loop() -> RuntimeError:
+    """Return the error of a call outside of any event loop of asyncio."""
+    # Nothing is imported to find that out: whoever runs trio has both.
+    sniffio = sys.modules.get("sniffio")
+    with suppress(Exception):
+        if sniffio is not None and sniffio.current_async_library() == "trio":
+            return RuntimeError(
+                "redisson_py needs a running event loop of asyncio; trio is not supported"
+            )
+    return RuntimeError(
+        "redisson_py needs a running event loop: call this inside a coroutine, for example one"
+        " that `asyncio.run` runs"
+    )
+
+
+def is_closed(loop: object) -> bool:
+    """Return whether an event loop was closed, for good."""
+    return isinstance(loop, Loop) and loop.is_closed()
+
+
+def discard(task: Task) -> None:
+    """End a task whose event loop was closed before it was done; nothing in it may wait."""
+    # asyncio would complain of it, to a user who does not know of the task.
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    work = task.get_coro()
+    with suppress(Exception):
+        if work is not None:
+            work.close()
 
 
 def clock_of(loop: Loop) -> Callable[[], float]:

@@ -57,10 +57,14 @@ class Owners:
     """
 
     def __init__(self) -> None:
-        self.client_id = client_id_of(uuid.uuid4().bytes[:_TELLING])
-        self.prefix = self.client_id + ":"
+        self.renew()
         #: The next number; greater than all before. Versions of changes are such numbers too.
         self.new_number = itertools.count(1).__next__
+
+    def renew(self) -> None:
+        """Take another client id: this is another client from now on, or another process."""
+        self.client_id = client_id_of(uuid.uuid4().bytes[:_TELLING])
+        self.prefix = self.client_id + ":"
 
     def new_owner(self) -> str:
         """Return an owner that was never used before."""

@@ -33,6 +33,7 @@ __all__ = [
     "connector_from_url",
     "let_go",
     "take_over",
+    "tear_off",
 ]
 
 log = logging.getLogger("redisson_py")
@@ -239,6 +240,28 @@ def let_go(connection: AbstractConnection) -> None:
     """Close a connection where nothing can be awaited; its transport ends a turn later."""
     # What redis-py's own finalizer does.
     connection._close()  # type: ignore[no-untyped-call]
+
+
+def tear_off(connection: AbstractConnection) -> None:
+    """Close the socket of a connection whose event loop was closed before it.
+
+    asyncio's transports cannot be closed then; uvloop has closed its own.
+    """
+    writer = getattr(connection, "_writer", None)
+    connection._writer = connection._reader = None
+    transport = getattr(writer, "transport", None)
+    # Not uvloop's, which have no base class in asyncio.
+    while isinstance(transport, asyncio.BaseTransport):
+        # What the finalizers of both ask, and complain of.
+        for flag in ("_closing", "_closed"):
+            if hasattr(transport, flag):
+                setattr(transport, flag, True)
+        sock = getattr(transport, "_sock", None)
+        if sock is not None:
+            transport._sock = None  # type: ignore[attr-defined]
+            sock.close()
+        # TLS has a transport of its own above that of the socket.
+        transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
 
 
 def connector_from_url(url: str, client_name: str | None) -> Connector:

@@ -24,7 +24,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.decorating import Decorated, P, R, decorate
-from redisson_py._loop import Cancelled, Future, Task, current_task, running_loop, task_or_none
+from redisson_py._loop import (
+    Cancelled,
+    Future,
+    Task,
+    current_task,
+    no_loop,
+    running_loop,
+    task_or_none,
+)
 from redisson_py.errors import NotHeldError, RedissonError, ReleaseFailedError
 
 if TYPE_CHECKING:
@@ -156,7 +164,10 @@ class Block:
             # The exit of this statement was taken for the half of another.
             source._half = None
             half.other = self
-        loop = running_loop()
+        try:
+            loop = running_loop()
+        except RuntimeError:
+            raise no_loop() from None
         task = task_or_none(loop) or current_task()
         try:
             lease = await acquire(source, loop, task)

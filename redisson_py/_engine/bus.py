@@ -104,6 +104,12 @@ class Bus:
             self._router.stream_for(channel).subscribe(channel)
         self.table.wake_all()
 
+    def start_over(self) -> None:
+        """Forget what was subscribed, and the event loop of the timer."""
+        self.close()
+        self._closed = False
+        self.table.start_over()
+
     def close(self) -> None:
         """Stop the timer for good."""
         self._closed = True

@@ -171,6 +171,11 @@ class Registry:
         """How many tasks wait in queues, those that ask Redis included."""
         return sum(queue.waiting for queue in self._queues.values())
 
+    def start_over(self) -> None:
+        """Forget what an event loop left in the queues when it was closed."""
+        for queue in list(self._queues.values()):
+            queue.start_over()
+
     def close(self, error: BaseException) -> None:
         """Send everybody away who waits in a queue."""
         for queue in list(self._queues.values()):
@@ -243,6 +248,17 @@ class Context:
 
     ownerships: Recent[Hashable, Any] = field(default_factory=lambda: Recent[Hashable, Any]())
     """Of the semaphores used of late, by kind, name and number of permits."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether tasks wait, in queues or outside, or requests were not answered."""
+        return bool(self.registry.waiting or self.waiters or self.pending)
+
+    def start_over(self) -> None:
+        """Forget what an event loop left when it was closed; nobody waits, and nothing is held."""
+        self.registry.start_over()
+        self.pending.clear()
+        self.waiters.clear()
 
     def waiting(self, key: bytes) -> Waiting:
         """Return a block in which the current task is counted as a waiter."""

@@ -17,6 +17,7 @@ way keeps the queue waiting. A waiter leaves the queue exactly once.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
@@ -88,9 +89,11 @@ class Waiter:
         joined_at: When it came, in loop time, if it has a timeout. It then waits for as long as
             that allows, whether or not Redis answers.
         since: When it began to wait.
+        seen_at: When it was first seen to wait for a task of this client; infinity once its long
+            wait was told, or if it has a timeout.
     """
 
-    __slots__ = ("future", "joined_at", "passable", "since", "task")
+    __slots__ = ("future", "joined_at", "passable", "seen_at", "since", "task")
 
     def __init__(self, task: TaskRef, passable: bool) -> None:
         self.task = task
@@ -98,6 +101,7 @@ class Waiter:
         self.joined_at = 0.0
         self.future: Future[object] = Future()
         self.since = now()
+        self.seen_at: float | None = None
 
 
 _NOBODY: OrderedDict[Waiter, None] = OrderedDict()
@@ -134,6 +138,10 @@ class LocalQueue(Generic[H]):
     )
 
     def __init__(self) -> None:
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Be as new: an event loop was closed, and whatever it left here goes on no more."""
         # Its own with the first waiter: most names never have one.
         self.waiters = _NOBODY
         self.asking = False
@@ -201,6 +209,7 @@ class LocalQueue(Generic[H]):
         """
         timers: list[Timer] = []
         if deadline is not None:
+            waiter.seen_at = math.inf
             waiter.joined_at = present = running_loop().time()
             left = max(0.0, deadline - present)
             timers = [

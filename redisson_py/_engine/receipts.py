@@ -55,6 +55,7 @@ class Receipts:
         self._context = context
         self._key = key
         self._free: list[_Caller] = []
+        self._prefix = context.owners.prefix
 
     def start(self, script: Script, **values: Arg) -> Started:
         """Send a script that takes `receipt`, `calls` and `receipt_ms`; `answer` may follow.
@@ -63,6 +64,10 @@ class Receipts:
         """
         context = self._context
         context.check()
+        if self._prefix is not context.owners.prefix:
+            # Two children of a fork must not be one caller.
+            self._prefix = context.owners.prefix
+            self._free.clear()
         if self._free:
             caller = self._free.pop()
         else:

@@ -79,6 +79,10 @@ class Table:
         """Return a channel if it is subscribed."""
         return self.channels.get(name)
 
+    def start_over(self) -> None:
+        """Forget all channels: nobody waits, and the connection is gone."""
+        self.channels.clear()
+
     def join(
         self, name: bytes, wakes: Wakes, on_wake: Callable[[], object] = lambda: None
     ) -> tuple[Seat, bool]:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from redisson_py._engine.hold import Hold, Reason, lease_end
+from redisson_py._engine.long_waits import warn_of_long_waits
 from redisson_py._engine.schedule import LeaseSchedule
 from redisson_py._listener import RenewedLateEvent
 from redisson_py._loop import Timer, call_later
@@ -142,6 +143,13 @@ class Watchdog:
             self._timer.cancel()
             self._timer = None
 
+    def start_over(self) -> None:
+        """Begin again in another event loop, with nothing held."""
+        self.close()
+        self._closed = False
+        self.holds.clear()
+        self._schedule = LeaseSchedule(self.lease_time / 3)
+
     def _arm(self, moment: float) -> None:
         if self._timer is not None:
             if moment >= self._armed_for:
@@ -204,6 +212,9 @@ class Watchdog:
             if hold.renewed and (task is None or task.done()) and hold.is_abandoned():
                 hold.abandon()
                 continue
+            queue = hold.ownership.queue
+            if queue is not None and queue.waiters and queue.hold is hold:
+                warn_of_long_waits(hold, queue.waiters, moment, 0.9 * self._schedule.period)
             plain = hold.renewed and hold.parent is None
             lease_time = self.lease_time if plain else self._lease_of(hold)
             commands = hold.ownership.commands

@@ -40,6 +40,11 @@ class Executor:
         self._closing = True
         self.loop = None
 
+    def reopen(self) -> None:
+        """Belong to no event loop, and take what is asked for again."""
+        self._closing = False
+        self.loop = None
+
     def start(
         self,
         script: Script,

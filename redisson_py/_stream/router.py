@@ -16,6 +16,10 @@ class Router:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
 
+    def use(self, stream: Stream) -> None:
+        """Send everything through another stream from now on."""
+        self._stream = stream
+
     def stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node that serves `key`."""
         return self._stream

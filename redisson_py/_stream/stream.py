@@ -104,6 +104,7 @@ class Stream:
         self._outages = outages or Outages(connector.where)
         self.outlives: AbstractConnection | None = None
         self._health = Health(self, reply_timeout, needed)
+        self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
         self._modern = True
         self.ready = False
@@ -253,6 +254,12 @@ class Stream:
             except BackendError as error:
                 self._outages.refused(error)
                 self._fail_all(error)
+            except Exception as error:
+                # Not foreseen. Nobody waits in vain, and the next call finds somebody at work.
+                log.exception("the background task of %s failed", self._connector.where)
+                self.break_down(error)
+                await asyncio.sleep(pause_before(attempt))
+                attempt += 1
             else:
                 # HELLO is one: a connection that broke before it answered anything else.
                 in_vain = self._demoted or self.traffic.received <= received + 1
@@ -262,7 +269,7 @@ class Stream:
 
     async def _connect(self) -> None:
         """Open a connection, make it ready, and stay until it breaks."""
-        connection = await self._open()
+        connection = self._connection = await self._open()
         if self._closed or current_task().cancelling():
             # Below Python 3.12 redis-py can swallow a cancellation while it connects.
             await connection.disconnect(nowait=True)
@@ -289,8 +296,13 @@ class Stream:
                 else:
                     wire.close()
                 raise
+        except GeneratorExit:
+            # The event loop was closed, and this is garbage.
+            self.leave_behind()
+            raise
         finally:
-            if self.outlives is None:
+            if self.outlives is None and self._connection is not None:
+                self._connection = None
                 self._went_down()
                 self._wire = None
                 wire.abort()
@@ -369,6 +381,39 @@ class Stream:
             # Graceful where the server reads, so that the last releases still arrive.
             wire.close()
             await wait_until(wire.down, self._health.reply_timeout)
+
+    def break_down(self, cause: BaseException) -> None:
+        """The background task has failed: fail what waits; what must arrive goes out later."""
+        text = f"the background task of {self._connector.where} failed: {cause!r}"
+        calls, present = self._under_way(), running_loop().time()
+        for timer, _ in self._delayed.values():
+            timer.cancel()
+        self._backlog.clear()
+        self._delayed.clear()
+        for call in calls:
+            error = ConnectionLostError(text, maybe_held=call.sends > 0)
+            error.__cause__ = cause
+            if not call.must or call.until <= present:
+                call.fail(error)
+                continue
+            call.give_up(error)
+            call.deadline = call.until
+            self._backlog[call] = None
+            self._deadlines.add(call)
+            if call.deadline < self._deadlines.next:
+                self._deadlines.arm(call.deadline)
+        self.ready = False
+        self._give_room()
+        self._on_down()
+
+    def leave_behind(self) -> None:
+        """Close the socket although the event loop was closed and nothing of it runs any more."""
+        self._closed, self.ready = True, False
+        connection, self._connection, self.outlives = self._connection, None, None
+        if connection is not None:
+            from redisson_py._redis import tear_off
+
+            tear_off(connection)
 
     def _fail_all(self, error: BackendError | ClientClosedError) -> None:
         calls = self._under_way()

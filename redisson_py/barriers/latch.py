@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from redisson_py._commands import latch as commands
@@ -77,8 +77,8 @@ class CountDownLatch:
         self._name = name
         self._key = context.options.names.key(name)
         self._waiters_key = self.kind.encode() + b":" + self._key
-        start = receipt_key(self._key, context.owners.new_owner())
-        self._commands = LatchCommands(self._key, start, commands.latch_channel(self._key))
+        self._started_by = ""
+        self._commands = LatchCommands(self._key, b"", commands.latch_channel(self._key))
         self._first_count = 0 if count is None else check_whole(count, "count")
         self._queue: LocalQueue[Any] = context.registry.queue(self._waiters_key, LocalQueue)
         self._receipts = Receipts(context, self._key)
@@ -198,7 +198,7 @@ class CountDownLatch:
             TypeError: `n` is not an int.
             ValueError: It is below 1, or too large to be exact; nothing was sent.
         """
-        args = self._commands.count_down(check_whole(n), self._first_count)
+        args = self._starting.count_down(check_whole(n), self._first_count)
         reply = await self._receipts.run(commands.COUNT_DOWN, **args)
         self._first_count = 0
         return commands.count_left(reply)
@@ -231,12 +231,25 @@ class CountDownLatch:
         waiters = self._context.waiters[self._waiters_key] + self._queue.waiting
         return PrimitiveStatistics(waiters, held_leases=0)
 
+    @property
+    def _starting(self) -> LatchCommands:
+        """The commands that may set the first count, once for this object and client."""
+        context = self._context
+        context.check()
+        prefix = context.owners.prefix
+        if self._started_by is not prefix:
+            # Each child of a fork sets it for itself, and a client that was opened again.
+            self._started_by = prefix
+            start = receipt_key(self._key, context.owners.new_owner())
+            self._commands = replace(self._commands, start=start)
+        return self._commands
+
     async def _count_left(
         self, first_count: int, deadline: float | None = None, fails_fast: bool = False
     ) -> int:
         """Return what is left, with an unset latch set to `first_count` before if that is not 0."""
         context = self._context
-        args = self._commands.count(first_count, milliseconds(receipt_time(deadline)))
+        args = self._starting.count(first_count, milliseconds(receipt_time(deadline)))
         call = context.executor.start(commands.COUNT, self._key, args, deadline)
         call.fails_fast = fails_fast
         return commands.count_left(await context.executor.answer(call))

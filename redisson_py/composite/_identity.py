@@ -94,16 +94,17 @@ class Servers:
 
     Args:
         members: The members.
-
-    Attributes:
-        streams: Those to their servers.
     """
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
-        self.streams = [stream_of(member) for member in members]
         #: How many connections each stream had had when all were known to be different.
         self._distinct_at: list[int] = []
+
+    @property
+    def streams(self) -> list[Stream]:
+        """Those to their servers."""
+        return [stream_of(member) for member in self._members]
 
     @property
     def _connections(self) -> list[int]:

@@ -25,6 +25,7 @@ from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._member import extend_all, release_all, release_pending
 from redisson_py.composite._snapshot import JointSnapshot
 from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
+from redisson_py.locks._not_held import not_held
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
@@ -166,7 +167,7 @@ class CompositeOwnership:
         self.context.check()
         lease = self.holds.newest_lease(current_task())
         if lease is None:
-            raise NotHeldError(f"{self!r} is not held by the current task")
+            raise not_held(self, self.owners[0].holds, self.owners[0].context.watchdog)
         await self.release(lease)
 
     async def release(self, lease: Lease) -> None:

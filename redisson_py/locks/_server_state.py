@@ -15,7 +15,8 @@ from redisson_py._engine.ownership import Ownership
 from redisson_py._loop import current_task
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
-from redisson_py.errors import ClientClosedError, LeaseLostError, NotHeldError
+from redisson_py.errors import ClientClosedError, LeaseLostError
+from redisson_py.locks._not_held import not_held
 
 
 class ServerState(Ownership):
@@ -100,7 +101,7 @@ class ServerState(Ownership):
         self.context.check()
         lease = self.holds.newest_lease(current_task())
         if lease is None:
-            raise NotHeldError(f"{self!r} is not held by the current task")
+            raise not_held(self, self.holds, self.context.watchdog)
         await self.release(lease)
 
     def over(self, hold: Hold) -> None:

@@ -131,6 +131,11 @@ class LockLike(ABC):
         Waiting costs one subscription for all waiters of this client and no polling. A cancelled
         acquire leaves nothing held.
 
+        The current task becomes the holder. Below Python 3.12 `asyncio.wait_for(lock.acquire(), 1)`
+        acquires in a task of its own, and so do `gather` and `create_task`: then release the lease
+        that it returns, or use `timeout`. A task that holds the lock and awaits another task that
+        acquires it waits for ever; a warning says so after a third of the lease or two.
+
         Args:
             timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once, infinity
                 waits for ever. None: the client's `acquire_timeout`, which waits for ever unless
@@ -153,7 +158,8 @@ class LockLike(ABC):
         if timeout is None:
             timeout = self._ownership.acquire_timeout
         if timeout is None and lease_time is None:
-            return await acquire(self, running_loop(), current_task())
+            task = current_task()
+            return await acquire(self, running_loop(), task)
         seconds = check_timeout(timeout)
         lease = await self._acquire_checked(seconds, lease_time)
         if lease is None:
@@ -182,8 +188,9 @@ class LockLike(ABC):
         self, timeout: float | None, lease_time: Duration | None
     ) -> Lease | None:
         seconds = None if lease_time is None else check_lease_time(lease_time)
+        task = current_task()
         deadline = None if timeout is None else running_loop().time() + timeout
-        return await self._ownership.acquire(current_task(), deadline, timeout == 0, seconds)
+        return await self._ownership.acquire(task, deadline, timeout == 0, seconds)
 
     async def release(self) -> None:
         """Give back the newest hold of the current task. A cancelled release is carried out.

@@ -173,10 +173,14 @@ class PermitQueue(LocalQueue[Hold]):
     )
 
     def __init__(self) -> None:
-        super().__init__()
-        self.holds: dict[bytes, Hold] = {}
         self.number_known = False
+        super().__init__()
+
+    def start_over(self) -> None:
+        """Be as new: an event loop was closed, and whatever it left here goes on no more."""
+        super().start_over()
         self.absent = False
+        self.holds: dict[bytes, Hold] = {}
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
         self._busy_units = 0

@@ -123,7 +123,8 @@ class SemaphoreLike(ABC):
 
     async def _acquire_one(self) -> Permit:
         """Return a permit of one unit, however long it takes."""
-        permit = await acquire(self, running_loop(), current_task())
+        task = current_task()
+        permit = await acquire(self, running_loop(), task)
         assert isinstance(permit, Permit)
         return permit
 
@@ -150,8 +151,9 @@ class SemaphoreLike(ABC):
             timeout = self._ownership.acquire_timeout
         seconds = check_timeout(timeout)
         lease = None if lease_time is None else check_lease_time(lease_time)
+        task = current_task()
         deadline = None if seconds is None else running_loop().time() + seconds
-        return await self._ownership.acquire(current_task(), units, deadline, seconds == 0, lease)
+        return await self._ownership.acquire(task, units, deadline, seconds == 0, lease)
 
     if TYPE_CHECKING:
 

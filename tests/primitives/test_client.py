@@ -69,7 +69,9 @@ async def test_failing_credential_provider_is_an_error_and_not_the_end(server_ur
     await theirs.aclose()
 
 
-async def test_close_is_idempotent_and_final(clients: ClientFactory) -> None:
+async def test_close_is_idempotent_and_lasts_until_opened_again(
+    clients: ClientFactory,
+) -> None:
     client = clients()
     lock = client.get_lock("k")
     async with lock:
@@ -79,9 +81,10 @@ async def test_close_is_idempotent_and_final(clients: ClientFactory) -> None:
     for call in (lock.acquire, lock.try_acquire, lock.locked, lock.inspect, client.ping):
         with pytest.raises(ClientClosedError):
             await call()
+    async with client:
+        await client.ping()
     with pytest.raises(ClientClosedError):
-        async with client:
-            pass
+        await client.ping()
 
 
 async def test_close_before_use(clients: ClientFactory) -> None:
@@ -320,24 +323,70 @@ async def test_statistics_count(clients: ClientFactory) -> None:
     assert other.statistics().commands_sent > 0
 
 
-async def test_failure_of_the_background_task_is_loud(
+async def test_failure_of_the_background_task_is_loud_and_not_the_end(
     clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
+    client, other = clients(), clients()
+    theirs = await other.get_lock("theirs").acquire()
+    async with client.get_lock("k") as lease:
+        local = asyncio.create_task(client.get_lock("k").acquire())
+        remote = asyncio.create_task(client.get_lock("theirs").acquire())
+        await until_waiting(client, 2)
+        await until_listening(client)
+        # Whatever goes wrong inside it: here, something that is not there.
+        client._stream._become_ready = None  # type: ignore[method-assign,assignment]
+        client._stream.abort("test")
+        for waiting in (remote, asyncio.create_task(client.ping())):
+            with pytest.raises(ConnectionLostError, match=r"TypeError.*not callable") as caught:
+                await waiting
+            assert isinstance(caught.value.__cause__, TypeError)
+        failures = [each for each in caplog.records if "background task" in each.getMessage()]
+        assert failures
+        assert all(each.exc_info and each.levelname == "ERROR" for each in failures)
+        del client._stream._become_ready
+        # The next use finds it at work, and what was held is still held.
+        await client.ping()
+        assert not lease.lost
+        assert await client.get_lock("k").owned()
+    await (await local).release()
+    await theirs.release()
+    async with client.get_lock("theirs").hold(timeout=10):
+        pass
+
+
+async def test_what_must_arrive_survives_a_failure_of_the_background_task(
+    clients: ClientFactory, redis: Redis
+) -> None:
     client = clients()
-    waiter = None
-    with pytest.raises(LeaseLostError):
-        async with client.get_lock("k"):
-            waiter = asyncio.create_task(client.get_lock("k").acquire())
-            await until_waiting(client, 1)
-            # Whatever goes wrong inside it: here, a reply of a kind that cannot be.
-            client._stream._become_ready = None  # type: ignore[method-assign,assignment]
-            client._stream.abort("test")
-            await client.ping()
-    assert waiter is not None
-    with pytest.raises(ClientClosedError, match="background task failed"):
-        await waiter
+    lease = await client.get_lock("k").acquire()
+    client._stream._become_ready = None  # type: ignore[method-assign,assignment]
+    client._stream.abort("test")
+    with pytest.raises(ConnectionLostError):
+        await lease.release()
+    assert await redis.exists("k")
+    del client._stream._become_ready
+    await until_async(lambda: _is_free(redis, "k"))
+
+
+async def _is_free(redis: Redis, key: str) -> bool:
+    return not await redis.exists(key)
+
+
+async def test_end_of_the_task_itself_is_loud_and_not_the_end(
+    clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+
+    async def run() -> None:
+        # Not an Exception: the task ends, however careful it is.
+        raise GeneratorExit
+
+    client._router.run = run  # type: ignore[method-assign]
+    with pytest.raises(ConnectionLostError, match="GeneratorExit"):
+        await client.ping()
     assert "background task" in caplog.text
-    await redis.delete("k")
+    del client._router.run
+    await client.ping()
 
 
 async def test_garbage_collected_client_leaves_no_cycle_of_errors(server_url: str) -> None:

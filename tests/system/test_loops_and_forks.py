@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 
 import pytest
@@ -22,16 +22,6 @@ Call = Callable[[], Awaitable[object]]
 async def use(client: Redisson) -> None:
     async with client.get_lock("k").hold(timeout=10):
         pass
-
-
-def test_client_of_a_loop_that_ended_is_refused_in_the_next(server_url: str) -> None:
-    client = Redisson.from_url(server_url)
-    asyncio.run(use(client))
-    calls: list[Callable[[], Coroutine[None, None, None]]] = [lambda: use(client), client.ping]
-    for call in calls:
-        with pytest.raises(ClientClosedError, match="event loop"):
-            asyncio.run(call())
-    asyncio.run(client.aclose())
 
 
 def test_each_loop_has_a_client_of_its_own(server_url: str) -> None:

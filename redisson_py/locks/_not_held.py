@@ -1,0 +1,35 @@
+"""What to tell a task that releases what another task of its client holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redisson_py._engine.context import TaskHolds
+from redisson_py._engine.watchdog import Watchdog
+from redisson_py.errors import NotHeldError
+
+
+def not_held(lock: object, holds: TaskHolds[Any], watchdog: Watchdog) -> NotHeldError:
+    """Return the error of a release by a task that has no hold; it names the task that has one.
+
+    Args:
+        lock: What is released.
+        holds: Which task has what of it, or of its first member.
+        watchdog: Knows also what ended tasks hold.
+    """
+    text = f"{lock!r} is not held by the current task"
+    for hold in watchdog.holds:
+        if getattr(hold.ownership, "holds", None) is not holds or not hold.live:
+            continue
+        task = hold.task()
+        if task is not None and not task.done():
+            return NotHeldError(
+                f"{text}, but by task {task.get_name()!r} of this client; keep the lease that"
+                " `acquire` returns, which any task may release: `lease.release()`"
+            )
+        return NotHeldError(
+            f"{text}, but by a task of this client that has ended: below Python 3.12"
+            " `asyncio.wait_for(lock.acquire(), ...)` acquires in a task of its own. Use"
+            " `acquire(timeout=...)`, or release the lease that it returns: `lease.release()`"
+        )
+    return NotHeldError(text)
