@@ -1,0 +1,78 @@
+"""The client's background task fails: it is told, and it is not the end of the client."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import ConnectionLostError
+from tests.fixtures.client import ClientFactory
+from tests.support import until_async, until_listening, until_waiting
+
+
+async def test_failure_of_the_background_task_is_loud_and_not_the_end(
+    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, other = clients(), clients()
+    theirs = await other.get_lock("theirs").acquire()
+    async with client.get_lock("k") as lease:
+        local = asyncio.create_task(client.get_lock("k").acquire())
+        remote = asyncio.create_task(client.get_lock("theirs").acquire())
+        await until_waiting(client, 2)
+        await until_listening(client)
+        # Whatever goes wrong inside it: here, something that is not there.
+        client._stream._become_ready = None  # type: ignore[method-assign,assignment]
+        client._stream.abort("test")
+        for waiting in (remote, asyncio.create_task(client.ping())):
+            with pytest.raises(ConnectionLostError, match=r"TypeError.*not callable") as caught:
+                await waiting
+            assert isinstance(caught.value.__cause__, TypeError)
+        failures = [each for each in caplog.records if "background task" in each.getMessage()]
+        assert failures
+        assert all(each.exc_info and each.levelname == "ERROR" for each in failures)
+        del client._stream._become_ready
+        # The next use finds it at work, and what was held is still held.
+        await client.ping()
+        assert not lease.lost
+        assert await client.get_lock("k").owned()
+    await (await local).release()
+    await theirs.release()
+    async with client.get_lock("theirs").hold(timeout=10):
+        pass
+
+
+async def test_what_must_arrive_survives_a_failure_of_the_background_task(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients()
+    lease = await client.get_lock("k").acquire()
+    client._stream._become_ready = None  # type: ignore[method-assign,assignment]
+    client._stream.abort("test")
+    with pytest.raises(ConnectionLostError):
+        await lease.release()
+    assert await redis.exists("k")
+    del client._stream._become_ready
+    await until_async(lambda: _is_free(redis, "k"))
+
+
+async def _is_free(redis: Redis, key: str) -> bool:
+    return not await redis.exists(key)
+
+
+async def test_end_of_the_task_itself_is_loud_and_not_the_end(
+    clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+
+    async def run() -> None:
+        # Not an Exception: the task ends, however careful it is.
+        raise GeneratorExit
+
+    client._router.run = run  # type: ignore[method-assign]
+    with pytest.raises(ConnectionLostError, match="GeneratorExit"):
+        await client.ping()
+    assert "background task" in caplog.text
+    del client._router.run
+    await client.ping()
