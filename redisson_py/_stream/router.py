@@ -11,22 +11,26 @@ from redisson_py.errors import ClientClosedError
 
 
 class Router:
-    """The streams of one client; here, of a client of one server."""
+    """The streams of one client; here, of a client of one server.
+
+    Attributes:
+        only: The one stream.
+    """
 
     def __init__(self, stream: Stream) -> None:
-        self._stream = stream
+        self.only = stream
 
     def use(self, stream: Stream) -> None:
         """Send everything through another stream from now on."""
-        self._stream = stream
+        self.only = stream
 
     def stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node that serves `key`."""
-        return self._stream
+        return self.only
 
     def streams(self) -> tuple[Stream, ...]:
         """Return every stream there is."""
-        return (self._stream,)
+        return (self.only,)
 
     def group(self, key: bytes) -> int:
         """Return a number that is the same for keys one script may touch together."""
@@ -34,8 +38,8 @@ class Router:
 
     async def run(self) -> None:
         """Keep the streams open for as long as they are needed; ends by cancellation."""
-        await self._stream.run()
+        await self.only.run()
 
     async def close(self, error: ClientClosedError) -> None:
         """Close every stream; what is under way fails with `error`."""
-        await self._stream.close(error)
+        await self.only.close(error)

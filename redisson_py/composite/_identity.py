@@ -98,17 +98,18 @@ class Servers:
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
+        self._routers = [member.context.executor.router for member in members]
         #: How many connections each stream had had when all were known to be different.
         self._distinct_at: list[int] = []
 
     @property
     def streams(self) -> list[Stream]:
-        """Those to their servers."""
-        return [stream_of(member) for member in self._members]
+        """Those to their servers. A client that moves to another event loop has another one."""
+        return [router.only for router in self._routers]
 
     @property
     def _connections(self) -> list[int]:
-        return [stream.traffic.connections for stream in self.streams]
+        return [router.only.traffic.connections for router in self._routers]
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some who they are, unless that is known; return whether none is a stranger."""
