@@ -49,6 +49,20 @@ def check_lease_time(value: object, name: str = "lease_time") -> float:
     return seconds
 
 
+def check_lease_times(lease_time: object, max_hold: object) -> tuple[float | None, float | None]:
+    """Return the lease time and the longest hold of an acquisition, in seconds.
+
+    Raises:
+        TypeError: One of them is not None, a number or a timedelta.
+        ValueError: One of them is out of range as a lease time, or both are given.
+    """
+    seconds = None if lease_time is None else check_lease_time(lease_time)
+    most = None if max_hold is None else check_lease_time(max_hold, "max_hold")
+    if seconds is not None and most is not None:
+        raise ValueError("give lease_time or max_hold, not both: a lease_time is not renewed")
+    return seconds, most
+
+
 def check_timeout(value: object, name: str = "timeout") -> float | None:
     """Return a timeout in seconds; None and infinity both mean no timeout.
 

@@ -62,8 +62,8 @@ class LeaseLostError(RedissonError):
         name: The resource name.
         owner: The owner whose lease it was.
         held_for: Seconds from the grant to the loss.
-        reason: `"expired"` (no renewal was confirmed in time), `"ended"` (its own `lease_time`
-            ran out), `"taken"` (Redis says that somebody else holds it, or nobody), or
+        reason: `"expired"` (no renewal was confirmed in time), `"ended"` (its own `lease_time` or
+            `max_hold` ran out), `"taken"` (Redis says that somebody else holds it, or nobody), or
             `"forced"` (`force_release`).
     """
 

@@ -19,7 +19,8 @@ Invariants, checked by `check()` after every step of the lifecycle tests:
 - Its leases are those that were neither released nor reported as lost, oldest first. Those that
   still hold are as many as Redis counts, less the re-entries on their way, unless the hold is
   uncertain.
-- It is renewed exactly if a lease without an end of its own holds.
+- It is renewed exactly if a lease holds that is to be renewed: one without an end of its own, or
+  with a `max_hold`. The renewals of the latter end with it.
 - No lease holds when the hold is over.
 """
 
@@ -51,7 +52,7 @@ Reason = Literal["expired", "ended", "taken", "forced"]
 #: What each reason of a loss means, for messages.
 REASONS: dict[Reason, str] = {
     "expired": "expired: no renewal was confirmed in time",
-    "ended": "ended: its lease time is over",
+    "ended": "ended: its own time is over",
     "taken": "taken: Redis says that somebody else holds it, or nobody",
     "forced": "forced: it was released by force",
 }
@@ -60,6 +61,11 @@ REASONS: dict[Reason, str] = {
 def lease_end(sent_at: float, lease_time: float) -> float:
     """Return until when a holder may rely on a lease it asked for at `sent_at`."""
     return sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
+
+
+def max_hold_end(began: float, max_hold: float, lease_time: float) -> float:
+    """Return when a hold of `max_hold` seconds ends that is renewed to `lease_time` each time."""
+    return began + max_hold - min(max_hold, lease_time) * DRIFT - DRIFT_FLOOR
 
 
 def lease_for(ends_at: float, present: float) -> float:
@@ -81,6 +87,9 @@ class Hold:
         granted_at: When Redis granted it, for turns; passing does not change it. None: now.
 
     Attributes:
+        sent_at: Just before the request was written that brought its newest lease; None: it was
+            passed.
+        max_held: Some lease of it has, or had, a `max_hold`.
         batch: The owner of the request that it came from, if several permits can come from one.
         suspended: It is not renewed, because something is under way that may end it.
         id_known: Somebody has read the id of its permit, and can release it with that.
@@ -109,6 +118,7 @@ class Hold:
         "last_token",
         "lease_until",
         "leases",
+        "max_held",
         "next_token",
         "ownership",
         "parent",
@@ -117,6 +127,7 @@ class Hold:
         "reason",
         "reentries",
         "renewed",
+        "sent_at",
         "state",
         "suspended",
         "task",
@@ -143,6 +154,8 @@ class Hold:
         self.batch = batch
         self.field = field
         self.task = task
+        self.sent_at: float | None = sent_at
+        self.max_held = False
         self.ends_at = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
         self.lease_until = sent_at + lease_time
         self.renewed = renewed
@@ -226,11 +239,10 @@ class Hold:
 
     def lease_needed(self, renewing: float, present: float) -> float:
         """Return the lease in seconds that its leases need now; `renewing`: one that is renewed."""
-        live = self.live
-        ends = [lease._wanted_until for lease in live if lease._limit is not None]
-        needed = lease_for(max(ends), present) if ends else 0.0
-        if self.reentries or len(ends) < len(live) or not ends:
-            needed = max(needed, renewing)
+        needs = [lease._need(renewing, present) for lease in self.live]
+        if self.reentries or not needs:
+            needs.append(renewing)
+        needed = max(needs)
         if self.capped and self.parent is not None:
             needed = min(needed, max(0.001, self.parent.lease_until - present))
         return needed
@@ -294,6 +306,8 @@ class Hold:
         self.task = task
         self.leases = ()
         self.id_known = False
+        self.sent_at = None
+        self.max_held = False
         self._forgotten = None
 
     def taken_by(self, task: TaskRef) -> None:
@@ -305,6 +319,11 @@ class Hold:
         self.reentries += 1
         keep = self._begin()
         return self.count, self.ownership.context.owners.new_number(), keep
+
+    def reentered(self, sent_at: float, lease_time: float) -> None:
+        """A re-entry was granted, which was sent at this moment."""
+        self.sent_at = sent_at
+        self.renewal_confirmed(lease_end(sent_at, lease_time), sent_at + lease_time)
 
     def end_reentry(self, uncertain: bool) -> None:
         """A re-entry was answered, or will not be."""
@@ -342,6 +361,41 @@ class Hold:
             self._review()
         return self.count
 
+    def limit_renewals(self, max_hold: float, lease: Lease) -> None:
+        """Renew it for this lease no longer than `max_hold` seconds from its grant.
+
+        The last lease that Redis grants is over by then too, if clocks drift no more than allowed.
+        """
+        lease_time = self.ownership.context.options.lease_time
+        sent_at = lease._granted_at if self.sent_at is None else self.sent_at
+        self.keep_until(max_hold_end(sent_at, max_hold, lease_time), lease)
+
+    def keep_until(self, moment: float, lease: Lease) -> None:
+        """Renew it for this lease until a moment, at which the lease ends."""
+        self.max_held = True
+        lease._set_limit(moment, renewed=True)
+        self.reviewed()
+        lease_time, present = self.ownership.context.options.lease_time, now()
+        needed = self.lease_needed(lease_time, present)
+        if self.state == "held" and self.lease_until - present > needed + lease_time * DRIFT:
+            # Should this process stop, Redis is not to keep it longer either.
+            self.ownership.set_needed_lease(self)
+            self.lease_maybe_set(present, needed)
+
+    def over(self, moment: float) -> Reason | None:
+        """Return why all of it is over at a moment, by the clock; None: some of it holds."""
+        if self.ends_at <= moment and not self.renewed:
+            return "ended"
+        limits = [lease._limit for lease in self.live]
+        last = min(moment, self.ends_at)
+        if (
+            limits
+            and not self.reentries
+            and all(each is not None and each <= last for each in limits)
+        ):
+            return "ended"
+        return "expired" if self.ends_at <= moment else None
+
     def end_overdue(self, present: float) -> list[Lease]:
         """End the leases whose own time is over; return them."""
         over = [
@@ -361,7 +415,7 @@ class Hold:
     def _review(self) -> None:
         """Whether it is renewed follows from its leases."""
         if self.state == "held" and (live := self.live):
-            self._set_renewed(any(lease._limit is None for lease in live))
+            self._set_renewed(any(lease._is_renewed for lease in live))
 
     def _set_renewed(self, renewed: bool) -> None:
         if renewed != self.renewed:
@@ -525,7 +579,10 @@ class Hold:
             assert self.ends_row is None, self
             return
         if held and self._forgotten is None:
-            assert self.renewed == any(lease._limit is None for lease in held), self
+            assert self.renewed == any(lease._is_renewed for lease in held), self
+            assert self.max_held or not any(
+                lease._is_renewed and lease._limit is not None for lease in held
+            ), self
         assert (self.place is not None) == (self.units > 0 and self.asked_after), self
         assert self.reentries >= 0, self
         assert self._changes >= 0, self

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from redisson_py._engine.block import Block, give_back
-from redisson_py._engine.hold import REASONS, Hold, Reason, State, tell_lost
+from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, tell_lost
 from redisson_py._keys import Name
 from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller
 from redisson_py._loop import Future, current_task, fail, new_future, wake
@@ -17,6 +17,11 @@ from redisson_py.errors import LeaseLostError, NotHeldError
 if TYPE_CHECKING:
     from redisson_py._engine.ownership import LastRelease
     from redisson_py._options import OnLost, OnReleaseError
+
+
+#: Redis keeps a lease that is renewed up to an end this much longer, in seconds: so it is the end
+#: that ends it, and no missing renewal.
+_BEYOND = 0.001
 
 
 class Released(Protocol):
@@ -80,6 +85,7 @@ class Lease:
         "_limit",
         "_lost_waiters",
         "_reason",
+        "_renewed",
         "_state",
         "_told",
         "_wanted",
@@ -95,6 +101,8 @@ class Lease:
         self._hold = hold
         #: When it ends by itself; None: never.
         self._limit = limit
+        #: It is renewed until then: it has a `max_hold`.
+        self._renewed = False
         #: When it will end by itself once Redis has confirmed the extension that is under way.
         self._wanted: float | None = None
         self._granted_at = granted_at
@@ -179,8 +187,9 @@ class Lease:
     async def extend(self, lease_time: Duration) -> None:
         """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
 
-        A lease that the watchdog renewed is not renewed any more afterwards. If cancelled, it
-        is carried out all the same.
+        A lease that the watchdog renewed is not renewed any more afterwards, and a `max_hold`
+        does not count any more: the new end may be before or after it. If cancelled, it is
+        carried out all the same.
 
         Raises:
             LeaseLostError: The lease was gone already.
@@ -281,10 +290,34 @@ class Lease:
             event = ReleasedEvent(name, kind, self.owner, self.token, held_for)
             teller.tell("released", event)
 
-    def _set_limit(self, limit: float | None, wanted: float | None = None) -> None:
-        """Set when it ends by itself, and when it will if Redis confirms that."""
+    def _set_limit(
+        self, limit: float | None, wanted: float | None = None, *, renewed: bool = False
+    ) -> None:
+        """Set when it ends by itself, when it will if Redis confirms, and if it is renewed."""
         self._limit = limit
         self._wanted = wanted
+        self._renewed = renewed
+
+    def _keep_for(self, max_hold: float) -> None:
+        """Have it renewed for no longer than this, in seconds from its grant."""
+        self._hold.limit_renewals(max_hold, self)
+
+    def _keep_until(self, moment: float) -> None:
+        """Have it renewed until a moment, and end then."""
+        self._hold.keep_until(moment, self)
+
+    @property
+    def _is_renewed(self) -> bool:
+        """Whether the watchdog renews it, with an end or without one."""
+        return self._limit is None or self._renewed
+
+    def _need(self, renewing: float, present: float) -> float:
+        """Return the lease in seconds that it needs of Redis; `renewing`: one that is renewed."""
+        if self._limit is None:
+            return renewing
+        if self._renewed:
+            return min(renewing, lease_for(self._limit + _BEYOND, present))
+        return lease_for(self._wanted_until, present)
 
     @property
     def _wanted_until(self) -> float:
@@ -305,7 +338,9 @@ class Lease:
     @property
     def _overdue_reason(self) -> Reason:
         """Why it is over when the clock says that it is."""
-        return "ended" if self._limit is not None else "expired"
+        if self._limit is None or (self._renewed and self._hold.ends_at < self._limit):
+            return "expired"
+        return "ended"
 
     def _loss(self) -> LeaseLostError:
         """Return the error that tells of its loss."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from redisson_py._engine.hold import Hold, lease_end, lease_for
+from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import Lease
 from redisson_py._loop import Future, fail, new_future, wake
 from redisson_py._options import TOMBSTONE
@@ -47,6 +47,7 @@ class LeaseExtension:
         self._lease = lease
         self._lease_time = lease_time
         self._old_limit = lease._limit
+        self._was_renewed = lease._renewed
         self.answer: Future[None] = new_future()
 
     def send(self) -> None:
@@ -69,13 +70,9 @@ class LeaseExtension:
     def _needed_by_all(self) -> float:
         """Return the lease to ask for, which must do for the other leases of the hold as well."""
         others = [other for other in self._hold.live if other is not self._lease]
-        needed = [self._lease_time]
-        for other in others:
-            # Never shorten what another lease of this hold relies on.
-            if other._limit is None:
-                needed.append(self._ownership.context.options.lease_time)
-            else:
-                needed.append(lease_for(other._wanted_until, self._sent_at))
+        lease_time = self._ownership.context.options.lease_time
+        # Never shorten what another lease of this hold relies on.
+        needed = [self._lease_time, *(each._need(lease_time, self._sent_at) for each in others)]
         return max(needed)
 
     def _answered(self, call: Call) -> None:
@@ -106,7 +103,7 @@ class LeaseExtension:
     def _restore(self) -> None:
         """Redis may not have set it: be content with the shorter of the two leases."""
         limit = self._old_limit
-        if limit is not None:
+        if limit is not None and not self._was_renewed:
             limit = min(limit, self._ends_at)
-        self._lease._set_limit(limit)
+        self._lease._set_limit(limit, renewed=self._was_renewed)
         self._hold.reviewed()

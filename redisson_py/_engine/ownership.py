@@ -401,6 +401,9 @@ class Ownership:
                 self._send_release(hold)
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)
+            elif hold.renewed and hold.reason == "ended":
+                # It was renewed until now, so Redis may keep it for a while yet.
+                self._send_release(hold)
         self.over(hold)
         queue = self.queue
         if self.commands.queues:

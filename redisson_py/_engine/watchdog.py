@@ -187,13 +187,10 @@ class Watchdog:
         """Something of a hold is over: the whole of it, or leases with a time of their own."""
         if hold.state != "held":
             return
-        if hold.ends_at <= moment:
-            self.lose(hold, "expired" if hold.renewed else "ended")
+        if (reason := hold.over(moment)) is not None:
+            self.lose(hold, reason)
             return
         over = hold.end_overdue(moment)
-        if over and not hold.count:
-            self.lose(hold, "ended")
-            return
         for _ in over:
             log.debug("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
         if over:
@@ -215,7 +212,7 @@ class Watchdog:
             queue = hold.ownership.queue
             if queue is not None and queue.waiters and queue.hold is hold:
                 warn_of_long_waits(hold, queue.waiters, moment, 0.9 * self._schedule.period)
-            plain = hold.renewed and hold.parent is None
+            plain = hold.renewed and hold.parent is None and not hold.max_held
             lease_time = self.lease_time if plain else self._lease_of(hold)
             commands = hold.ownership.commands
             groups[commands.renew_script, group(commands.key), lease_time].append(hold)
@@ -232,6 +229,9 @@ class Watchdog:
             # No longer than the write hold that it reads under.
             assert hold.parent is not None
             return max(0.001, hold.parent.lease_until - now())
+        if hold.max_held:
+            # No longer than to the end of the last lease.
+            return min(self.lease_time, hold.lease_needed(self.lease_time, now()))
         return self.lease_time
 
     def _renew(self, holds: list[Hold], script: Script, lease_time: float, sent_at: float) -> None:

@@ -21,7 +21,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from redisson_py._engine.hold import Hold, Reason, State
+from redisson_py._engine.hold import Hold, Reason, State, max_hold_end
 from redisson_py._engine.lease import Composed, Lease, tell_acquired
 from redisson_py._keys import Name
 from redisson_py._listener import LostEvent, Teller
@@ -47,7 +47,7 @@ class CompositeLease(Lease):
         needed: How many of them must hold.
     """
 
-    __slots__ = ("_garbage", "_members", "_needed")
+    __slots__ = ("_garbage", "_members", "_needed", "_renewed_until")
     _counts = False
 
     def __init__(self, hold: CompositeHold, members: list[Lease], needed: int) -> None:
@@ -56,6 +56,8 @@ class CompositeLease(Lease):
         self._needed = needed
         #: Tells the listener if nobody can release it any more.
         self._garbage: weakref.finalize[..., CompositeLease] | None = None
+        #: Until when a member that joins later is renewed; None: for as long as it is needed.
+        self._renewed_until: float | None = None
         composite = weakref.ref(cast("Composed", self))
         for member in members:
             member._composite = composite
@@ -64,6 +66,23 @@ class CompositeLease(Lease):
         """Rely on one more lease."""
         member._composite = weakref.ref(cast("Composed", self))
         self._members.append(member)
+        if self._renewed_until is not None:
+            member._keep_until(self._renewed_until)
+
+    def _keep_for(self, max_hold: float) -> None:
+        """Have all members renewed for no longer than this, from when enough were granted."""
+        lease_time = min(each._hold.ownership.context.options.lease_time for each in self._members)
+        self._keep_until(max_hold_end(self._granted_at, max_hold, lease_time))
+
+    def _keep_until(self, moment: float) -> None:
+        """Have all members renewed until a moment, those that join later too."""
+        self._renewed_until = moment
+        for member in self.held_members:
+            member._keep_until(moment)
+
+    def stop_renewals(self) -> None:
+        """It is extended, and ends by itself from then on."""
+        self._renewed_until = None
 
     @property
     def held_members(self) -> list[Lease]:
@@ -78,7 +97,8 @@ class CompositeLease(Lease):
     def _overdue_reason(self) -> Reason:
         end, members = self._ends_at, self.held_members
         over = [member for member in members if member._ends_at <= end] or members
-        return "ended" if any(member._limit is not None for member in over) else "expired"
+        reasons = {member._overdue_reason for member in over}
+        return "ended" if "ended" in reasons else "expired"
 
     def _member_lost(self) -> None:
         if self._state != "held" or len(self.held_members) >= self._needed:

@@ -253,6 +253,7 @@ class CompositeOwnership:
         """Set when a lease ends; see `Lease.extend`."""
         assert isinstance(lease, CompositeLease)
         self.check_clients()
+        lease.stop_renewals()
         settings = extend_all(lease.held_members, lease_time)
         await self.settle(settings)
         if lease._state == "lost":

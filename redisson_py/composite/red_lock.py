@@ -98,7 +98,11 @@ class RedLock(CompositeLock):
         super().__init__(QuorumOwnership(members))
 
     async def try_acquire(
-        self, *, timeout: Duration | None = 0, lease_time: Duration | None = None
+        self,
+        *,
+        timeout: Duration | None = 0,
+        lease_time: Duration | None = None,
+        max_hold: Duration | None = None,
     ) -> Lease | None:
         """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
 
@@ -110,7 +114,7 @@ class RedLock(CompositeLock):
             QuorumError: Fewer than a quorum of the servers answered.
         """
         try:
-            return await self.acquire(timeout=timeout, lease_time=lease_time)
+            return await self.acquire(timeout=timeout, lease_time=lease_time, max_hold=max_hold)
         except QuorumError as error:
             if error.quorum_answered:
                 return None

@@ -393,7 +393,7 @@ class TaskOwnership(ServerState):
             self.context.watchdog.lose(hold, "taken")
             self.forget(hold)
             raise self.loss(hold)
-        hold.renewal_confirmed(lease_end(request.sent_at, lease), request.sent_at + lease)
+        hold.reentered(request.sent_at, lease)
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
         again = Lease(hold, limit, hold.token, now())
         hold.add_lease(again)

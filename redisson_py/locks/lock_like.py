@@ -17,7 +17,7 @@ from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, check_lease_time, check_timeout
+from redisson_py._time import Duration, check_lease_times, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 
 
@@ -119,14 +119,20 @@ class LockLike(ABC):
     # Acquiring.
 
     async def acquire(
-        self, *, timeout: Duration | None = None, lease_time: Duration | None = None
+        self,
+        *,
+        timeout: Duration | None = None,
+        lease_time: Duration | None = None,
+        max_hold: Duration | None = None,
     ) -> Lease:
         """Acquire it, waiting until it is free.
 
         A task that holds it already gets it again at once; release it as often as you acquired
         it. Without `lease_time` the watchdog renews it until you release it or this process
         dies. With `lease_time` it ends by itself after that time, even if you are still working;
-        a body inside `async with` is cancelled at that moment.
+        a body inside `async with` is cancelled at that moment. With `max_hold` the watchdog renews
+        it, so that it is free within one lease if this process dies, but for no longer than that in
+        all: then it is released, and the body is told in the same way.
 
         Waiting costs one subscription for all waiters of this client and no polling. A cancelled
         acquire leaves nothing held.
@@ -141,6 +147,12 @@ class LockLike(ABC):
                 waits for ever. None: the client's `acquire_timeout`, which waits for ever unless
                 you set it.
             lease_time: Seconds to hold; None renews for as long as needed.
+            max_hold: Seconds for which to renew at most; None renews for as long as needed. They
+                count from before the granting request was sent; from the moment of the hand-over if
+                the lock was passed inside this process; of a lock made of several from when enough
+                of them were granted. It ends a little earlier, by 1 % of one lease and
+                2 ms, so that Redis does not keep it longer either.
+                Each acquisition has its own.
 
         Raises:
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
@@ -153,15 +165,16 @@ class LockLike(ABC):
             ScriptError: Redis refused: wrong type of key, out of memory, no permission.
             ClientClosedError: The client was closed.
             TypeError: A time is neither a number nor a timedelta.
-            ValueError: A time is out of range; nothing was sent.
+            ValueError: A time is out of range, or there are both `lease_time` and `max_hold`;
+                nothing was sent.
         """
         if timeout is None:
             timeout = self._ownership.acquire_timeout
-        if timeout is None and lease_time is None:
+        if timeout is None and lease_time is None and max_hold is None:
             task = current_task()
             return await acquire(self, running_loop(), task)
         seconds = check_timeout(timeout)
-        lease = await self._acquire_checked(seconds, lease_time)
+        lease = await self._acquire_checked(seconds, lease_time, max_hold)
         if lease is None:
             raise AcquireTimeoutError(
                 f"{self.kind} {self.name!r} stayed busy for {seconds or 0:g} s"
@@ -169,7 +182,11 @@ class LockLike(ABC):
         return lease
 
     async def try_acquire(
-        self, *, timeout: Duration | None = 0, lease_time: Duration | None = None
+        self,
+        *,
+        timeout: Duration | None = 0,
+        lease_time: Duration | None = None,
+        max_hold: Duration | None = None,
     ) -> Lease | None:
         """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
 
@@ -180,17 +197,20 @@ class LockLike(ABC):
         if timeout is None:
             timeout = self._ownership.acquire_timeout
         try:
-            return await self._acquire_checked(check_timeout(timeout), lease_time)
+            return await self._acquire_checked(check_timeout(timeout), lease_time, max_hold)
         except AcquireTimeoutError:
             return None
 
     async def _acquire_checked(
-        self, timeout: float | None, lease_time: Duration | None
+        self, timeout: float | None, lease_time: Duration | None, max_hold: Duration | None
     ) -> Lease | None:
-        seconds = None if lease_time is None else check_lease_time(lease_time)
+        seconds, most = check_lease_times(lease_time, max_hold)
         task = current_task()
         deadline = None if timeout is None else running_loop().time() + timeout
-        return await self._ownership.acquire(task, deadline, timeout == 0, seconds)
+        lease = await self._ownership.acquire(task, deadline, timeout == 0, seconds)
+        if lease is not None and most is not None:
+            lease._keep_for(most)
+        return lease
 
     async def release(self) -> None:
         """Give back the newest hold of the current task. A cancelled release is carried out.
@@ -211,7 +231,11 @@ class LockLike(ABC):
     # Blocks.
 
     def hold(
-        self, *, timeout: Duration | None = None, lease_time: Duration | None = None
+        self,
+        *,
+        timeout: Duration | None = None,
+        lease_time: Duration | None = None,
+        max_hold: Duration | None = None,
     ) -> HoldBlock[Self, Lease]:
         """Return a block with the options of `acquire`: `async with lock.hold(timeout=1) as lease`.
 
@@ -221,13 +245,15 @@ class LockLike(ABC):
         entered it. Entering it a second time while it is in use raises `RuntimeError`.
 
         Raises:
-            ValueError: A time is out of range.
+            ValueError: A time is out of range, or there are both `lease_time` and `max_hold`.
             TypeError: A time is neither a number nor a timedelta.
         """
         check_timeout(timeout)
-        if lease_time is not None:
-            check_lease_time(lease_time)
-        return HoldBlock(self, lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time))
+        check_lease_times(lease_time, max_hold)
+        return HoldBlock(
+            self,
+            lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time, max_hold=max_hold),
+        )
 
     if TYPE_CHECKING:
 

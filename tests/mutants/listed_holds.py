@@ -38,8 +38,8 @@ HOLDS = (
         "a partial release keeps the shortest lease",
         "no lease of a hold is shortened by the release of another",
         _HOLD,
-        "needed = lease_for(max(ends), present)",
-        "needed = lease_for(min(ends), present)",
+        "needed = max(needs)",
+        "needed = min(needs)",
         (f"{_PARTIAL}::test_no_lease_is_shortened_by_a_change_of_another",),
     ),
     Mutant(

@@ -187,6 +187,7 @@ class FakeOwnership:
         self.given_back: list[Hold] = []
         self.released: list[Lease] = []
         self.lowered: list[int] = []
+        self.shortened: list[Hold] = []
         self.forgotten: list[Hold] = []
         self.on_ended: Callable[[Hold], object] = lambda hold: None
 
@@ -218,6 +219,9 @@ class FakeOwnership:
 
     def lower(self, hold: Hold) -> None:
         self.lowered.append(hold.count)
+
+    def set_needed_lease(self, hold: Hold) -> None:
+        self.shortened.append(hold)
 
     def lost(self, hold: Hold) -> None:
         self.ended.append(hold)

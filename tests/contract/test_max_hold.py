@@ -1,0 +1,291 @@
+"""`max_hold`: renewed like any hold, but for no longer than that."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, Redisson
+from redisson_py._time import now
+from tests.contract.conftest import Kind, LockLike, MakeLock, passing, single
+from tests.fixtures.client import ClientFactory
+from tests.support import until_async, until_waiting
+
+
+async def is_free(redis: Redis) -> bool:
+    return not await redis.exists("k")
+
+
+async def until_lost(lock: LockLike, **options: Any) -> LeaseLostError:
+    """Return how a block with these options ends that would go on for ever."""
+    with pytest.raises(LeaseLostError) as caught:
+        async with lock.hold(**options) as lease:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                assert lease.lost
+                assert lease.remaining == 0.0
+    return caught.value
+
+
+async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, redis: Redis) -> None:
+    began = now()
+    loss = await until_lost(lock, max_hold=0.5)
+    assert loss.reason == "ended"
+    assert "ended" in str(loss)
+    assert now() - began > 0.49
+    # Released, not left to a lease of 30 seconds.
+    await until_async(lambda: is_free(redis))
+    async with lock:
+        pass
+
+
+async def test_it_is_renewed_until_then(make_lock: MakeLock, clients: ClientFactory) -> None:
+    client = clients(lease_time=1)
+    loss = await until_lost(make_lock(client), max_hold=2)
+    assert loss.reason == "ended"
+    assert loss.held_for > 1.9
+    assert client.statistics().renewals >= 2
+
+
+async def test_the_next_task_gets_it_then(
+    make_lock: MakeLock, client: Redisson, clients: ClientFactory
+) -> None:
+    other = clients()
+    near, far = (
+        asyncio.create_task(until_lost(make_lock(each), max_hold=1)) for each in (client, other)
+    )
+    async with asyncio.timeout(10):
+        assert [loss.reason for loss in await asyncio.gather(near, far)] == ["ended"] * 2
+
+
+async def test_released_in_time_nothing_is_lost(
+    lock: LockLike, client: Redisson, redis: Redis
+) -> None:
+    async with lock.hold(max_hold=60) as lease:
+        assert 20 < lease.remaining <= 60
+    assert await is_free(redis)
+    lease = await lock.acquire(max_hold=timedelta(minutes=5))
+    await lease.release()
+    found = await lock.try_acquire(max_hold=5)
+    assert found is not None
+    assert 0 < found.remaining <= 5
+    await found.release()
+    assert client.statistics().losses == 0
+    assert not client._watchdog.holds
+
+
+@single
+async def test_redis_does_not_keep_a_short_one_longer(lock: LockLike, redis: Redis) -> None:
+    """Should the process stop here, the lock is free in time all the same."""
+    async with lock.hold(max_hold=10):
+
+        async def is_short() -> bool:
+            return bool(0 < await redis.pttl("k") <= 10_000)
+
+        await until_async(is_short)
+
+
+async def test_a_crash_frees_it_within_one_lease(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    lease = await make_lock(clients(lease_time=1)).acquire(max_hold=3600)
+    assert await redis.pttl("k") <= 1000
+    await lease.release()
+
+
+async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, redis: Redis) -> None:
+    @make_lock(client).hold(max_hold=0.5)
+    async def work() -> None:
+        await asyncio.sleep(60)
+
+    with pytest.raises(LeaseLostError) as caught:
+        await work()
+    assert caught.value.reason == "ended"
+    await until_async(lambda: is_free(redis))
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 0.0001, 1e12])
+async def test_out_of_range_is_refused_before_anything_is_sent(
+    lock: LockLike, client: Redisson, wrong: float
+) -> None:
+    for call in (lock.acquire, lock.try_acquire):
+        with pytest.raises(ValueError, match="max_hold must be between"):
+            await call(max_hold=wrong)
+    with pytest.raises(ValueError, match="max_hold must be between"):
+        lock.hold(max_hold=wrong)
+    assert client.statistics().commands_sent == 0
+
+
+async def test_not_together_with_a_lease_time(lock: LockLike, client: Redisson) -> None:
+    for call in (lock.acquire, lock.try_acquire):
+        with pytest.raises(ValueError, match="not both"):
+            await call(lease_time=1, max_hold=1)
+    with pytest.raises(ValueError, match="not both"):
+        lock.hold(lease_time=1, max_hold=1)
+    with pytest.raises(TypeError, match="max_hold must be seconds"):
+        await lock.acquire(max_hold="1")  # type: ignore[arg-type]
+    assert client.statistics().commands_sent == 0
+
+
+# Together with other leases of the same task.
+
+
+async def test_an_inner_one_ends_without_the_outer(
+    lock: LockLike, kind: Kind, redis: Redis
+) -> None:
+    if not kind.reentrant:
+        pytest.skip("it cannot be entered again")
+    async with lock as outer:
+        inner = await lock.acquire(max_hold=0.5)
+        await inner.wait_lost()
+        assert inner._loss().reason == "ended"
+        outer.check()
+        assert await lock.hold_count() == 1
+        assert outer.remaining > 10
+        with pytest.raises(LeaseLostError):
+            await inner.release()
+    assert await is_free(redis)
+
+
+async def test_an_outer_one_ends_without_the_inner(
+    lock: LockLike, kind: Kind, redis: Redis
+) -> None:
+    if not kind.reentrant:
+        pytest.skip("it cannot be entered again")
+    outer = await lock.acquire(max_hold=0.5)
+    inner = await lock.acquire()
+    await outer.wait_lost()
+    await until_async(lambda: _is_count(lock, 1))
+    inner.check()
+    assert inner.remaining > 10
+    with pytest.raises(LeaseLostError) as caught:
+        await outer.release()
+    assert caught.value.reason == "ended"
+    await inner.release()
+    assert await is_free(redis)
+
+
+async def _is_count(lock: LockLike, count: int) -> bool:
+    return await lock.hold_count() == count
+
+
+@single
+async def test_two_limits_each_count_for_themselves(
+    make_lock: MakeLock, kind: Kind, clients: ClientFactory, redis: Redis
+) -> None:
+    if not kind.reentrant:
+        pytest.skip("it cannot be entered again")
+    lock = make_lock(clients(lease_time=1))
+    long = await lock.acquire(max_hold=2)
+    short = await lock.acquire(max_hold=1)
+    await short.wait_lost()
+    long.check()
+    await long.wait_lost()
+    assert {lease._loss().reason for lease in (short, long)} == {"ended"}
+    await until_async(lambda: is_free(redis))
+
+
+@passing
+async def test_of_a_task_that_is_passed_the_lock(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    """Its time counts from the hand-over, however long it waited and others held."""
+    client = clients(turn=60)
+    first = await make_lock(client).acquire()
+    waiting = asyncio.create_task(make_lock(client).acquire(max_hold=1))
+    after = asyncio.create_task(until_lost(make_lock(client), max_hold=1))
+    await until_waiting(client, 2)
+    handed_over = now()
+    await first.release()
+    passed = await waiting
+    assert passed.owner == first.owner
+    await passed.wait_lost()
+    assert now() - handed_over > 0.98
+    assert (await after).reason == "ended"
+    await until_async(lambda: is_free(redis))
+
+
+@passing
+async def test_who_is_passed_a_lock_has_no_limit_of_the_one_before(
+    make_lock: MakeLock, clients: ClientFactory
+) -> None:
+    client = clients(turn=60, lease_time=2)
+    first = await make_lock(client).acquire(max_hold=60)
+    waiting = asyncio.create_task(make_lock(client).acquire())
+    await until_waiting(client, 1)
+    await first.release()
+    passed = await waiting
+    assert passed._limit is None
+    assert not passed._hold.max_held
+    await passed.release()
+
+
+# Extended, unanswered, composed.
+
+
+async def test_an_extension_replaces_it(lock: LockLike, redis: Redis) -> None:
+    lease = await lock.acquire(max_hold=0.5)
+    await lease.extend(60)
+    assert lease.remaining > 50
+    assert await redis.pttl("k") > 50_000
+    await lease.extend(0.3)
+    await lease.wait_lost()
+    assert lease._loss().reason == "ended"
+
+
+@single
+async def test_without_renewals_it_expired_before(
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+) -> None:
+    """The end that came first is the reason."""
+    lock = make_lock(clients(lease_time=1))
+    async with lock.hold(max_hold=60) as lease:
+        ends_at = lease._hold.ends_at
+        assert lease._overdue_reason == "expired"
+        assert lease._hold.over(ends_at) == "expired"
+        assert lease._hold.over(ends_at - 0.01) is None
+
+
+async def test_a_read_under_a_write_goes_on(client: Redisson, redis: Redis) -> None:
+    lock = client.get_read_write_lock("k")
+    write = await lock.write_lock().acquire(max_hold=0.5)
+    async with lock.read_lock() as read:
+        await write.wait_lost()
+        await until_async(lambda: _is_read(redis))
+        read.check()
+        assert await lock.read_lock().hold_count() == 1
+        with pytest.raises(LeaseLostError):
+            await write.release()
+    await until_async(lambda: is_free(redis))
+
+
+async def _is_read(redis: Redis) -> bool:
+    found: Any = await redis.hgetall("k")
+    return len(found) == 2 and found[b"mode"] == b"read"
+
+
+async def test_readers_have_limits_of_their_own(client: Redisson, redis: Redis) -> None:
+    lock = client.get_read_write_lock("k").read_lock()
+
+    async def read() -> LeaseLostError:
+        return await until_lost(lock, max_hold=0.5)
+
+    async with lock as lease:
+        losses = await asyncio.gather(read(), read())
+        assert {loss.reason for loss in losses} == {"ended"}
+        lease.check()
+        await until_async(lambda: _has_readers(redis, 1))
+    await until_async(lambda: is_free(redis))
+
+
+async def _has_readers(redis: Redis, count: int) -> bool:
+    found: Any = await redis.hgetall("k")
+    return len(found) == 1 + count
