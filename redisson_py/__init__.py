@@ -31,7 +31,7 @@ Semaphores, read-write locks and composites take the same steps with other comma
 from redisson_py import errors
 from redisson_py._client import Redisson
 from redisson_py._engine.inspecting import HolderSnapshot, LockSnapshot
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.lease import FencedLease, Lease
 from redisson_py._listener import (
     AcquiredEvent,
     ConnectionLostEvent,
@@ -43,6 +43,7 @@ from redisson_py._listener import (
     WaitEndedEvent,
     WaitStartedEvent,
 )
+from redisson_py._options import RedissonOptions
 from redisson_py._statistics import ClientStatistics, PrimitiveStatistics
 from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier, PartySnapshot
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
@@ -65,6 +66,7 @@ from redisson_py.errors import (
     UnsupportedServerError,
 )
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
+from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
@@ -77,10 +79,13 @@ __all__ = [
     # the client
     "ClientStatistics",
     "Redisson",
+    "RedissonOptions",
     # locks and what they give
     "FairLock",
+    "FencedLease",
     "FencedLock",
     "Lease",
+    "LockLike",
     "MultiLock",
     "RLock",
     "ReadLock",
@@ -134,9 +139,12 @@ __all__ = [
 for _public in (
     ClientStatistics,
     Redisson,
+    RedissonOptions,
     FairLock,
+    FencedLease,
     FencedLock,
     Lease,
+    LockLike,
     MultiLock,
     RLock,
     ReadLock,

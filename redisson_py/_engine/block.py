@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-L = TypeVar("L", bound="Lease")
-S = TypeVar("S", bound="Decorated")
+L_co = TypeVar("L_co", bound="Lease", covariant=True)
+S_co = TypeVar("S_co", bound="Decorated", covariant=True)
 
 
 class Acquired(Protocol):
@@ -273,7 +273,7 @@ def entered_by_hand(source: BlockSource) -> Block:
 
 
 @final
-class HoldBlock(Generic[S, L]):
+class HoldBlock(Generic[S_co, L_co]):
     """A block with options of its own, an object that is used once at a time.
 
     Args:
@@ -281,7 +281,7 @@ class HoldBlock(Generic[S, L]):
         acquire: Acquires from it with the options.
     """
 
-    def __init__(self, source: S, acquire: Callable[[S], Awaitable[L]]) -> None:
+    def __init__(self, source: S_co, acquire: Callable[[S_co], Awaitable[L_co]]) -> None:
         self._source = source
         self._acquire = acquire
         self._block: Block | None = None
@@ -302,7 +302,7 @@ class HoldBlock(Generic[S, L]):
             source._names, func, lambda fill: HoldBlock(source._filled(fill), self._acquire)
         )
 
-    async def __aenter__(self) -> L:
+    async def __aenter__(self) -> L_co:
         if self._block is not None:
             raise RuntimeError("this block is in use; call hold() for another one")
         self._block = block = Block(cast("BlockSource", self._source))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, final
 
 from redisson_py._engine.block import Block, give_back
 from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, tell_lost
@@ -87,9 +87,9 @@ class Lease:
         "_reason",
         "_renewed",
         "_state",
+        "_token",
         "_told",
         "_wanted",
-        "token",
     )
 
     #: Its losses are counted; those of what is made of others are not, theirs are.
@@ -116,8 +116,7 @@ class Lease:
         self._block: Block | None = None
         #: The lease that is made of this one and others; told of a loss at once.
         self._composite: weakref.ref[Composed] | None = None
-        self.token = token
-        """The fencing token of a fenced lock, else None."""
+        self._token = token
 
     def __repr__(self) -> str:
         state = f"{self.remaining:.3f} s left" if self._state == "held" else self._state
@@ -135,6 +134,11 @@ class Lease:
     def owner(self) -> str:
         """The owner that Redis has: the client's id and a number."""
         return self._hold.owner
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token of a fenced lock, else None. No I/O."""
+        return self._token
 
     @property
     def _ends_at(self) -> float:
@@ -349,6 +353,19 @@ class Lease:
             self._reason = self._overdue_reason
         held_for = (self._ended_at or now()) - self._granted_at
         return lost_error(self._hold.ownership, self.owner, held_for, self._reason)
+
+
+@final
+class FencedLease(Lease):
+    """What a `FencedLock` gives: a lease with a fencing token."""
+
+    __slots__ = ()
+
+    @property
+    def token(self) -> int:
+        """The fencing token: greater than that of every earlier holder. No I/O."""
+        assert self._token is not None
+        return self._token
 
 
 def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:

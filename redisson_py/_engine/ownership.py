@@ -13,7 +13,7 @@ from redisson_py._commands.plain import PlainCalls
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
-from redisson_py._engine.lease_extension import LeaseExtension
+from redisson_py._engine.lease_extension import LeaseExtension, set_needed_lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._keys import Name
@@ -382,6 +382,10 @@ class Ownership:
         await extension.answer
         if hold.state != "held":
             raise lease._loss()
+
+    def set_needed_lease(self, hold: Hold) -> None:
+        """Have Redis keep a hold for as long as its leases need it, without waiting."""
+        set_needed_lease(self, hold)
 
     def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""

@@ -10,7 +10,7 @@ from redisson_py._commands.replies import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
-from redisson_py._engine.lease import Lease, tell_acquired
+from redisson_py._engine.lease import FencedLease, Lease, tell_acquired
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
@@ -64,6 +64,7 @@ class TaskOwnership(ServerState):
         self.plain = plain_calls(commands, context.options.lease_time)
         self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
         self.reentrant = reentrant
+        self.lease_kind = FencedLease if commands.tokens else Lease
         self.reads = None
         self.reads_waiting_key = b""
         #: The holds of the write side, where this is the read side.
@@ -151,7 +152,7 @@ class TaskOwnership(ServerState):
         else:
             holds.keep(hold)
         token = None if hold.next_token is None else hold.take_token()
-        lease = Lease(hold, limit, token, present)
+        lease = self.lease_kind(hold, limit, token, present)
         hold.add_lease(lease)
         context = self.context
         context.counts.acquires += 1
@@ -201,12 +202,14 @@ class TaskOwnership(ServerState):
         """Return whether the task of a hold can acquire it again.
 
         Raises:
-            RuntimeError: It holds it, and the lock is not reentrant.
+            RuntimeError: It holds it, and the lock is not reentrant, or it holds no token.
         """
         if not hold.count:
             return False
         if not self.reentrant:
             raise RuntimeError(f"{self!r} is held by this task already")
+        if self.commands.tokens and hold.token is None:
+            raise RuntimeError(f"this task holds {hold.ownership!r}, which has no fencing token")
         return True
 
     def _refuse_upgrade(self, task: Task) -> None:
@@ -395,7 +398,7 @@ class TaskOwnership(ServerState):
             raise self.loss(hold)
         hold.reentered(request.sent_at, lease)
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
-        again = Lease(hold, limit, hold.token, now())
+        again = self.lease_kind(hold, limit, hold.token, now())
         hold.add_lease(again)
         self.context.counts.acquires += 1
         if self.context.teller is not None:

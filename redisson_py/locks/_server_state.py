@@ -9,7 +9,7 @@ from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.hold import Hold, Reason
-from redisson_py._engine.lease import lost_error
+from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.lease_extension import set_needed_lease
 from redisson_py._engine.ownership import Ownership
 from redisson_py._loop import current_task
@@ -22,10 +22,20 @@ from redisson_py.locks._not_held import not_held
 class ServerState(Ownership):
     """The holds of one client's tasks on one lock, and the looks at what Redis has of it."""
 
-    __slots__ = ("holds", "reads", "reads_waiting_key", "reentrant", "waiting_key", "writes")
+    __slots__ = (
+        "holds",
+        "lease_kind",
+        "reads",
+        "reads_waiting_key",
+        "reentrant",
+        "waiting_key",
+        "writes",
+    )
 
     commands: LockCommands  # type: ignore[mutable-override]
     holds: TaskHolds[Hold]
+    #: What an acquisition gives.
+    lease_kind: type[Lease]
     #: The holds of the read side, where this is the write side: they share owners.
     reads: TaskHolds[Hold] | None
     #: Under which key those are counted that wait outside a queue.

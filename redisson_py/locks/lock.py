@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Self, final
+from typing import TYPE_CHECKING, Self, final
 
 from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
 from redisson_py._engine.inspecting import Describer, LockSnapshot, seconds, texts
+from redisson_py._engine.lease import FencedLease
 from redisson_py._keys import Name
+from redisson_py._time import Duration
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
@@ -78,12 +81,13 @@ class RLock(ServerLock):
 class FencedLock(ServerLock):
     """A reentrant lock whose leases carry a fencing token, for resources that can check it.
 
-    `lease.token` is greater than that of every earlier holder. Send it with each write, and
-    have the protected resource refuse a token smaller than one it has seen: then a holder that
-    was paused past its lease can do no harm. Re-entry keeps the token.
+    What it gives is a `FencedLease`, whose `token` is greater than that of every earlier holder.
+    Send it with each write, and have the protected resource refuse a token smaller than one it
+    has seen: then a holder that was paused past its lease can do no harm. Re-entry keeps the token.
 
     Use it instead of `RLock` where correctness, not only efficiency, depends on the lock. Do not
-    use both on one name: a plain lock takes no token.
+    use both on one name: a plain lock takes no token, and a task that holds it gets `RuntimeError`
+    when it asks for one.
 
     Promised: tokens grow from holder to holder as long as the counter survives in Redis; if it is
     lost, or expires by the client's `idle_lifetime`, as long as the server's clock is ahead of the
@@ -102,6 +106,35 @@ class FencedLock(ServerLock):
     def __init__(self, context: Context, name: Name) -> None:
         commands = FencedLockCommands(context.options.names.key(name), context.options.idle_ms)
         super().__init__(TaskOwnership(context, name, commands))
+
+    if TYPE_CHECKING:
+        # The methods of every lock, which give a `FencedLease` here.
+
+        async def acquire(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> FencedLease: ...
+
+        async def try_acquire(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = 0,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> FencedLease | None: ...
+
+        def hold(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> HoldBlock[Self, FencedLease]: ...
+
+        async def __aenter__(self) -> FencedLease: ...
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name)

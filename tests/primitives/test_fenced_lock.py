@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson
+from redisson_py import FencedLease, Lease, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support import until_waiting
 
 COUNTER = "redisson_lock_token:{k}"
 
@@ -47,6 +49,38 @@ async def test_inspect_names_the_counter(client: Redisson) -> None:
 async def test_reentry_keeps_the_token(client: Redisson) -> None:
     lock = client.get_fenced_lock("k")
     async with lock as outer, lock as inner:
+        assert inner.token == outer.token
+
+
+async def test_every_way_gives_a_fenced_lease(client: Redisson) -> None:
+    lock = client.get_fenced_lock("k")
+    tried = await lock.try_acquire()
+    assert isinstance(tried, FencedLease)
+    waiting = asyncio.create_task(lock.acquire())
+    await until_waiting(client, 1)
+    await tried.release()
+    passed = await waiting
+    assert isinstance(passed, FencedLease)
+    assert passed.token > tried.token
+    await passed.release()
+    async with lock as outer, lock as again, lock.hold(timeout=1, lease_time=9) as inner:
+        assert {type(lease) for lease in (outer, again, inner)} == {FencedLease}
+        assert isinstance(outer, Lease)
+        assert inner.token == again.token == outer.token > passed.token
+    async with client.get_lock("k") as plain:
+        assert not isinstance(plain, FencedLease)
+        assert plain.token is None
+
+
+async def test_a_plain_lock_has_no_token_to_give(client: Redisson) -> None:
+    plain, fenced = client.get_lock("k"), client.get_fenced_lock("k")
+    async with plain:
+        sent = client.statistics().commands_sent
+        for enter in (fenced.acquire, fenced.try_acquire):
+            with pytest.raises(RuntimeError, match="no fencing token"):
+                await enter()
+        assert client.statistics().commands_sent == sent
+    async with fenced as outer, plain as inner:
         assert inner.token == outer.token
 
 

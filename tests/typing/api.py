@@ -21,11 +21,13 @@ from redisson_py import (
     CountDownLatch,
     CyclicBarrier,
     FairLock,
+    FencedLease,
     FencedLock,
     HolderSnapshot,
     Lease,
     LeaseLostError,
     Listener,
+    LockLike,
     LockSnapshot,
     LostEvent,
     MultiLock,
@@ -38,6 +40,7 @@ from redisson_py import (
     ReadWriteLock,
     Redisson,
     RedissonError,
+    RedissonOptions,
     RedLock,
     ReleasedEvent,
     RenewedLateEvent,
@@ -209,7 +212,8 @@ async def leases(lock: FencedLock) -> None:
     lease = await lock.acquire()
     assert_type(lease.name, str | bytes)
     assert_type(lease.owner, str)
-    assert_type(lease.token, int | None)
+    assert_type(lease, FencedLease)
+    assert_type(lease.token, int)
     assert_type(lease.remaining, float)
     assert_type(lease.lost, bool)
     lease.check()
@@ -217,8 +221,27 @@ async def leases(lock: FencedLock) -> None:
     await lease.extend(30)
     await lease.extend(timedelta(minutes=1))
     async with lease as same:
-        assert_type(same, Lease)
+        assert_type(same, FencedLease)
     await lease.release()
+    async with lock as lease:
+        assert_type(lease, FencedLease)
+    async with lock.hold(timeout=1, max_hold=60) as lease:
+        assert_type(lease, FencedLease)
+    assert_type(await lock.try_acquire(max_hold=timedelta(hours=1)), FencedLease | None)
+
+
+async def any_lock(lock: LockLike, url: str, options: RedissonOptions) -> None:
+    async with lock as lease:
+        assert_type(lease, Lease)
+        assert_type(lease.token, int | None)
+    assert_type(await lock.acquire(timeout=1, max_hold=60), Lease)
+    assert_type(await lock.try_acquire(max_hold=60), Lease | None)
+    await lock.acquire(max_hold="60")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    every: list[LockLike] = []
+    async with Redisson.from_url(url, **options) as client:
+        every += [client.get_fenced_lock("k"), client.get_read_write_lock("k").read_lock()]
+    settings: RedissonOptions = {"lease_time": 10, "command_timeout": timedelta(seconds=2)}
+    await Redisson.from_url(url, **settings).aclose()
 
 
 async def a_block_swallows_nothing(lock: RLock) -> int:
