@@ -48,7 +48,7 @@ from redisson_py.composite.red_lock import RedLock
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.locks.lock_like import LockLike
-from redisson_py.locks.read_write_lock import ReadWriteLock
+from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore
 
@@ -307,8 +307,13 @@ class Redisson:
         except KeyError:
             return self._fair_locks.made(name, lambda: FairLock(self._context, name))
 
-    def get_read_write_lock(self, name: Name) -> ReadWriteLock:
-        """Return the lock `name` that many read or one writes; errors as for `get_lock`."""
+    def get_read_write_lock(self, name: Name, *, prefer: Prefer = "readers") -> ReadWriteLock:
+        """Return the lock `name` that many read or one writes; errors as for `get_lock`.
+
+        With `prefer="writers"` a writer that waits keeps new readers out; see `ReadWriteLock`.
+        """
+        if prefer != "readers":
+            return ReadWriteLock(self._context, name, prefer=prefer)
         if type(name) not in self._kept_names:
             return ReadWriteLock(self._context, name)
         try:

@@ -48,6 +48,11 @@ def version_key(key: bytes, field: Name) -> bytes:
     return suffixed(key, b"redisson_py:version:" + _bytes(field))
 
 
+def waiting_writers(key: bytes) -> bytes:
+    """Return the key of the writers for which readers of the read-write lock at `key` wait."""
+    return suffixed(key, b"redisson_py:writers")
+
+
 def client_description(prefix: str, client_id: str) -> bytes:
     """Return the key under which a client says who it is, for `inspect`."""
     return f"{prefix}redisson_py:client:{client_id}".encode()

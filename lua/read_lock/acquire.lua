@@ -1,7 +1,7 @@
 --! script   read_lock.acquire
---! version  3
---! keys     lock:hash tombstone:string version_key:string
---! args     owner:str holds:int lease_ms:int version:int version_ms:int
+--! version  4
+--! keys     lock:hash tombstone:string version_key:string writers:zset
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
@@ -15,15 +15,19 @@
 -- counts on an earlier hold (holds > 1), has lost that.
 -- For tombstones and versions see lock.acquire. A read under a write hold has the owner of that
 -- hold, which goes on, so only its version tells a late acquire from a new one.
-local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
+-- With `yields` 1 a new reader is not let in while a writer waits that said so (`alive_ms` of
+-- write_lock.acquire). Whoever is in already, also as the writer, never yields.
+local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
-local version, version_ms = ARGV[4], ARGV[5]
+local version, version_ms, yields = ARGV[4], ARGV[5], ARGV[6]
 
 -- The short way: a new owner and a free lock. It comes before most functions, because these and
 -- looking at numbers cost about as much as commands.
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
-if plain and redis.call('EXISTS', lock, tombstone) == 0 then
+local found = plain and (yields == '0' and redis.call('EXISTS', lock, tombstone)
+  or yields == '1' and redis.call('EXISTS', lock, tombstone, writers))
+if found == 0 then
   local mine = reader_key(lock, owner, 1)
   redis.call('SET', mine, '1', 'PX', lease_ms)
   local done = redis.pcall('HSET', lock, 'mode', 'read', owner, '1')
@@ -47,17 +51,26 @@ end
 --! include lib.index_reader
 
 holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)
-version, version_ms = whole(version, 0), whole(version_ms, 0)
+version, version_ms, yields = whole(version, 0), whole(version_ms, 0), whole(yields, 0)
 
-if not (holds and lease_ms and version and version_ms) then
+if not (holds and lease_ms and version and version_ms and yields) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
 end
 if superseded(version_key, version) then
   return -3
 end
+if yields > 0 and holds == 1 then
+  local last = redis.call('ZRANGE', writers, '-1', '-1', 'WITHSCORES')
+  local wait = last[2] and tonumber(last[2]) - now() or 0
+  local is_in = wait > 0 and redis.call('HMGET', lock, owner, owner .. ':write')
+  if is_in and not (is_in[1] or is_in[2]) then
+    -- Not longer than the last of the writers that wait counts as alive.
+    return wait
+  end
+end
 local mine = reader_key(lock, owner, holds)
 
-if holds == 1 and not plain and redis.call('EXISTS', lock, tombstone) == 0 then
+if holds == 1 and not (plain and yields == 0) and redis.call('EXISTS', lock, tombstone) == 0 then
   if version > 0 and version_ms > 0 then
     redis.call('SET', version_key, version, 'PX', version_ms)
   end

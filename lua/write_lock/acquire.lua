@@ -1,7 +1,7 @@
 --! script   write_lock.acquire
---! version  3
---! keys     lock:hash tombstone:string version_key:string
---! args     owner:str holds:int lease_ms:int version:int version_ms:int
+--! version  4
+--! keys     lock:hash tombstone:string version_key:string writers:zset
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int alive_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
@@ -9,14 +9,20 @@
 -- with ":write" behind it. Redisson adds the lease of a re-entry to what is left; the
 -- longer of the two is enough, and cannot grow without end. A reader is refused like
 -- everybody else: it would wait for itself, so it must not ask.
-local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
+-- With `alive_ms` a writer that finds it busy counts as waiting for so long, and readers that
+-- yield are not let in. It asks again before that, and gives up by a release with `waits` 1.
+local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
-local version, version_ms = ARGV[4], ARGV[5]
+local version, version_ms, alive_ms = ARGV[4], ARGV[5], ARGV[6]
 
 -- The short way, see read_lock.acquire.
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
+  and (alive_ms == '0' or #alive_ms < 16 and string.find(alive_ms, '^[1-9]%d*$'))
 if plain and redis.call('EXISTS', lock, tombstone) == 0 then
+  if alive_ms ~= '0' then
+    redis.call('ZREM', writers, owner)
+  end
   redis.call('HSET', lock, 'mode', 'write', owner, '1')
   local done = redis.pcall('PEXPIRE', lock, lease_ms)
   if done == 1 then
@@ -29,11 +35,12 @@ end
 
 --! include lib.whole
 --! include lib.superseded
+--! include lib.now
 
 holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)
-version, version_ms = whole(version, 0), whole(version_ms, 0)
+version, version_ms, alive_ms = whole(version, 0), whole(version_ms, 0), whole(alive_ms, 0)
 
-if not (holds and lease_ms and version and version_ms) then
+if not (holds and lease_ms and version and version_ms and alive_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
 end
 if superseded(version_key, version) then
@@ -41,6 +48,9 @@ if superseded(version_key, version) then
 end
 
 if holds == 1 and not plain and redis.call('EXISTS', lock, tombstone) == 0 then
+  if alive_ms > 0 then
+    redis.call('ZREM', writers, owner)
+  end
   if version > 0 and version_ms > 0 then
     redis.call('SET', version_key, version, 'PX', version_ms)
   end
@@ -76,7 +86,15 @@ end
 if holds > 1 then
   return -2
 end
-if redis.call('EXISTS', lock) == 1 then
-  return redis.call('PTTL', lock)
+if redis.call('EXISTS', lock) == 0 then
+  return -3
 end
-return -3
+if alive_ms > 0 and redis.call('EXISTS', tombstone) == 0 then
+  local present, keep_ms = now(), math.max(alive_ms, redis.call('PTTL', writers))
+  -- First, for its refusal: without an expiry the key would stay.
+  redis.call('PEXPIRE', writers, keep_ms)
+  redis.call('ZREMRANGEBYSCORE', writers, '-inf', string.format('%.0f', present))
+  redis.call('ZADD', writers, string.format('%.0f', present + alive_ms), owner)
+  redis.call('PEXPIRE', writers, keep_ms)
+end
+return redis.call('PTTL', lock)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.wakes import read_write_wakes
+from redisson_py._commands.replies import Answer, Busy
+from redisson_py._commands.request import Wish
+from redisson_py._commands.wakes import read_write_wakes, writers_first_wakes
 from redisson_py._scripts import source
+from redisson_py._time import milliseconds
 
 ACQUIRE_READ = source.load("read_lock.acquire")
 FORCE_RELEASE_READ = source.load("read_lock.force_release")
@@ -18,6 +24,10 @@ RELEASE_WRITE = source.load("write_lock.release")
 SET_LEASE_WRITE = source.load("write_lock.set_lease")
 
 INSPECT = source.load("read_write_lock.inspect")
+
+#: How long a writer that waits keeps readers out after it last asked, in seconds: it asks three
+#: times as often, and one that dies is missed for no longer.
+WRITER_ALIVE = 10.0
 
 #: What Redisson appends to the owner to name a writer's field.
 WRITE_SUFFIX = ":write"
@@ -48,6 +58,21 @@ class _SideCommands(LockCommands):
         """What names that share their holds have in common."""
         return self.kind.encode() + b":" + self.key
 
+    def _acquire(self, wish: Wish, **how: int) -> bytes:
+        field = wish.field
+        return self.acquire_script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            version_key=_keys.version_key(self.key, field),
+            writers=_keys.waiting_writers(self.key),
+            owner=field,
+            holds=wish.target,
+            lease_ms=wish.lease_ms,
+            version=wish.version,
+            version_ms=wish.version_ms,
+            **how,
+        )
+
 
 class ReadLockCommands(_SideCommands):
     """The side that many hold together."""
@@ -64,6 +89,26 @@ class ReadLockCommands(_SideCommands):
     shares_lease = True
     # While others read, nothing else takes the field of a reader out.
     leaves_traces = True
+    #: It lets writers that wait go first.
+    yields = False
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for a hold."""
+        return self._acquire(wish, yields=self.yields)
+
+
+class YieldingReadLockCommands(ReadLockCommands):
+    """The same, for readers that let writers go first."""
+
+    __slots__ = ()
+
+    yields = True
+    wakes = staticmethod(writers_first_wakes)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this lock: those of the writers that wait too."""
+        return (self.key, _keys.waiting_writers(self.key))
 
 
 class WriteLockCommands(_SideCommands):
@@ -79,3 +124,64 @@ class WriteLockCommands(_SideCommands):
 
     field = staticmethod(_write_field)  # type: ignore[mutable-override]
     owner = staticmethod(_writer)  # type: ignore[mutable-override]
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for a hold."""
+        return self._acquire(wish, alive_ms=0)
+
+    def _release(
+        self,
+        field: bytes,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+        waits: int = 0,
+    ) -> bytes:
+        return RELEASE_WRITE.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            version_key=_keys.version_key(self.key, field),
+            writers=_keys.waiting_writers(self.key),
+            owner=field,
+            holds=target,
+            lease_ms=lease_ms,
+            channel=self.channel,
+            tombstone_ms=tombstone_ms,
+            version=version,
+            version_ms=version_ms,
+            waits=waits,
+        )
+
+
+class PreferredWriteLockCommands(WriteLockCommands):
+    """The same, for writers that go before readers which yield."""
+
+    __slots__ = ()
+
+    queues = True
+    wakes = staticmethod(writers_first_wakes)
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this lock: those of the writers that wait too."""
+        return (self.key, _keys.waiting_writers(self.key))
+
+    def acquire(self, wish: Wish) -> bytes:
+        """Return the arguments of the script that asks for a hold, and waits unless `once`."""
+        return self._acquire(wish, alive_ms=0 if wish.once else milliseconds(WRITER_ALIVE))
+
+    def answer(self, reply: Any, wish: Wish) -> Answer:
+        """Return what the reply to `acquire` means; a waiter asks often enough to stay alive."""
+        answer = super().answer(reply, wish)
+        if wish.once or not isinstance(answer, Busy):
+            return answer
+        stay_alive, retry_in = WRITER_ALIVE / 3, answer.retry_in
+        return Busy(stay_alive if retry_in is None else min(stay_alive, retry_in), queued=True)
+
+    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that gives back a hold, or stops waiting."""
+        return self._release(
+            wish.field, 0, wish.lease_ms, tombstone_ms, version, version_ms, waits=1
+        )

@@ -24,6 +24,14 @@ def read_write_wakes(message: int) -> int:
     return {0: 1, 1: ALL, 2: ALL}.get(message, 0)
 
 
+def writers_first_wakes(message: int) -> int:
+    """A read-write lock whose readers wait for writers too: after each message all look again.
+
+    The last reader's is for a writer, and one that yields to a writer must not take it.
+    """
+    return ALL if message in (0, 1, 2) else 0
+
+
 def permit_wakes(message: int) -> int:
     """A semaphore: as many as there are units.
 

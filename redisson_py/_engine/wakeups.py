@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from redisson_py._commands.wakes import ALL, Wakes
+from redisson_py._commands.wakes import ALL, Wakes, wakes_everybody
 
 
 class Seat:
@@ -91,6 +91,9 @@ class Table:
         is_new = channel is None
         if channel is None:
             channel = self.channels[name] = Channel(name, wakes)
+        elif channel.wakes != wakes:
+            # Waiters of two kinds: better one of them woken in vain than one asleep for ever.
+            channel.wakes = wakes_everybody
         channel.empty_since = None
         seat = Seat(channel, on_wake)
         channel.seats[seat] = None

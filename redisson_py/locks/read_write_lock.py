@@ -8,13 +8,15 @@ is no upgrade: a reader that asks to write would wait for itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self, final
+from typing import Literal, Self, final
 
 from redisson_py._commands.read_write_lock import (
     INSPECT,
     WRITE_SUFFIX,
+    PreferredWriteLockCommands,
     ReadLockCommands,
     WriteLockCommands,
+    YieldingReadLockCommands,
 )
 from redisson_py._engine.context import Context
 from redisson_py._engine.inspecting import Describer, HolderSnapshot, LockSnapshot, seconds, texts
@@ -22,6 +24,9 @@ from redisson_py._keys import Name
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock import ServerLock
+
+Prefer = Literal["readers", "writers"]
+"""Who goes first where a writer waits for readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class ReadLock(ServerLock):
 
     Made by `client.get_read_write_lock(name).read_lock()`; see `ReadWriteLock` for when to
     use it and what it promises. Readers are let in whenever nobody writes, also while a writer
-    waits. All that waited for a writer come in together.
+    waits, unless `prefer="writers"` says otherwise. All that waited for a writer come in together.
 
     Each reader has a lease of its own: a long one outlives the renewals of others, a short
     one ends nobody else's, and a reader that dies keeps a writer waiting for its own lease at
@@ -63,14 +68,16 @@ class ReadLock(ServerLock):
     frees it from all readers, but not from a writer. Protocol: Redisson's RReadWriteLock.
     """
 
-    def __init__(self, context: Context, name: Name) -> None:
-        commands = ReadLockCommands(context.options.names.key(name))
+    def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
+        kind = YieldingReadLockCommands if prefer == "writers" else ReadLockCommands
+        commands = kind(context.options.names.key(name))
+        self._prefer: Prefer = prefer
         ownership = TaskOwnership(context, name, commands, passes=False)
         ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
         super().__init__(ownership)
 
     def _named(self, name: Name) -> Self:
-        return type(self)(self._context, name)
+        return type(self)(self._context, name, prefer=self._prefer)
 
     async def locked(self) -> bool:
         """Return whether anybody reads now."""
@@ -106,15 +113,17 @@ class WriteLock(ServerLock):
     readers. Protocol: Redisson's RReadWriteLock.
     """
 
-    def __init__(self, context: Context, name: Name) -> None:
-        commands = WriteLockCommands(context.options.names.key(name))
+    def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
+        kind = PreferredWriteLockCommands if prefer == "writers" else WriteLockCommands
+        commands = kind(context.options.names.key(name))
+        self._prefer: Prefer = prefer
         ownership = TaskOwnership(context, name, commands)
         ownership.reads_waiting_key = b"read lock:" + commands.key
         ownership.reads = context.registry.task_holds(ownership.reads_waiting_key)
         super().__init__(ownership)
 
     def _named(self, name: Name) -> Self:
-        return type(self)(self._context, name)
+        return type(self)(self._context, name, prefer=self._prefer)
 
     async def locked(self) -> bool:
         """Return whether anybody writes now."""
@@ -148,6 +157,14 @@ class ReadWriteLock:
     waits, so readers that overlap without end keep writers out for ever. Nor does it promise an
     order between processes, or exclusion where an `RLock` does not (see there).
 
+    With `prefer="writers"` a writer that has asked and waits keeps new readers out, in all
+    processes, until it had its turn or gives up; readers that are in may re-enter, and the writer
+    may read. Now readers may wait for ever, for writers without end. Give `prefer` the same value
+    wherever the name is used: only readers made with it wait, and only for writers made with it.
+    Redisson's protocol has no word for it, so Java's readers are let in as ever, and nobody waits
+    for Java's writers. A writer that dies while it waits keeps readers out for 10 s after it last
+    asked; it asks every 3 s or so. `try_acquire()` does not wait, and keeps nobody out.
+
     Both sides of one task go together: a task that writes may read, and keeps reading after
     releasing the write side; one that only reads gets `RuntimeError` at once when it asks to
     write. What cancellation does, the times and the errors are those of each side's `acquire`
@@ -158,9 +175,11 @@ class ReadWriteLock:
     message when a writer goes on reading, which Redisson's own clients ignore.
     """
 
-    def __init__(self, context: Context, name: Name) -> None:
-        self._read_lock = ReadLock(context, name)
-        self._write_lock = WriteLock(context, name)
+    def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
+        if prefer not in ("readers", "writers"):
+            raise ValueError(f"prefer must be 'readers' or 'writers', not {prefer!r}")
+        self._read_lock = ReadLock(context, name, prefer=prefer)
+        self._write_lock = WriteLock(context, name, prefer=prefer)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
@@ -227,4 +246,4 @@ async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
         elif left != -2:
             readers.append(await describer.holder(owner, holds, seconds(left)))
     holders = (*(() if writer is None else (writer,)), *readers)
-    return ReadWriteSnapshot(holders, (), texts((key,)), writer, tuple(readers))
+    return ReadWriteSnapshot(holders, (), texts(ownership.commands.keys), writer, tuple(readers))

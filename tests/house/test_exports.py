@@ -64,7 +64,7 @@ def test_public_members_have_a_docstring(name: str) -> None:
 @every_class_but_errors
 def test_classes_are_final(name: str) -> None:
     each = CLASSES[name]
-    # A frozen dataclass or a typed dict is a value, for people to read; there is nothing in it to override.
+    # A frozen dataclass or a typed dict is a value; there is nothing in it to override.
     # A permit is a lease.
     extended = any(each in other.__mro__[1:] for other in CLASSES.values())
     # A protocol is there to be followed.

@@ -15,6 +15,7 @@ UNIT = 1_000_000
 #: Longer than any run.
 FOR_EVER = 1000
 KEY = b"rw"
+WRITERS = _keys.waiting_writers(KEY)
 CHANNEL = b"redisson_rwlock:{rw}"
 
 
@@ -173,14 +174,16 @@ class Server:
         version_key = _keys.version_key(KEY, mark)
         match step.verb:
             case "acquire":
-                args = [_keys.tombstone(KEY, mark), version_key, mark, step.holds, lease_ms]
-                reply = self._run(f"{step.side}_lock.acquire", 3, *args, 0, 0)
+                args = [_keys.tombstone(KEY, mark), version_key, WRITERS, mark, step.holds]
+                reply = self._run(f"{step.side}_lock.acquire", 4, *args, lease_ms, 0, 0, 0)
                 return {None: "granted", -2: "lost", -3: "void"}.get(reply, "busy")
             case "release":
                 tombstone_ms = FOR_EVER * UNIT if step.tombstone else 0
-                args = [_keys.tombstone(KEY, mark), version_key, mark, step.holds, lease_ms]
-                args += [CHANNEL, tombstone_ms, 0, 0]
-                reply = self._run(f"{step.side}_lock.release", 3, *args)
+                keys = [_keys.tombstone(KEY, mark), version_key]
+                args = [mark, step.holds, lease_ms, CHANNEL, tombstone_ms, 0, 0]
+                if step.side == "write":
+                    keys, args = [*keys, WRITERS], [*args, 0]
+                reply = self._run(f"{step.side}_lock.release", 1 + len(keys), *keys, *args)
                 return "nothing" if reply is None else "released"
             case "renew":
                 name = "read_lock.renew" if step.side == "read" else "lock.renew"

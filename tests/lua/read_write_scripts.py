@@ -31,6 +31,7 @@ class SideScripts:
         self.side = side
         self.key = key
         self.channel = _keys.prefixed(b"redisson_rwlock", key)
+        self.writers = _keys.waiting_writers(key)
 
     def field(self, owner: str = A) -> str:
         """Return what the hash calls an owner on this side."""
@@ -56,16 +57,19 @@ class SideScripts:
         *,
         version: Arg = 0,
         version_ms: Arg = 0,
+        waits: Arg = 0,
     ) -> int | None:
-        """Ask for a hold count."""
+        """Ask for a hold count; `waits`: a reader yields, a writer counts as waiting (in ms)."""
         reply: int | None = await self.scripts.run(
             f"{self.side}_lock.acquire",
             lock=self.key,
             tombstone=self.tombstone(owner),
+            writers=self.writers,
             owner=self.field(owner),
             holds=holds,
             lease_ms=lease_ms,
             **self.versioned(owner, version, version_ms),
+            **{"yields" if self.side == "read" else "alive_ms": waits},
         )
         return reply
 
@@ -78,8 +82,10 @@ class SideScripts:
         *,
         version: Arg = 0,
         version_ms: Arg = 0,
+        waits: Arg = 0,
     ) -> int | None:
-        """Fall to a hold count."""
+        """Fall to a hold count; `waits`: a writer that may still count as waiting."""
+        more = {} if self.side == "read" else {"writers": self.writers, "waits": waits}
         reply: int | None = await self.scripts.run(
             f"{self.side}_lock.release",
             lock=self.key,
@@ -90,12 +96,15 @@ class SideScripts:
             channel=self.channel,
             tombstone_ms=tombstone_ms,
             **self.versioned(owner, version, version_ms),
+            **more,
         )
         return reply
 
     async def undo(self, owner: str = A) -> int | None:
         """Give back the whole hold and refuse what comes late, as an abandoned acquire does."""
-        return await self.release(owner, tombstone_ms=TOMBSTONE)
+        return await self.release(
+            owner, tombstone_ms=TOMBSTONE, waits=1 if self.side == "write" else 0
+        )
 
     async def renew(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
         """Renew this one hold."""

@@ -50,7 +50,11 @@ def test_a_message_for_all_wakes_all() -> None:
 @pytest.mark.parametrize(("value", "count"), [(b"2", 2), (b"0", 0), (b"100", 3)])
 def test_a_message_wakes_as_many_seats_as_it_is_worth(value: bytes, count: int) -> None:
     table = Table()
-    seats = [table.join(b"c", lambda permits: permits)[0] for _ in range(3)]
+
+    def wakes(permits: int) -> int:
+        return permits
+
+    seats = [table.join(b"c", wakes)[0] for _ in range(3)]
     table.message(b"c", value)
     assert sum(woken(seats)) == count
 
