@@ -129,6 +129,7 @@ class Ownership:
             or hold.reentries
             or hold.reads
             or hold.uncertain
+            or hold.max_held
             or hold.parent is not None
             or not hold.units
             or self.context.teller is not None
@@ -167,6 +168,9 @@ class Ownership:
         hold = lease._hold
         if hold.state == "held":
             self.context.check()
+            if hold.max_held:
+                # Redis may have it still, so nobody else would say that it is over.
+                self.context.watchdog.end_overdue(hold)
         was_lost = lease._state == "lost"
         lease._settle()
         count = hold.drop(lease)
@@ -205,7 +209,7 @@ class Ownership:
             raise self.refusal(hold, lease, call, error) from error
         except ConnectionLostError as error:
             if not was_valid:
-                lease._lose_late("expired")
+                lease._lose_late(lease._overdue_reason)
                 raise lease._loss() from error
             raise self._release_failed(error) from error
         finally:
@@ -213,7 +217,8 @@ class Ownership:
         if reply or not self.commands.was_lost(reply):
             return
         if not (reply is None and call.uncertain and was_valid):
-            lease._lose_late("taken")
+            # Over by the clock when it was sent, it was not taken from anybody.
+            lease._lose_late("taken" if was_valid else lease._overdue_reason)
             raise lease._loss()
 
     def _release_failed(self, error: ConnectionLostError) -> ReleaseFailedError:

@@ -147,4 +147,7 @@ class ServerState(Ownership):
 
     def loss(self, hold: Hold) -> LeaseLostError:
         """Return the error that tells of the loss of a hold without a lease."""
-        return lost_error(self, hold.owner, now() - hold.granted_at, hold.reason)
+        # Given back because it was over, it was not lost.
+        over: Reason = "expired" if hold.renewed else "ended"
+        reason = hold.reason if hold.state == "lost" else over
+        return lost_error(self, hold.owner, now() - hold.granted_at, reason)

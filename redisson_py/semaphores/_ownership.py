@@ -15,7 +15,7 @@ from redisson_py._commands.replies import Granted
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold
+from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.receipts import Receipts
@@ -152,7 +152,8 @@ class PermitOwnership(Ownership):
                 stale_grants += 1
                 if stale_grants == _STALE_GRANTS:
                     held_for = present - holds[0].granted_at
-                    raise lost_error(self, holds[0].owner, held_for, "expired")
+                    reason: Reason = "expired" if lease_time is None else "ended"
+                    raise lost_error(self, holds[0].owner, held_for, reason)
 
     async def _new_holds(
         self,

@@ -1,0 +1,129 @@
+"""Every kind of loss has its reason, for every kind of thing, however its holder learns of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from redisson_py import LeaseLostError
+from tests.lifecycle.kinds import KINDS, LOCKS, Party, Stage, in_a_task, reason_of
+
+every = pytest.mark.parametrize("stage", KINDS, indirect=True)
+limited = pytest.mark.parametrize(
+    "stage", [name for name in KINDS if name != "semaphore"], indirect=True
+)
+"""For all that take a `lease_time`."""
+locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
+
+LEASE = 0.5
+
+
+def block_the_loop() -> None:
+    """Return when a lease is over, before the timer that says so can go off."""
+    time.sleep(1.4 * LEASE)
+
+
+async def in_a_block(party: Party, *then: Callable[[], Awaitable[Any]], **options: Any) -> str:
+    """Return the reason that ends a block."""
+    with pytest.raises(LeaseLostError) as caught:
+        async with asyncio.timeout(20), party.thing.hold(**options):
+            for each in then:
+                await each()
+            await asyncio.sleep(60)
+    return reason_of(caught.value)
+
+
+async def told_by(work: Awaitable[Any]) -> str:
+    """Return the reason that a call tells."""
+    with pytest.raises(LeaseLostError) as caught:
+        await work
+    return reason_of(caught.value)
+
+
+async def assert_nothing_held(stage: Stage, party: Party) -> None:
+    if stage.kind.semaphore:
+        # What is over is taken back when the next one asks.
+        lease = await stage.rival().thing.acquire(timeout=10)
+        await lease.release()
+    await stage.assert_nothing_held(party)
+
+
+async def blocked() -> None:
+    block_the_loop()
+
+
+@every
+async def test_expired(stage: Stage) -> None:
+    party = stage.party(lease_time=LEASE)
+    assert await in_a_block(party, blocked) == "expired"
+    lease = await party.thing.acquire()
+    block_the_loop()
+    with pytest.raises(LeaseLostError) as caught:
+        lease.check()
+    assert reason_of(caught.value) == "expired"
+    assert await told_by(lease.extend(9)) == "expired"
+    if stage.kind is KINDS["semaphore"]:
+        # Its units are its own until somebody else asks, and so it can give them back.
+        await lease.release()
+    else:
+        # The release is sent all the same; that Redis has forgotten the lease is no other reason.
+        assert await told_by(lease.release()) == "expired"
+    await assert_nothing_held(stage, party)
+
+
+@limited
+async def test_ended(stage: Stage) -> None:
+    party = stage.party()
+    assert await in_a_block(party, lease_time=LEASE) == "ended"
+    assert await in_a_block(party, blocked, lease_time=LEASE) == "ended"
+    lease = await party.thing.acquire(lease_time=LEASE)
+    block_the_loop()
+    assert await told_by(lease.release()) == "ended"
+    lease = await party.thing.acquire()
+    await lease.extend(LEASE)
+    await lease.wait_lost()
+    assert await told_by(lease.release()) == "ended"
+    await assert_nothing_held(stage, party)
+
+
+@locks
+async def test_ended_by_max_hold(stage: Stage) -> None:
+    party = stage.party()
+    assert await in_a_block(party, max_hold=LEASE) == "ended"
+    assert await in_a_block(party, blocked, max_hold=LEASE) == "ended"
+    lease = await party.thing.acquire(max_hold=LEASE)
+    block_the_loop()
+    with pytest.raises(LeaseLostError) as caught:
+        lease.check()
+    assert reason_of(caught.value) == "ended"
+    assert await told_by(lease.release()) == "ended"
+    await assert_nothing_held(stage, party)
+
+
+@every
+async def test_taken(stage: Stage) -> None:
+    party = stage.party(lease_time=1.5)
+    assert await in_a_block(party, stage.wipe) == "taken"
+    lease = await party.thing.acquire()
+    await stage.wipe()
+    assert await told_by(lease.release()) == "taken"
+    lease = await party.thing.acquire()
+    await stage.wipe()
+    assert await told_by(lease.extend(9)) == "taken"
+    await assert_nothing_held(stage, party)
+
+
+@locks
+async def test_forced(stage: Stage) -> None:
+    party, operator = stage.party(lease_time=1.5), stage.party()
+    assert await in_a_block(party, lambda: in_a_task(party.thing.force_release())) == "forced"
+    lease = await party.thing.acquire()
+    await party.thing.force_release()
+    assert await told_by(lease.release()) == "forced"
+    # Redis keeps no note of it: to others' holders it is as any other loss.
+    assert await in_a_block(party, operator.thing.force_release) == "taken"
+    await assert_nothing_held(stage, party)
