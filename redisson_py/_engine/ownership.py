@@ -128,8 +128,8 @@ class Ownership:
             or hold.leases != (lease,)
             or hold.reentries
             or hold.reads
-            or hold.uncertain
             or hold.max_held
+            or hold.uncertain
             or hold.parent is not None
             or not hold.units
             or self.context.teller is not None

@@ -167,8 +167,8 @@ MUTANTS = (
         "`ends_at` counted from the reply",
         "a holder's view ends before the server's",
         "redisson_py/_engine/hold.py",
-        "self.ends_at = sent_at + lease_time * (1 - DRIFT)",
-        "self.ends_at = now() + lease_time * (1 - DRIFT)",
+        "= sent_at + lease_time * (1 - DRIFT)",
+        "= now() + lease_time * (1 - DRIFT)",
         (_ACQUIRE_RELEASE,),
     ),
     Mutant(
