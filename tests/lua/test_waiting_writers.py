@@ -96,7 +96,11 @@ class TestReaders:
             return await rw.read.acquire(C, waits=1) is None
 
         await until_async(is_in)
-        assert not await redis.exists(rw.write.writers)
+
+        async def is_forgotten() -> bool:
+            return not await redis.exists(rw.write.writers)
+
+        await until_async(is_forgotten)
 
     async def test_a_dead_writer_among_living_ones_is_forgotten(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
