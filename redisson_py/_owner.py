@@ -9,6 +9,7 @@ import hashlib
 import itertools
 import uuid
 import weakref
+from collections.abc import Callable
 from typing import Protocol
 
 from redisson_py._loop import Task
@@ -59,12 +60,12 @@ class Owners:
     def __init__(self) -> None:
         self.renew()
         #: The next number; greater than all before. Versions of changes are such numbers too.
-        self.new_number = itertools.count(1).__next__
+        self.new_number: Callable[[], int] = itertools.count(1).__next__
 
     def renew(self) -> None:
         """Take another client id: this is another client from now on, or another process."""
-        self.client_id = client_id_of(uuid.uuid4().bytes[:_TELLING])
-        self.prefix = self.client_id + ":"
+        self.client_id: str = client_id_of(uuid.uuid4().bytes[:_TELLING])
+        self.prefix: str = self.client_id + ":"
 
     def new_owner(self) -> str:
         """Return an owner that was never used before."""

@@ -69,7 +69,7 @@ class LockCommands:
     """What the constructor takes beside the key."""
 
     def __init__(self, key: bytes) -> None:
-        self.key = key
+        self.key: bytes = key
 
     @property
     def hold_key(self) -> bytes:

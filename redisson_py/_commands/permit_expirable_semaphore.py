@@ -81,11 +81,11 @@ class PermitExpirableSemaphoreCommands:
         self.key = key
         self.start_units = start_units
         self.idle_ms = idle_ms
-        self.channel = _keys.prefixed(b"redisson_sc", key)
+        self.channel: bytes = _keys.prefixed(b"redisson_sc", key)
         self._permits = _keys.suffixed(key, b"timeout")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
-        self.options = (start_units, idle_ms)
+        self.options: tuple[int, int] = (start_units, idle_ms)
 
     @property
     def keys(self) -> tuple[bytes, ...]:

@@ -95,12 +95,12 @@ class Waiter:
     __slots__ = ("future", "joined_at", "passable", "since", "task", "told")
 
     def __init__(self, task: TaskRef, passable: bool) -> None:
-        self.task = task
-        self.passable = passable
-        self.joined_at = 0.0
+        self.task: TaskRef = task
+        self.passable: bool = passable
+        self.joined_at: float = 0.0
         self.future: Future[object] = Future()
-        self.since = now()
-        self.told = False
+        self.since: float = now()
+        self.told: bool = False
 
 
 _NOBODY: OrderedDict[Waiter, None] = OrderedDict()
@@ -142,15 +142,16 @@ class LocalQueue(Generic[H]):
     def start_over(self) -> None:
         """Be as new: an event loop was closed, and whatever it left here goes on no more."""
         # Its own with the first waiter: most names never have one.
-        self.waiters = _NOBODY
-        self.asking = False
-        self.refused = False
-        self.busy_at = self.released_at = 0.0
+        self.waiters: OrderedDict[Waiter, None] = _NOBODY
+        self.asking: bool = False
+        self.refused: bool = False
+        self.busy_at: float = 0.0
+        self.released_at: float = 0.0
         self.head: Waiter | None = None
         self.hold: H | None = None
-        self.releasing = False
+        self.releasing: bool = False
         self.turn: Turn | None = None
-        self.no_turn_until = 0.0
+        self.no_turn_until: float = 0.0
 
     def needed(self, present: float) -> bool:
         """Whether somebody waits here, holds, or must yield, at a loop time."""
@@ -256,7 +257,8 @@ class LocalQueue(Generic[H]):
 
     def asked(self) -> None:
         """Redis has answered, or will not; the next one may ask, unless there is a hold."""
-        self.asking = self.refused = False
+        self.asking = False
+        self.refused = False
         self.head = None
         if self.waiters:
             self.advance()

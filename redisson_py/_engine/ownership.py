@@ -54,10 +54,10 @@ class Ownership:
     def __init__(
         self, context: Context, name: Name, commands: Commands, queue: LocalQueue[Hold] | None
     ) -> None:
-        self.context = context
-        self.name = name
-        self.commands = commands
-        self.queue = queue
+        self.context: Context = context
+        self.name: Name = name
+        self.commands: Commands = commands
+        self.queue: LocalQueue[Hold] | None = queue
         self.plain: PlainCalls | None = None
 
     def __repr__(self) -> str:

@@ -88,21 +88,23 @@ class AcquireRequest:
         reentry: Hold | None = None,
         parent: Hold | None = None,
     ) -> None:
-        self.ownership = ownership
-        self.owner = owner
-        self.field = ownership.commands.field(owner)
-        self.target = target
-        self.lease_time = lease_time
-        self.turn = turn
-        self.once = once
-        self.deadline = deadline
-        self.reentry = reentry
-        self.parent = parent
-        self.sent_at = 0.0
-        self.uncertain = False
-        self.undone = self.fails_fast = False
-        self.heard_busy_at = 0.0
-        self.version = self.version_ms = 0
+        self.ownership: Ownership = ownership
+        self.owner: str = owner
+        self.field: bytes = ownership.commands.field(owner)
+        self.target: int = target
+        self.lease_time: float = lease_time
+        self.turn: Turn | None = turn
+        self.once: bool = once
+        self.deadline: float | None = deadline
+        self.reentry: Hold | None = reentry
+        self.parent: Hold | None = parent
+        self.sent_at: float = 0.0
+        self.uncertain: bool = False
+        self.undone: bool = False
+        self.fails_fast: bool = False
+        self.heard_busy_at: float = 0.0
+        self.version: int = 0
+        self.version_ms: int = 0
         self.call: Call | None = None
         self._given_up: BaseException | None = None
         self._queued = False

@@ -26,9 +26,9 @@ class Seat:
     __slots__ = ("_on_wake", "channel", "woken")
 
     def __init__(self, channel: Channel, on_wake: Callable[[], object]) -> None:
-        self.channel = channel
+        self.channel: Channel = channel
         self._on_wake = on_wake
-        self.woken = False
+        self.woken: bool = False
 
     def wake(self) -> None:
         """Tell the task to look again."""
@@ -51,10 +51,10 @@ class Channel:
     __slots__ = ("empty_since", "messages", "name", "seats", "wakes")
 
     def __init__(self, name: bytes, wakes: Wakes) -> None:
-        self.name = name
-        self.wakes = wakes
+        self.name: bytes = name
+        self.wakes: Wakes = wakes
         self.seats: dict[Seat, None] = {}
-        self.messages = 0
+        self.messages: int = 0
         self.empty_since: float | None = None
 
 
@@ -68,7 +68,7 @@ class Table:
 
     def __init__(self) -> None:
         self.channels: dict[bytes, Channel] = {}
-        self.wakeups = 0
+        self.wakeups: int = 0
 
     @property
     def seats(self) -> int:

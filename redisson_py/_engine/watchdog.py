@@ -85,7 +85,7 @@ class Watchdog:
         self._armed_for = 0.0
         self._closed = False
         self.holds: dict[Hold, None] = {}
-        self.renewals = 0
+        self.renewals: int = 0
         self._counts = counts or Counts()
 
     def add(self, hold: Hold, due: float) -> None:

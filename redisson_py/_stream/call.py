@@ -83,19 +83,20 @@ class Call:
         *,
         channel: bytes | None = None,
     ) -> None:
-        self.args = args
-        self.key = key
-        self.deadline = deadline
-        self.script = script
-        self.must = must
-        self.until = until
-        self.channel = channel
+        self.args: tuple[Arg, ...] | bytes = args
+        self.key: bytes = key
+        self.deadline: float = deadline
+        self.script: ScriptText | None = script
+        self.must: bool = must
+        self.until: float = until
+        self.channel: bytes | None = channel
         self.future: Future[Any] = Future()
-        self.sends = 0
-        self.errors = 0
-        self.fails_fast = self.timed = False
-        self.uncertain = False
-        self.written_at = 0
+        self.sends: int = 0
+        self.errors: int = 0
+        self.fails_fast: bool = False
+        self.timed: bool = False
+        self.uncertain: bool = False
+        self.written_at: int = 0
 
     @property
     def name(self) -> str:

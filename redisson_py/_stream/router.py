@@ -18,7 +18,7 @@ class Router:
     """
 
     def __init__(self, stream: Stream) -> None:
-        self.only = stream
+        self.only: Stream = stream
 
     def use(self, stream: Stream) -> None:
         """Send everything through another stream from now on."""

@@ -107,7 +107,7 @@ class Stream:
         self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
         self._modern = True
-        self.ready = False
+        self.ready: bool = False
         self._closed = False
         #: What waits for a connection, in order: nothing that nobody waits for and need not arrive.
         self._backlog: dict[Call, None] = {}
@@ -121,7 +121,7 @@ class Stream:
         self._deadlines = Deadlines(self._newest_in_flight, self._give_up)
         self._last_error: BackendError | None = None
         self._demoted = False
-        self.traffic = Traffic()
+        self.traffic: Traffic = Traffic()
 
     # What callers use.
 

@@ -38,7 +38,7 @@ class Arrival:
     """
 
     turn = None
-    heard_busy_at = 0.0
+    heard_busy_at: float = 0.0
     fails_fast = False
 
     def __init__(
@@ -54,8 +54,8 @@ class Arrival:
         self._call: Call | None = None
         self._counted_on = False
         self._leaving: Call | None = None
-        self.owner = context.owners.new_owner()
-        self.task = current_task().get_name()
+        self.owner: str = context.owners.new_owner()
+        self.task: str = current_task().get_name()
 
     @property
     def channel(self) -> bytes:

@@ -41,7 +41,7 @@ class Gather(Generic[T]):
         self._asleep: Future[None] | None = None
         self._enough = 0
         self._operations: list[Any] = list(operations)
-        self.left = len(self._operations)
+        self.left: int = len(self._operations)
         for number, each in enumerate(self._operations):
             if isinstance(each, Sent):
                 each._gather, each._number = self, number

@@ -188,10 +188,10 @@ class CompositeHold:
     def __init__(
         self, ownership: CompositeOwnership, members: list[Lease], needed: int, task: TaskRef
     ) -> None:
-        self.ownership = ownership
-        self.owner = members[0].owner
-        self.task = task
-        self.granted_at = now()
+        self.ownership: CompositeOwnership = ownership
+        self.owner: str = members[0].owner
+        self.task: TaskRef = task
+        self.granted_at: float = now()
         self.state: State = "held"
         self.leases: list[CompositeLease] = []
         self.pending: Pending = {}

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
-from redisson_py._engine.context import TaskHolds
+from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
 from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
@@ -56,16 +56,16 @@ class CompositeOwnership:
         needed: int,
     ) -> None:
         self.kind = kind
-        self.members = tuple(members)
-        self.owners = tuple(owners)
+        self.members: tuple[LockLike, ...] = tuple(members)
+        self.owners: tuple[TaskOwnership, ...] = tuple(owners)
         self.needed = needed
-        self.context = owners[0].context
+        self.context: Context = owners[0].context
         self.name: Name = ", ".join(dict.fromkeys(_text(member.name) for member in members))
         # Of no use in Redis: it tells composites apart in this process.
-        self.key = b"\0".join(
+        self.key: bytes = b"\0".join(
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
-        self.hold_key = kind.encode() + b":" + self.key
+        self.hold_key: bytes = kind.encode() + b":" + self.key
         self.holds: TaskHolds[CompositeHold] = self.context.registry.task_holds(self.hold_key)
 
     def __repr__(self) -> str:

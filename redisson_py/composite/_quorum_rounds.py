@@ -120,7 +120,7 @@ class QuorumRounds:
         self._splits = 0
         self._spread = 0.0
         self.answers: dict[str, str] = {}
-        self.heard_busy_at = 0.0
+        self.heard_busy_at: float = 0.0
         self._quorum_at: float | None = None
         self.turn: Turn | None = None
         self._turn_of = 0

@@ -103,8 +103,8 @@ class MultiOwnership(CompositeOwnership):
         super().__init__("multi lock", members, owners, len(members))
         #: The members, if each is a lock of a single server.
         simple = all(isinstance(member._ownership, TaskOwnership) for member in members)
-        self.simple = owners if simple else []
-        self.one_by_one_until = 0.0
+        self.simple: list[TaskOwnership] = owners if simple else []
+        self.one_by_one_until: float = 0.0
         #: Members of one name, which may be one lock whatever their addresses say.
         places = [
             Place(number, member, owner)
@@ -166,7 +166,7 @@ class MultiOwnership(CompositeOwnership):
         await Gather(strangers).wait(limit=limit)
         servers = {place.owner: server_of(place.owner) for place in self._doubtful}
         check_distinct(self._doubtful, servers)
-        self.members = tuple(
+        self.members: tuple[LockLike, ...] = tuple(
             sorted(
                 self.members,
                 key=lambda member: (

@@ -130,11 +130,11 @@ class QuorumOwnership(CompositeOwnership):
         self.queue: LocalQueue[CompositeHold] = self.context.registry.queue(
             self.hold_key, LocalQueue
         )
-        self.servers = Servers(owners)
+        self.servers: Servers = Servers(owners)
         #: How long to wait for a server when there is no lease time.
-        self.answer_time = answer_time(owners, None)
+        self.answer_time: float = answer_time(owners, None)
         # Others bring something to each holder, a token, or leave something with it.
-        self.passable = all(isinstance(lock, RLock) for lock in members)
+        self.passable: bool = all(isinstance(lock, RLock) for lock in members)
 
     # Acquiring.
 

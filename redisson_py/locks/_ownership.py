@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.plain import plain_calls
+from redisson_py._commands.plain import PlainCalls, plain_calls
 from redisson_py._commands.replies import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
@@ -61,11 +61,11 @@ class TaskOwnership(ServerState):
         if passes:
             queue = registry.queue(waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
-        self.plain = plain_calls(commands, context.options.lease_time)
+        self.plain: PlainCalls | None = plain_calls(commands, context.options.lease_time)
         self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
         self.reentrant = reentrant
-        self.lease_kind = FencedLease if commands.tokens else Lease
-        self.reads = None
+        self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
+        self.reads: TaskHolds[Hold] | None = None
         self.reads_waiting_key = b""
         #: The holds of the write side, where this is the read side.
         self.writes: TaskHolds[Hold] | None = None

@@ -29,7 +29,7 @@ from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores._queue import PermitRequest
 from redisson_py.semaphores.permit import Permit
 
-log = logging.getLogger("redisson_py")
+log: logging.Logger = logging.getLogger("redisson_py")
 
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 

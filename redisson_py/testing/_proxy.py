@@ -43,8 +43,8 @@ class FaultProxy:
         self._errors: Final[list[Exception]] = []
         self._server: asyncio.Server | None = None
         self._port = 0
-        self.accepted = 0
-        self.refused = 0
+        self.accepted: int = 0
+        self.refused: int = 0
 
     @classmethod
     def in_front_of(cls, url: str) -> Self:

@@ -29,7 +29,7 @@ async def test_no_renewal_reaches_beyond_it(setup: Setup) -> None:
     assert asked[-1] < LEASE * 1000 / 2
     assert end <= setup.clock.present <= end + LEASE / 50
     assert lease._loss().reason == "ended"
-    assert setup.watchdog.losses == 1
+    assert setup.context.losses == 1
 
 
 async def test_it_ended_though_the_event_loop_was_blocked_then(setup: Setup) -> None:
