@@ -1,0 +1,391 @@
+"""An outage under load: Redis stopped, killed and black-holed, and back again.
+
+    python -m tests.soak.outage --seconds 600
+
+A thousand requests a second, with timeouts, of every kind, and ten thousand held leases. Half of
+the leases are shorter than the outage: their holders must be told. Half are longer: they must
+survive, unless Redis comes back without its data. What must hold, whatever the machine does:
+
+- each request gets one of three answers: granted, busy, no answer; none gets none;
+- nobody is told "busy" by a Redis that says nothing;
+- afterwards each lease is held in Redis under its owner, or its holder was told;
+- nothing is left: in the clients, nor in Redis of requests that were given up.
+
+What is measured, and judged by this command only: memory, the processor, how late answers are,
+and what comes down on Redis in the first second of its return.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import logging
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from redisson_py.testing import EmbeddedServer, running_server
+from tests.soak.away import OUTAGES, Outage, innards, prepared, rss
+from tests.soak.kept import Keeper
+from tests.soak.load import HOT, KINDS, Load, Silence
+from tests.support import until, until_async
+
+Say = Callable[[str], object]
+
+#: What `main` calls too much: memory in MiB, connections of each client after the return.
+MOST_GROWTH = 48.0
+MOST_CONNECTIONS = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much of everything.
+
+    Attributes:
+        seconds: How long Redis is away.
+        calm: How long the load runs before that, and after.
+        rate: Requests a second.
+        leases: Held leases.
+        brief: Lease time of half of them, and of the requests.
+        steady: Lease time of the other half.
+        stale: For so long after Redis was last heard of "busy" may still be told.
+    """
+
+    seconds: float
+    calm: float
+    rate: float
+    leases: int
+    brief: float
+    steady: float
+    command_timeout: float = 5.0
+    stale: float = 0.0
+
+
+def plan(seconds: float, rate: float, leases: int) -> Plan:
+    """Return the plan of an outage of so many seconds."""
+    # Two thirds of the long lease are guaranteed: three times the outage, and some room.
+    return Plan(seconds, 10.0, rate, leases, min(30.0, seconds / 3), 3 * seconds + 10)
+
+
+@dataclass
+class Result:
+    """What an outage did.
+
+    Attributes:
+        figures: What was counted and measured, in the order in which to tell it.
+        findings: What must not be, on any machine.
+        slow: What is too much, or too late, on this one.
+    """
+
+    figures: dict[str, str] = field(default_factory=dict)
+    findings: list[str] = field(default_factory=list)
+    slow: list[str] = field(default_factory=list)
+
+
+class Recorder(logging.Handler):
+    """Counts what the library logs, and keeps the beginning of it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.counts: Counter[str] = Counter()
+        self.first: dict[str, str] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        key = f"{record.levelname} {record.msg[:50]}"
+        self.counts[key] += 1
+        self.first.setdefault(key, record.getMessage()[:150])
+
+
+class Run:
+    """One outage from its beginning to its end."""
+
+    def __init__(self, plan: Plan, outage: Outage, server: EmbeddedServer, redis: Redis) -> None:
+        self._plan = plan
+        self._outage = outage
+        self._server = server
+        self._redis = redis
+        self.result = Result()
+
+    async def run(self, service: Redisson, brief: Redisson, steady: Redisson, say: Say) -> None:
+        """Make the outage; the clients are new."""
+        plan, result, loop = self._plan, self.result, asyncio.get_running_loop()
+        self._clients = (service, brief, steady)
+        keepers = (
+            Keeper(brief, plan.leases // 2, "brief"),
+            Keeper(steady, plan.leases - plan.leases // 2, "lasting"),
+        )
+        for keeper in keepers:
+            await keeper.take()
+        load = Load(service, plan.rate, plan.command_timeout, stale=plan.stale)
+        loading = asyncio.create_task(load.run())
+        try:
+            await self._measured("before", plan.calm, load)
+            gc.collect()
+            server_before = await self._server_counts()
+            held = [sum(keeper.lost for keeper in keepers)]
+            memory = rss()
+            await self._outage.strike()
+            # What Redis said in its last moment has arrived.
+            await asyncio.sleep(0.05)
+            load.silence = silence = Silence(loop.time())
+            say("  away")
+            most = await self._measured("during the outage", plan.seconds, load)
+            result.figures["memory before"] = f"{memory:.1f} MiB"
+            result.figures["memory more, at most"] = f"{most - memory:.1f} MiB"
+            if most - memory > MOST_GROWTH:
+                result.slow.append(f"{most - memory:.0f} MiB more")
+            held.append(sum(keeper.lost for keeper in keepers))
+            silence.over = loop.time()
+            await self._return(load, server_before, say)
+            await self._measured("after", plan.calm, load)
+        finally:
+            load.over = True
+            await loading
+        gc.collect()
+        result.figures["memory more, afterwards"] = f"{rss() - memory:.1f} MiB"
+        self._answers(load)
+        await self._account(keepers, held)
+        await self._nothing_left(service)
+
+    async def _measured(self, when: str, seconds: float, load: Load) -> float:
+        """Watch for so long; return the most memory there was, in MiB."""
+        begun, worked, started = time.monotonic(), time.process_time(), load.tally.started
+        most, inside = 0.0, Counter[str]()
+        while time.monotonic() - begun < seconds:
+            await asyncio.sleep(0.2)
+            most = max(most, rss())
+            for name, count in innards(self._clients[0]).items():
+                inside[name] = max(inside[name], count)
+        wall = time.monotonic() - begun
+        figures = self.result.figures
+        figures[f"requests a second, {when}"] = f"{(load.tally.started - started) / wall:,.0f}"
+        figures[f"processor, {when}"] = f"{(time.process_time() - worked) / wall:.0%}"
+        if "outage" in when:
+            figures["requests under way, at most"] = f"{load.most_live:,}"
+            figures["in the client, at most"] = ", ".join(
+                f"{count:,} {name}" for name, count in inside.items() if count
+            )
+        return most
+
+    async def _server_counts(self) -> Counter[str]:
+        stats: dict[str, Any] = await self._redis.info("stats")
+        names = {
+            "total_connections_received": "connections",
+            "total_commands_processed": "commands",
+        }
+        return Counter({name: int(stats[key]) for key, name in names.items()})
+
+    async def _return(self, load: Load, server_before: Counter[str], say: Say) -> None:
+        """Bring Redis back, and count what comes down on it."""
+        figures, tally = self.result.figures, load.tally
+        live = load.live
+        owed = tally.maybe_held + tally.releases["release() got no answer"]
+        if self._outage.restarts:
+            server_before = Counter()
+        elif not isinstance(self._server, EmbeddedServer) or self._outage.url != self._server.url:
+            server_before = await self._server_counts()
+        before = [client.statistics() for client in self._clients]
+        started, begun = tally.started, time.monotonic()
+        await self._outage.lift()
+        lifted = time.monotonic()
+        say(f"  back after {lifted - begun:.2f} s")
+        await until(lambda: all(each._stream.ready for each in self._clients), 60)
+        figures["connected again after"] = f"{time.monotonic() - lifted:.2f} s"
+        await asyncio.sleep(1)
+        after = [client.statistics() for client in self._clients]
+        counted = await self._server_counts() - server_before
+        opened = [b.connections - a.connections for a, b in zip(before, after, strict=True)]
+        sent = [b.commands_sent - a.commands_sent for a, b in zip(before, after, strict=True)]
+        asked = tally.started - started
+        figures["first second, connections opened"] = " + ".join(map(str, opened))
+        figures["first second, commands"] = " + ".join(f"{count:,}" for count in sent)
+        figures["first second, Redis counted"] = (
+            f"{counted['connections']:,} connections, {counted['commands']:,} commands"
+        )
+        figures["of these for"] = f"{live:,} live, {asked:,} new requests, {owed:,} undone"
+        # A request is at most: subscribe, ask, ask again, undo or release, unsubscribe.
+        bound = 5 * (live + asked) + owed + 100
+        if sent[0] > bound:
+            self.result.slow.append(f"{sent[0]:,} commands in the first second, {bound:,} explained")
+        batches = self._plan.leases // 100
+        if max(sent[1:]) > 2 * batches + 100:
+            self.result.slow.append(f"{max(sent[1:]):,} commands for {batches} batches")
+        if max(opened) > MOST_CONNECTIONS:
+            self.result.slow.append(f"{max(opened)} connections of one client")
+
+    def _answers(self, load: Load) -> None:
+        """Tell who was answered what, and how late."""
+        tally, figures = load.tally, self.result.figures
+        findings, slow = self.result.findings, self.result.slow
+        figures["requests"] = f"{tally.started:,}"
+        for answer in ("granted", "busy", "no answer"):
+            count = sum(n for (_, each), n in tally.answers.items() if each == answer)
+            figures[answer] = f"{count:,}, {tally.during[answer]:,} of them while it was away"
+        figures["releases"] = ", ".join(f"{n:,} {what}" for what, n in tally.releases.items())
+        figures["late, 99 of 100"] = f"{tally.late(0.99):.2f} s"
+        figures["late, at most"] = f"{max(tally.latest.values(), default=0):.2f} s"
+        worst = sorted(tally.latest.items(), key=lambda item: -item[1])[:4]
+        figures["latest"] = ", ".join(f"{what} {late:.2f} s" for what, late in worst)
+        figures["beyond its time and a tenth"] = f"{tally.overdue:,}"
+        if tally.answered != tally.started:
+            findings.append(f"{tally.started - tally.answered} requests got no answer at all")
+        findings += [f"{n} x 'busy' of {what}" for what, n in tally.false_busy.items()]
+        findings += [f"{n} x {what}" for what, n in tally.unexpected.most_common(5)]
+        if tally.overdue:
+            slow.append(f"{tally.overdue:,} answers too late")
+
+    async def _account(self, keepers: tuple[Keeper, Keeper], held: list[int]) -> None:
+        """Have Redis and the holders agree on every lease."""
+        figures, findings = self.result.figures, self.result.findings
+        brief, steady = keepers
+        figures["told lost when it was away"] = f"{held[1]:,}, {held[0]} before"
+        for keeper, lease_time in ((brief, self._plan.brief), (steady, self._plan.steady)):
+            wrong = await keeper.reconcile(self._redis, lease_time / 3 + 20)
+            findings += wrong[:3] + ([f"and {len(wrong) - 3} more"] if len(wrong) > 3 else [])
+            told = keeper.told.total()
+            reasons = ", ".join(f"{n:,} {reason}" for reason, n in keeper.told.items()) or "none"
+            what = f"leases of {lease_time:g} s"
+            figures[what] = f"{keeper.count:,}: {reasons} lost, {keeper.count - told:,} held"
+            if keeper.client.statistics().losses != told:
+                findings.append(f"{what}: {keeper.client.statistics().losses} losses counted")
+            findings += await keeper.end()
+        if brief.told["expired"] != brief.count:
+            findings.append("a lease outlived an outage that was longer")
+        survived = steady.count - steady.told.total()
+        if survived != (steady.count if self._outage.keeps_data else 0):
+            findings.append(f"{survived} of {steady.count} long leases survived")
+
+    async def _nothing_left(self, service: Redisson) -> None:
+        """Find what is left of requests, in the clients and in Redis."""
+        figures, findings = self.result.figures, self.result.findings
+        begun = time.monotonic()
+        left: list[bytes] = []
+
+        async def no_ghosts() -> bool:
+            nonlocal left
+            # The client says who it is in a string; its hashes are locks that are held.
+            left = [key async for key in self._redis.scan_iter(_type="hash", count=1000)]
+            left = [key for key in left if not key.startswith((b"barrier:", b"{barrier:"))]
+            return not left
+
+        try:
+            await until_async(no_ghosts, self._plan.brief + 10)
+        except TimeoutError:
+            findings.append(f"{len(left)} ghosts in Redis: {left[:3]}")
+        for number in range(HOT):
+            semaphore = service.get_semaphore(f"semaphore:{number}")
+            try:
+                await until_async(
+                    partial(_all_free, semaphore.available), self._plan.brief + 10
+                )
+            except TimeoutError:
+                findings.append(f"{semaphore!r}: {await semaphore.available()} of 5 are free")
+        figures["nothing left in Redis after"] = f"{time.monotonic() - begun:.1f} s"
+        for client in self._clients:
+            try:
+                await until(lambda each=client: not any(innards(each).values()))
+            except TimeoutError:
+                findings.append(f"left in {client!r}: {innards(client)}")
+
+
+async def _all_free(available: Callable[[], Any]) -> bool:
+    # A semaphore that nobody has used since Redis forgot it is not there.
+    return await available() in (0, 5)
+
+
+async def outage(plan: Plan, name: str, kind: str | None = None, say: Say = len) -> Result:
+    """Run one outage on a server of its own."""
+    recorder, log = Recorder(), logging.getLogger("redisson_py")
+    propagate, log.propagate = log.propagate, False
+    log.addHandler(recorder)
+    try:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(running_server(kind))
+            away = await stack.enter_async_context(prepared(name, server))
+            redis = await stack.enter_async_context(Redis.from_url(server.url))
+            clients = [
+                await stack.enter_async_context(
+                    Redisson.from_url(
+                        away.url, lease_time=each, command_timeout=plan.command_timeout
+                    )
+                )
+                for each in (plan.brief, plan.brief, plan.steady)
+            ]
+            run = Run(plan, away, server, redis)
+            await run.run(clients[0], clients[1], clients[2], say)
+    finally:
+        log.removeHandler(recorder)
+        log.propagate = propagate
+    run.result.figures["log records"] = f"{recorder.counts.total():,}"
+    for key, count in recorder.counts.most_common(4):
+        run.result.figures[f"  {recorder.first[key][:60]}"] = f"{count:,}"
+    return run.result
+
+
+def tell(results: dict[str, Result], say: Say) -> None:
+    """Print figures, findings and what is too much."""
+    for name, result in results.items():
+        say(f"\n{name}")
+        for what, figure in result.figures.items():
+            say(f"  {what:34} {figure}")
+        for finding in result.findings:
+            say(f"  WRONG {finding}")
+        for what in result.slow:
+            say(f"  TOO MUCH {what}")
+
+
+def main() -> int:
+    """Run the outages, each in a process of its own; return how the process should end."""
+    parser = argparse.ArgumentParser(description="Outages under load.")
+    parser.add_argument("--seconds", type=float, default=600, help="how long Redis is away")
+    parser.add_argument("--rate", type=float, default=1000, help="requests a second")
+    parser.add_argument("--leases", type=int, default=10_000, help="held all the time")
+    parser.add_argument("--outages", nargs="+", default=list(OUTAGES), choices=OUTAGES)
+    parser.add_argument("--server", default=None, help="valkey, redis7, redis62 or a path")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures there")
+    options = parser.parse_args()
+    say = partial(print, flush=True)
+    if len(options.outages) == 1:
+        name = options.outages[0]
+        say(f"{name}: {options.seconds:g} s, {options.rate:g} requests a second")
+        what = plan(options.seconds, options.rate, options.leases)
+        results = {name: asyncio.run(outage(what, name, options.server, say))}
+        tell(results, say)
+    else:
+        results = {name: _in_a_process(options, name) for name in options.outages}
+    if options.json:
+        options.json.write_text(
+            json.dumps({name: asdict(result) for name, result in results.items()}, indent=1)
+        )
+    return 1 if any(each.findings or each.slow for each in results.values()) else 0
+
+
+def _in_a_process(options: argparse.Namespace, name: str) -> Result:
+    """Run one outage in a process of its own, whose memory no other outage has used."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "result.json"
+        command = [sys.executable, "-m", "tests.soak.outage", "--outages", name]
+        for option in ("seconds", "rate", "leases", "server"):
+            if (value := getattr(options, option)) is not None:
+                command += [f"--{option}", str(value)]
+        ended = subprocess.run([*command, "--json", str(path)], check=False)
+        if not path.exists():
+            return Result(findings=[f"ended with {ended.returncode}"])
+        return Result(**json.loads(path.read_text())[name])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
