@@ -44,7 +44,8 @@ class Outage(ABC):
         """Bring it back."""
 
     async def end(self) -> None:
-        """End what was started for this."""
+        """End what was started for this: nothing."""
+        return
 
 
 class Stopped(Outage):

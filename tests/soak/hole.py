@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 
 from redisson_py.testing import FaultProxy
+
+say = partial(print, flush=True)
 
 
 async def main(url: str) -> None:
     """Stand in front of a server until the input ends."""
     async with FaultProxy.in_front_of(url) as link:
-        print(link.url, flush=True)
+        say(link.url)
         while order := await asyncio.to_thread(sys.stdin.readline):
             match order.strip():
                 case "hole":
                     link.black_hole()
                 case "pass":
+                    # What is half-open has lost bytes, and stays so until somebody notices.
                     link.pass_through()
-                    # What was half-open has lost bytes: a real network would have dropped it.
-                    link.cut()
-            print("done", flush=True)
+            say("done")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
 from redis.asyncio import Redis
@@ -89,10 +90,8 @@ class Keeper:
             wrong = await self._differences(redis)
             return not wrong
 
-        try:
+        with suppress(TimeoutError):
             await until_async(agreed, seconds)
-        except TimeoutError:
-            pass
         for lease in self._leases:
             try:
                 lease.check()
@@ -124,7 +123,9 @@ class Keeper:
         left = [each for each in self._leases if not each.lost and each not in in_blocks]
         for first in range(0, len(left), _AT_ONCE):
             releases = [lease.release() for lease in left[first : first + _AT_ONCE]]
-            for outcome in await asyncio.gather(*releases, return_exceptions=True):
-                if outcome is not None:
-                    wrong.append(f"a lease that was held is not released: {outcome!r}")
+            wrong += [
+                f"a lease that was held is not released: {outcome!r}"
+                for outcome in await asyncio.gather(*releases, return_exceptions=True)
+                if outcome is not None
+            ]
         return wrong

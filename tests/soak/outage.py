@@ -40,7 +40,7 @@ from redisson_py import Redisson
 from redisson_py.testing import EmbeddedServer, running_server
 from tests.soak.away import OUTAGES, Outage, innards, prepared, rss
 from tests.soak.kept import Keeper
-from tests.soak.load import HOT, KINDS, Load, Silence
+from tests.soak.load import HOT, Load, Silence
 from tests.support import until, until_async
 
 Say = Callable[[str], object]
@@ -195,12 +195,15 @@ class Run:
         owed = tally.maybe_held + tally.releases["release() got no answer"]
         if self._outage.restarts:
             server_before = Counter()
-        elif not isinstance(self._server, EmbeddedServer) or self._outage.url != self._server.url:
+        elif self._outage.url != self._server.url:
+            # It was there all the time, for us.
             server_before = await self._server_counts()
         before = [client.statistics() for client in self._clients]
         started, begun = tally.started, time.monotonic()
         await self._outage.lift()
         lifted = time.monotonic()
+        # Our own connection is none of those that are tested.
+        await self._redis.connection_pool.disconnect()
         say(f"  back after {lifted - begun:.2f} s")
         await until(lambda: all(each._stream.ready for each in self._clients), 60)
         figures["connected again after"] = f"{time.monotonic() - lifted:.2f} s"
@@ -219,7 +222,9 @@ class Run:
         # A request is at most: subscribe, ask, ask again, undo or release, unsubscribe.
         bound = 5 * (live + asked) + owed + 100
         if sent[0] > bound:
-            self.result.slow.append(f"{sent[0]:,} commands in the first second, {bound:,} explained")
+            self.result.slow.append(
+                f"{sent[0]:,} commands in the first second, {bound:,} explained"
+            )
         batches = self._plan.leases // 100
         if max(sent[1:]) > 2 * batches + 100:
             self.result.slow.append(f"{max(sent[1:]):,} commands for {batches} batches")
@@ -288,17 +293,19 @@ class Run:
         for number in range(HOT):
             semaphore = service.get_semaphore(f"semaphore:{number}")
             try:
-                await until_async(
-                    partial(_all_free, semaphore.available), self._plan.brief + 10
-                )
+                await until_async(partial(_all_free, semaphore.available), self._plan.brief + 10)
             except TimeoutError:
                 findings.append(f"{semaphore!r}: {await semaphore.available()} of 5 are free")
         figures["nothing left in Redis after"] = f"{time.monotonic() - begun:.1f} s"
         for client in self._clients:
             try:
-                await until(lambda each=client: not any(innards(each).values()))
+                await until(partial(_nothing_inside, client))
             except TimeoutError:
                 findings.append(f"left in {client!r}: {innards(client)}")
+
+
+def _nothing_inside(client: Redisson) -> bool:
+    return not any(innards(client).values())
 
 
 async def _all_free(available: Callable[[], Any]) -> bool:
