@@ -6,11 +6,11 @@ import pytest
 
 from tests.fixtures.measured import Measured
 from tests.soak.away import OUTAGES
-from tests.soak.outage import Plan, outage
+from tests.soak.one_outage import Plan, outage
 
-#: Leases of 3 s must be lost in it, and those of 60 s must not, however busy the machine is.
+#: Leases of 3 s must be lost in it, and those of 30 s must not, however busy the machine is.
 PLAN = Plan(
-    seconds=8.0, calm=3.0, rate=300, leases=2000, brief=3.0, steady=60.0, command_timeout=2.0
+    seconds=7.0, calm=2.0, rate=300, leases=2000, brief=3.0, steady=30.0, command_timeout=2.0
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
