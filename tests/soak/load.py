@@ -21,6 +21,7 @@ from redisson_py import (
     RedissonError,
     ReleaseFailedError,
 )
+from redisson_py._options import LAST_LOOK
 
 Answer = Literal["granted", "busy", "no answer"]
 
@@ -186,7 +187,6 @@ class Load:
         rate: How many a second.
         command_timeout: The client's.
         allowance: Seconds that an answer may be late beside the tenth: this machine is busy.
-        stale: For so many seconds after Redis was last heard of, "busy" is still its word.
 
     Attributes:
         silence: The outage, while and after it lasts.
@@ -200,14 +200,12 @@ class Load:
         command_timeout: float,
         *,
         allowance: float = 0.25,
-        stale: float = 0.0,
         seed: int = 1,
     ) -> None:
         self._client = client
         self._rate = rate
         self._command_timeout = command_timeout
         self._allowance = allowance
-        self._stale = stale
         self._chance = random.Random(seed)
         self._live: set[asyncio.Task[None]] = set()
         self.tally = Tally()
@@ -311,7 +309,8 @@ class Load:
         answered, silence = asyncio.get_running_loop().time(), self.silence
         if silence is not None and silence.covers(asked, answered):
             self.tally.during[answer] += 1
-            if answer == "busy" and answered > silence.begun + self._stale:
+            # Shortly before its time was up, Redis may have said so to somebody here.
+            if answer == "busy" and asked + limit > silence.begun + LAST_LOOK:
                 self.tally.false_busy[kind.name] += 1
 
     def _took(self, what: str, limit: float, asked: float) -> None:

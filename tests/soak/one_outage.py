@@ -41,7 +41,6 @@ class Plan:
         leases: Held leases.
         brief: Lease time of half of them, and of the requests.
         steady: Lease time of the other half.
-        stale: For so long after Redis was last heard of "busy" may still be told.
     """
 
     seconds: float
@@ -51,7 +50,6 @@ class Plan:
     brief: float
     steady: float
     command_timeout: float = 5.0
-    stale: float = 0.0
 
 
 @dataclass
@@ -130,7 +128,7 @@ class Run:
         )
         for keeper in keepers:
             await keeper.take()
-        load = Load(service, plan.rate, plan.command_timeout, stale=plan.stale)
+        load = Load(service, plan.rate, plan.command_timeout)
         loading = asyncio.create_task(load.run())
         try:
             await self._measured("before", plan.calm, load)
