@@ -152,7 +152,7 @@ async def _barrier(client: Redisson, number: str, timeout: float) -> bool:
 
 
 async def _ping(client: Redisson, number: str, timeout: float) -> bool:
-    await client.ping()
+    await client.ping(timeout=timeout)
     return True
 
 
@@ -173,7 +173,7 @@ KINDS: Final = (
     Kind("semaphore, timeout=0.5", 8, _semaphore, (0.5, 0.5)),
     Kind("latch.wait(0.5)", 3, _latch, (0.5, 0.5)),
     Kind("barrier.wait(0.3)", 1, _barrier, (0.3, 0.3)),
-    Kind("ping()", 1, _ping, None),
+    Kind("ping(0.5)", 1, _ping, (0.5, 0.5)),
     Kind("locked()", 1, _locked, None),
     Kind(BLOCKS, 10, _try_for, (1.0, 1.0)),  # in a block of its own
 )
