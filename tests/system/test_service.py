@@ -104,8 +104,9 @@ async def call(http: httpx.AsyncClient, numbers: itertools.count[int], answers: 
             answers.wrong.append(f"{request}: {status} {answer.text}")
         if status == 200:
             answers.paid.add(request)
-        answers.in_all[when, status] += 1
-        if changes == answers.changes:
+        same = changes == answers.changes
+        answers.in_all[when if same else "came or went", status] += 1
+        if same:
             answers.seen[when, status] += 1
             if answers.away and status != 503:
                 answers.wrong.append(f"{request}: {status} without a Redis: {answer.text}")
