@@ -333,6 +333,9 @@ async def test_a_red_lock_without_its_quorum(fleet: Fleet, measured: Measured) -
             with pytest.raises(QuorumError) as told:
                 await lock.acquire(timeout=timeout)
         assert not told.value.quorum_answered
+    async with timed("red lock without a quorum, no timeout", COMMAND_TIMEOUT, measured):
+        with pytest.raises(ConnectionLostError):
+            await lock.acquire()
     for server in fleet.servers[:2]:
         await server.resume()
     await until_async(lambda: acquires(lock), HANGS)
