@@ -319,6 +319,24 @@ async def test_redis_comes_back_without_its_data(
     await rival.aclose()
 
 
+async def test_a_block_a_release_and_an_extend_of_what_redis_forgot(
+    own_server: EmbeddedServer, clients: ClientFactory
+) -> None:
+    client = clients(own_server.url)
+    released, extended = [await client.get_lock(name).acquire() for name in ("r", "e")]
+    reasons = []
+    with pytest.raises(LeaseLostError) as lost:
+        async with client.get_lock("b"):
+            await own_server.kill()
+            await own_server.start()
+    reasons.append(lost.value.reason)
+    for call in (released.release(), extended.extend(20)):
+        with pytest.raises(LeaseLostError) as lost:
+            await call
+        reasons.append(lost.value.reason)
+    assert reasons == ["taken"] * 3
+
+
 async def test_a_red_lock_without_its_quorum(fleet: Fleet, measured: Measured) -> None:
     lock = fleet.red_lock(3, command_timeout=COMMAND_TIMEOUT)
     async with lock.hold(timeout=HANGS):

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import Lease, LeaseLostError, Redisson
 from tests.support import until_async
 
-#: So many of a hundred leases are of that kind.
+#: Of a hundred leases, how many are of that kind.
 _FAIR, _READ, _IN_BLOCKS = 5, 5, 1
 _AT_ONCE = 200
 
@@ -81,7 +81,7 @@ class Keeper:
     async def reconcile(self, redis: Redis, seconds: float) -> list[str]:
         """Return the leases of which Redis and their holders say different things.
 
-        What Redis forgot is told at the next renewal: that is waited for, for so long.
+        Holders learn at the next renewal what Redis forgot; this waits that long for it.
         """
         wrong: list[str] = []
 

@@ -66,7 +66,7 @@ class Tally:
         lateness: Steps beyond their time, of requests answered during the outage.
         latest: The longest that a request of each kind took beyond its time, in seconds.
         overdue: Requests answered later than their time and a tenth, during the outage.
-        false_busy: Requests that were told "busy" long after Redis had said anything.
+        false_busy: Requests answered "busy" long after Redis had said anything.
         unexpected: Answers that are none of the three.
     """
 
@@ -180,10 +180,10 @@ KINDS: Final = (
 
 
 class Load:
-    """Requests of one client, so many a second.
+    """Requests of one client, at a constant rate.
 
     Args:
-        client: Whose requests they are.
+        client: The client that makes them.
         rate: How many a second.
         command_timeout: The client's.
         allowance: Seconds that an answer may be late beside the tenth: this machine is busy.
@@ -225,7 +225,7 @@ class Load:
         while not self.over:
             await asyncio.sleep(0.005)
             now_due = int((loop.time() - begun) * self._rate)
-            # What a stand of this machine held up is not made up for all at once.
+            # After a stall, the missing requests are not made all at once.
             count = min(now_due - due, int(self._rate / 10) + 1)
             due = now_due
             for kind in self._chance.choices(KINDS, shares, k=count):

@@ -81,7 +81,7 @@ class Coming:
 
 
 async def _first_second(client: Redisson) -> Coming:
-    """Count from now until a second after a client has heard of Redis."""
+    """Count until one second after the client has heard from Redis."""
     before = client.statistics()
     stream, heard = client._stream, client._stream.traffic.received
     # Some time can pass: one whose connection is half-open has yet to find out.
@@ -161,7 +161,7 @@ class Run:
         await self._nothing_left(service)
 
     async def _measured(self, when: str, seconds: float, load: Load) -> float:
-        """Watch for so long; return the most memory there was, in MiB."""
+        """Watch for that time; return the highest memory use, in MiB."""
         begun, worked, started = time.monotonic(), time.process_time(), load.tally.started
         most, inside = 0.0, Counter[str]()
         while time.monotonic() - begun < seconds:
@@ -201,7 +201,7 @@ class Run:
             # It was there all the time, for us.
             server_before = await self._server_counts()
         started, begun = tally.started, time.monotonic()
-        # The one that has lost all its leases has no reason to connect.
+        # The client that has lost all its leases has no reason to connect.
         service, _, steady = self._clients
         asking = asyncio.create_task(_first_second(service))
         holder = asyncio.create_task(_first_second(steady))
@@ -229,7 +229,7 @@ class Run:
         return holder
 
     def _keeper_came(self, coming: Coming) -> None:
-        """Tell what the client that still holds sent in the first second it was back."""
+        """Report what the client that still holds leases sent in its first second."""
         batches = self._plan.leases // 2 // BATCH + 1
         self.result.figures["of the holder of leases"] = (
             f"{coming.connections} connections, {coming.commands:,} commands, {batches} batches"
@@ -240,7 +240,7 @@ class Run:
             self.result.slow.append(f"of the holder of leases: {coming}")
 
     def _answers(self, load: Load) -> None:
-        """Tell who was answered what, and how late."""
+        """Report the answers, and how late they came."""
         tally, figures = load.tally, self.result.figures
         findings, slow = self.result.findings, self.result.slow
         figures["requests"] = f"{tally.started:,}"

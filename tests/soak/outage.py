@@ -3,12 +3,13 @@
     python -m tests.soak.outage --seconds 600
 
 A thousand requests a second, with timeouts, of every kind, and ten thousand held leases. Half of
-the leases are shorter than the outage: their holders must be told. Half are longer: they must
-survive, unless Redis comes back without its data. What must hold, whatever the machine does:
+the leases are shorter than the outage: their holders must learn of the loss. The other half are
+longer: they must survive, unless Redis comes back without its data. What must hold, whatever the
+machine does:
 
-- each request gets one of three answers: granted, busy, no answer; none gets none;
-- nobody is told "busy" by a Redis that says nothing;
-- afterwards each lease is held in Redis under its owner, or its holder was told;
+- each request gets exactly one of three answers: granted, busy, no answer;
+- no answer is "busy" while Redis says nothing;
+- afterwards each lease is held in Redis under its owner, or its holder knows of the loss;
 - nothing is left: in the clients, nor in Redis of requests that were given up.
 
 What is measured, and judged by this command only: memory, the processor, how late answers are,
@@ -32,7 +33,7 @@ from tests.soak.one_outage import Plan, Result, Say, outage
 
 
 def plan(seconds: float, rate: float, leases: int) -> Plan:
-    """Return the plan of an outage of so many seconds."""
+    """Return the plan of an outage of that length."""
     # Two thirds of the long lease are guaranteed: three times the outage, and some room.
     return Plan(seconds, 10.0, rate, leases, min(30.0, seconds / 3), 3 * seconds + 10)
 
