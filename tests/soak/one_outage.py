@@ -252,6 +252,9 @@ class Run:
         figures["late, at most"] = f"{max(tally.latest.values(), default=0):.2f} s"
         worst = sorted(tally.latest.items(), key=lambda item: -item[1])[:4]
         figures["latest"] = ", ".join(f"{what} {late:.2f} s" for what, late in worst)
+        figures["longest stall of the event loop"] = (
+            f"{tally.stall:.2f} s, {tally.stall_worked:.2f} s of it work"
+        )
         figures["beyond its time and a tenth"] = f"{tally.overdue:,}"
         if tally.answered != tally.started:
             findings.append(f"{tally.started - tally.answered} requests got no answer at all")
