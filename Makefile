@@ -122,9 +122,10 @@ interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; RE
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
 
-soak: $(VENV)/.checks ## a million lost replies, then lifecycles; ARGS="--lost 100000" LIFECYCLES="--examples 500"
+soak: $(VENV)/.checks ## lost replies, lifecycles, outages; ARGS="--lost 100000" LIFECYCLES="--examples 500" OUTAGE="--seconds 60"
 	$(BIN)/python -m tests.soak.lost_replies $(ARGS)
 	$(BIN)/python -m tests.soak.lifecycles $(LIFECYCLES)
+	$(BIN)/python -m tests.soak.outage $(OUTAGE)
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)

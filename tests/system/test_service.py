@@ -1,0 +1,194 @@
+"""The sample service under gunicorn: its Redis goes away under load, and every answer is true."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import sqlite3
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py.testing import EmbeddedServer, FaultProxy
+from tests.fixtures.measured import Measured
+from tests.support import until_async
+
+ROOT = Path(__file__).resolve().parents[2]
+ORDERS = 4
+CALLERS = 24
+#: Answers to have seen before the next thing happens.
+ENOUGH = 100
+#: Another process holds this order all the time.
+TAKEN = "taken"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+@dataclass
+class Answers:
+    """What callers were told.
+
+    Attributes:
+        away: Redis is away: what is asked and answered meanwhile had no Redis.
+        over: Callers ask nothing new.
+        paid: The requests that were told 200.
+        in_all: How many answers of each status, with and without Redis.
+        seen: As many since the last change, and asked since then.
+    """
+
+    away: bool = False
+    over: bool = False
+    changes: int = 0
+    paid: set[str] = field(default_factory=set)
+    seen: Counter[tuple[str, int]] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    in_all: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+    def turn(self, away: bool) -> None:
+        self.away = away
+        self.changes += 1
+        self.seen.clear()
+
+    @property
+    def when(self) -> str:
+        return "away" if self.away else "there"
+
+
+@asynccontextmanager
+async def gunicorn(url: str, ledger: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Run the service with two workers; hand out a client of it."""
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        listener.set_inheritable(True)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gunicorn", "--preload", "--workers", "2"),
+            *("--worker-class", "uvicorn.workers.UvicornWorker", "--log-level", "warning"),
+            *("--bind", f"fd://{listener.fileno()}", "examples.service.app:app"),
+            cwd=ROOT,
+            env={"REDISSON_URL": url, "LEDGER": str(ledger), "PATH": ""},
+            pass_fds=(listener.fileno(),),
+        )
+        port = listener.getsockname()[1]
+        try:
+            async with httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{port}",
+                timeout=30,
+                limits=httpx.Limits(max_connections=CALLERS + 4),
+            ) as http:
+                yield http
+            process.terminate()
+            assert await asyncio.wait_for(process.wait(), 30) == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+async def call(http: httpx.AsyncClient, numbers: itertools.count[int], answers: Answers) -> None:
+    """Pay one order after the other, and note every answer."""
+    while not answers.over:
+        number = next(numbers)
+        order = TAKEN if number % 20 == 0 else str(number % ORDERS)
+        request = f"{order}:{number}"
+        changes, when = answers.changes, answers.when
+        answer = await http.post(f"/orders/{order}/pay", headers={"Idempotency-Key": request})
+        status = answer.status_code
+        if status not in (200, 409, 503) or (order == TAKEN and status == 200):
+            answers.wrong.append(f"{request}: {status} {answer.text}")
+        if status == 200:
+            answers.paid.add(request)
+        same = changes == answers.changes
+        answers.in_all[when if same else "came or went", status] += 1
+        if same:
+            answers.seen[when, status] += 1
+            if answers.away and status != 503:
+                answers.wrong.append(f"{request}: {status} without a Redis: {answer.text}")
+
+
+def entries(ledger: Path) -> list[tuple[str, str, int]]:
+    """Return what is in the ledger, in the order in which it was entered."""
+    with closing(sqlite3.connect(ledger)) as database:
+        return database.execute("SELECT request, account, token FROM payments").fetchall()
+
+
+Blow = Callable[[], Awaitable[object]]
+
+
+@pytest.mark.parametrize("outage", ["stopped", "killed", "black hole"])
+async def test_every_answer_is_true(
+    outage: str, own_server: EmbeddedServer, tmp_path: Path, measured: Measured
+) -> None:
+    ledger, answers, numbers = tmp_path / "ledger.sqlite", Answers(), itertools.count()
+
+    async with FaultProxy.in_front_of(own_server.url) as link:
+
+        async def hole() -> None:
+            link.black_hole()
+
+        async def heal() -> None:
+            link.pass_through()
+
+        blows: dict[str, tuple[Blow, Blow]] = {
+            "stopped": (own_server.pause, own_server.resume),
+            "killed": (own_server.kill, own_server.start),
+            "black hole": (hole, heal),
+        }
+        strike, lift = blows[outage]
+        url = link.url if outage == "black hole" else own_server.url
+        async with gunicorn(url, ledger) as http, asyncio.TaskGroup() as group:
+
+            async def health(status: int) -> bool:
+                return (await http.get("/health")).status_code == status
+
+            async def seen(*statuses: int) -> None:
+                async def enough() -> bool:
+                    counts = [answers.seen[answers.when, status] for status in statuses]
+                    return counts[0] >= ENOUGH and all(counts)
+
+                await until_async(enough, 40)
+
+            await until_async(lambda: health(200), 30)
+            await take(own_server.url)
+            callers = [group.create_task(call(http, numbers, answers)) for _ in range(CALLERS)]
+            await seen(200, 409)
+            await strike()
+            # What Redis said in its last moment has arrived.
+            await asyncio.sleep(0.5)
+            answers.turn(away=True)
+            await seen(503)
+            assert await health(503)
+            answers.turn(away=False)
+            await lift()
+            if outage == "killed":
+                await take(own_server.url)
+            await seen(200, 409)
+            assert await health(200)
+            answers.over = True
+            await asyncio.wait(callers)
+        # gunicorn has ended in good order: nothing is held by those who asked last.
+        async with Redis.from_url(own_server.url) as redis:
+            left = await redis.keys("order:*")
+            assert left == [b"order:taken"]
+
+    for (when, status), count in sorted(answers.in_all.items()):
+        measured(f"{outage}: {status}, Redis {when}", count)
+    assert answers.wrong == []
+    rows = entries(ledger)
+    assert {request for request, _, _ in rows} == answers.paid
+    for account in {account for _, account, _ in rows}:
+        tokens = [token for _, each, token in rows if each == account]
+        assert tokens == sorted(set(tokens))
+
+
+async def take(url: str) -> None:
+    """Take one order and die: it stays taken."""
+    async with Redis.from_url(url) as redis:
+        await redis.hset("order:taken", "somebody", "1")
+        await redis.pexpire("order:taken", 600_000)
