@@ -76,10 +76,9 @@ def discard(task: Task) -> None:
     """End a task whose event loop was closed before it was done; nothing in it may wait."""
     # asyncio would complain of it, to a user who does not know of the task.
     task._log_destroy_pending = False  # type: ignore[attr-defined]
-    work = task.get_coro()
     with suppress(Exception):
-        if work is not None:
-            work.close()
+        # None for a task that ran to its end at once (Python 3.12).
+        task.get_coro().close()
 
 
 def clock_of(loop: Loop) -> Callable[[], float]:

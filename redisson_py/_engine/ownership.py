@@ -15,13 +15,14 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.lease_extension import LeaseExtension, set_needed_lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
+from redisson_py._engine.partial_release import answer_lowered, lower, release_failed
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._keys import Name
-from redisson_py._options import TOMBSTONE, OnLost, OnReleaseError
+from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds, now
-from redisson_py.errors import ClientClosedError, ConnectionLostError, ReleaseFailedError
+from redisson_py.errors import ClientClosedError, ConnectionLostError
 
 #: Shortest time in seconds for which a release is tried, however little is left of its lease.
 RELEASE_LEAST = 1.0
@@ -180,7 +181,7 @@ class Ownership:
         let_go_at = now()
         try:
             if count:
-                await self.answer_lowered(hold, lease, self.lower(hold))
+                await answer_lowered(self, hold, lease, self.lower(hold))
             elif (release := self.begin_release(hold)) is not None:
                 await self.finish_release(hold, lease, release)
         finally:
@@ -211,7 +212,7 @@ class Ownership:
             if not was_valid:
                 lease._lose_late(lease._overdue_reason)
                 raise lease._loss() from error
-            raise self._release_failed(error) from error
+            raise release_failed(self, error) from error
         finally:
             self.left(reply, own_message)
         if reply or not self.commands.was_lost(reply):
@@ -220,13 +221,6 @@ class Ownership:
             # Over by the clock when it was sent, it was not taken from anybody.
             lease._lose_late("taken" if was_valid else lease._overdue_reason)
             raise lease._loss()
-
-    def _release_failed(self, error: ConnectionLostError) -> ReleaseFailedError:
-        """Return what the holder is told of a release without an answer."""
-        return ReleaseFailedError(
-            f"the release of {self!r} got no answer ({error}); it is repeated until its lease ends",
-            maybe_held=True,
-        )
 
     def refusal(self, hold: Hold, lease: Lease, call: Call, error: ReplyError) -> Exception:
         """Return what the holder is told of an error reply: a key of another type is a loss."""
@@ -343,40 +337,7 @@ class Ownership:
 
     def lower(self, hold: Hold) -> Call:
         """Lower the hold count in Redis to ours and shorten the lease to what the rest needs."""
-        present = now()
-        seconds = hold.lease_needed(self.context.options.lease_time, present)
-        version, keep = hold.begin_change()
-        hold.lease_maybe_set(present, seconds)
-        args = self.commands.release(
-            hold, hold.count, milliseconds(seconds), 0, version, TOMBSTONE_MS if keep else 0
-        )
-        # A later change can be forgotten once a tombstone has ended.
-        call = self.start_release(args, min(seconds, TOMBSTONE / 2))
-
-        def lowered(_: object) -> None:
-            hold.end_change(call)
-            done = call.future
-            if done.cancelled() or done.exception() is not None:
-                return
-            if done.result() is None:
-                self.context.watchdog.lose(hold, "taken")
-            elif hold.state == "held" and hold.is_last_change(version):
-                hold.lease_set(present, seconds)
-
-        call.future.add_done_callback(lowered)
-        return call
-
-    async def answer_lowered(self, hold: Hold, lease: Lease, call: Call) -> None:
-        """Wait for the answer to `lower`; raise if it found that the hold was lost."""
-        try:
-            reply = await call.future
-        except ReplyError as error:
-            raise self.refusal(hold, lease, call, error) from error
-        except ConnectionLostError as error:
-            raise self._release_failed(error) from error
-        if reply is None:
-            lease._lose_late("taken")
-            raise lease._loss()
+        return lower(self, hold)
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
         """Set when a lease ends; see `Lease.extend`."""

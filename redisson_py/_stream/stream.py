@@ -301,7 +301,7 @@ class Stream:
             self.leave_behind()
             raise
         finally:
-            if self.outlives is None and self._connection is not None:
+            if self.outlives is None and self._connection is connection:
                 self._connection = None
                 self._went_down()
                 self._wire = None

@@ -67,7 +67,6 @@ class TaskOwnership(ServerState):
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
         self.reads: TaskHolds[Hold] | None = None
         self.reads_waiting_key = b""
-        #: The holds of the write side, where this is the read side.
         self.writes: TaskHolds[Hold] | None = None
 
     # Acquiring.
@@ -198,20 +197,6 @@ class TaskOwnership(ServerState):
                 if stale_grants == STALE_GRANTS:
                     raise self.loss(hold)
 
-    def can_enter_again(self, hold: Hold) -> bool:
-        """Return whether the task of a hold can acquire it again.
-
-        Raises:
-            RuntimeError: It holds it, and the lock is not reentrant, or it holds no token.
-        """
-        if not hold.count:
-            return False
-        if not self.reentrant:
-            raise RuntimeError(f"{self!r} is held by this task already")
-        if self.commands.tokens and hold.token is None:
-            raise RuntimeError(f"this task holds {hold.ownership!r}, which has no fencing token")
-        return True
-
     def _refuse_upgrade(self, task: Task) -> None:
         """A reader that waits for all readers to leave waits for itself."""
         assert self.reads is not None
@@ -301,7 +286,7 @@ class TaskOwnership(ServerState):
             self._refuse_upgrade(task)
         owners, options = self.context.owners, self.context.options
         lease = options.lease_time if lease_time is None else lease_time
-        parent = None if self.writes is None else self._write_hold(task)
+        parent = None if self.writes is None else self.write_hold(task)
         if parent is None:
             owner = owners.new_owner()
         else:
@@ -316,14 +301,6 @@ class TaskOwnership(ServerState):
             request.version = owners.new_number()
             request.version_ms = TOMBSTONE_MS if parent.unsettled else 0
         return request
-
-    def _write_hold(self, task: Task) -> Hold | None:
-        """Return the write hold under whose owner a task reads, if it has one."""
-        assert self.writes is not None
-        write = self.writes.of(task)
-        if write is None or write.state != "held" or not write.live:
-            return None
-        return write
 
     def granted(
         self, request: AcquireRequest, task: Task, lease_time: float | None, answer: Granted

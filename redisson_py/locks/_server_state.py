@@ -12,7 +12,7 @@ from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.lease_extension import set_needed_lease
 from redisson_py._engine.ownership import Ownership
-from redisson_py._loop import current_task
+from redisson_py._loop import Task, current_task
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
 from redisson_py.errors import ClientClosedError, LeaseLostError
@@ -41,6 +41,10 @@ class ServerState(Ownership):
     #: Under which key those are counted that wait outside a queue.
     waiting_key: bytes
     reads_waiting_key: bytes
+    #: The holds of the write side, where this is the read side.
+    writes: TaskHolds[Hold] | None
+    #: A task may acquire it again.
+    reentrant: bool
 
     async def locked(self) -> bool:
         """Return whether anybody holds it now."""
@@ -144,6 +148,28 @@ class ServerState(Ownership):
     def readers_wait(self) -> bool:
         """Whether tasks of this client wait to read, where this is the write side."""
         return self.reads is not None and self.context.waiters[self.reads_waiting_key] > 0
+
+    def can_enter_again(self, hold: Hold) -> bool:
+        """Return whether the task of a hold can acquire it again.
+
+        Raises:
+            RuntimeError: It holds it, and the lock is not reentrant, or it holds no token.
+        """
+        if not hold.count:
+            return False
+        if not self.reentrant:
+            raise RuntimeError(f"{self!r} is held by this task already")
+        if self.commands.tokens and hold.token is None:
+            raise RuntimeError(f"this task holds {hold.ownership!r}, which has no fencing token")
+        return True
+
+    def write_hold(self, task: Task) -> Hold | None:
+        """Return the write hold under whose owner a task reads, if it has one."""
+        assert self.writes is not None
+        write = self.writes.of(task)
+        if write is None or write.state != "held" or not write.live:
+            return None
+        return write
 
     def loss(self, hold: Hold) -> LeaseLostError:
         """Return the error that tells of the loss of a hold without a lease."""

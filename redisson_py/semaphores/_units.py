@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.ownership import Release
+from redisson_py._engine.partial_release import answer_lowered
 from redisson_py._loop import Task
 from redisson_py._stream.call import Call
 from redisson_py._time import now
@@ -89,7 +90,7 @@ async def _finish(
     """Wait for the end of a release; raise if the permit was lost before."""
     hold = permit._hold
     if isinstance(release, Call):
-        await ownership.answer_lowered(hold, permit, release)
+        await answer_lowered(ownership, hold, permit, release)
     elif release is not None:
         await ownership.finish_release(hold, permit, release)
     elif permit._state == "lost":

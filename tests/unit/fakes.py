@@ -182,7 +182,7 @@ class FakeOwnership:
         self.kind = kind
         self.context = context or FakeContext()
         self.commands = FakeCommands(name.encode())
-        self.queue = None
+        self.queue: Any = None
         self.ended: list[Hold] = []
         self.given_back: list[Hold] = []
         self.released: list[Lease] = []

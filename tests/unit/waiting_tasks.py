@@ -33,7 +33,7 @@ class QueueOwnership(FakeOwnership):
         self.queue.advance()
 
     def pass_on(self, hold: Hold) -> bool:
-        return self.queue.pass_on(hold, TURN, LEASE / 2)
+        return bool(self.queue.pass_on(hold, TURN, LEASE / 2))
 
     def give_back(self, hold: Hold) -> None:
         super().give_back(hold)

@@ -1,0 +1,64 @@
+"""Giving back one of several acquisitions of a hold, and a release that gets no answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from redisson_py._engine.hold import Hold
+from redisson_py._options import TOMBSTONE
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._time import milliseconds, now
+from redisson_py.errors import ConnectionLostError, ReleaseFailedError
+
+if TYPE_CHECKING:
+    from redisson_py._engine.lease import Lease
+    from redisson_py._engine.ownership import Ownership
+
+
+def lower(ownership: Ownership, hold: Hold) -> Call:
+    """Lower the hold count in Redis to ours and shorten the lease to what the rest needs."""
+    present = now()
+    seconds = hold.lease_needed(ownership.context.options.lease_time, present)
+    version, keep = hold.begin_change()
+    hold.lease_maybe_set(present, seconds)
+    version_ms = milliseconds(TOMBSTONE) if keep else 0
+    args = ownership.commands.release(
+        hold, hold.count, milliseconds(seconds), 0, version, version_ms
+    )
+    # A later change can be forgotten once a tombstone has ended.
+    call = ownership.start_release(args, min(seconds, TOMBSTONE / 2))
+
+    def lowered(_: object) -> None:
+        hold.end_change(call)
+        done = call.future
+        if done.cancelled() or done.exception() is not None:
+            return
+        if done.result() is None:
+            ownership.context.watchdog.lose(hold, "taken")
+        elif hold.state == "held" and hold.is_last_change(version):
+            hold.lease_set(present, seconds)
+
+    call.future.add_done_callback(lowered)
+    return call
+
+
+async def answer_lowered(ownership: Ownership, hold: Hold, lease: Lease, call: Call) -> None:
+    """Wait for the answer to `lower`; raise if it found that the hold was lost."""
+    try:
+        reply = await call.future
+    except ReplyError as error:
+        raise ownership.refusal(hold, lease, call, error) from error
+    except ConnectionLostError as error:
+        raise release_failed(ownership, error) from error
+    if reply is None:
+        lease._lose_late("taken")
+        raise lease._loss()
+
+
+def release_failed(ownership: Ownership, error: ConnectionLostError) -> ReleaseFailedError:
+    """Return what the holder is told of a release without an answer."""
+    return ReleaseFailedError(
+        f"the release of {ownership!r} got no answer ({error}); it is repeated until its lease"
+        " ends",
+        maybe_held=True,
+    )
