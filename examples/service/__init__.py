@@ -1,9 +1,9 @@
 r"""A small web service whose answers tell busy from broken, on the worst day too.
 
-    pip install redisson-py fastapi uvicorn gunicorn
+    pip install redisson-py fastapi uvicorn gunicorn uvicorn-worker
     REDISSON_URL=redis://localhost:6379/0 uvicorn examples.service.app:app
     REDISSON_URL=redis://localhost:6379/0 \
-        gunicorn --preload --workers 2 --worker-class uvicorn.workers.UvicornWorker \
+        gunicorn --preload --workers 2 --worker-class uvicorn_worker.UvicornWorker \
         examples.service.app:app
 
     curl -X POST -H 'Idempotency-Key: 1' localhost:8000/orders/17/pay

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
+import httpx2 as httpx
 import pytest
 from redis.asyncio import Redis
 
@@ -69,7 +69,7 @@ async def gunicorn(url: str, ledger: Path) -> AsyncIterator[httpx.AsyncClient]:
         listener.set_inheritable(True)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gunicorn", "--preload", "--workers", "2"),
-            *("--worker-class", "uvicorn.workers.UvicornWorker", "--log-level", "warning"),
+            *("--worker-class", "uvicorn_worker.UvicornWorker", "--log-level", "warning"),
             *("--bind", f"fd://{listener.fileno()}", "examples.service.app:app"),
             cwd=ROOT,
             env={"REDISSON_URL": url, "LEDGER": str(ledger), "PATH": ""},
@@ -80,6 +80,7 @@ async def gunicorn(url: str, ledger: Path) -> AsyncIterator[httpx.AsyncClient]:
             async with httpx.AsyncClient(
                 base_url=f"http://127.0.0.1:{port}",
                 timeout=30,
+                trust_env=False,
                 limits=httpx.Limits(max_connections=CALLERS + 4),
             ) as http:
                 yield http
