@@ -100,13 +100,16 @@ class Away:
 
     def end(self) -> None:
         self.link.pass_through()
+        # TCP loses no bytes in the middle of a connection: these are broken.
+        self.link.cut()
 
 
 @pytest.fixture(params=["refused", "black hole"])
 async def away(request: pytest.FixtureRequest, proxy: ProxyFactory) -> AsyncIterator[Away]:
     link = await proxy()
-    yield Away(link, request.param)
-    link.pass_through()
+    outage = Away(link, request.param)
+    yield outage
+    outage.end()
 
 
 @asynccontextmanager

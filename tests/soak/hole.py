@@ -25,8 +25,9 @@ async def main(url: str) -> None:
                 case "hole":
                     link.black_hole()
                 case "pass":
-                    # What is half-open has lost bytes, and stays so until somebody notices.
                     link.pass_through()
+                    # TCP loses no bytes in the middle of a connection: these are broken.
+                    link.cut()
             say("done")
 
 
