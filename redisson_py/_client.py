@@ -33,7 +33,7 @@ from redisson_py._loop import (
     wait_for_all,
     wake,
 )
-from redisson_py._options import Options, RedissonOptions, check_options
+from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics, Counts
@@ -160,7 +160,8 @@ class Redisson:
         checked = check_options(**options)
         connector = connector_from_url(url, checked.client_name)
         if connector.command_timeout is not None and "command_timeout" not in options:
-            checked = replace(checked, command_timeout=connector.command_timeout)
+            seconds = check_command_timeout(connector.command_timeout, "socket_timeout in the URL")
+            checked = replace(checked, command_timeout=seconds)
         self = cls.__new__(cls)
         self._build(connector, checked)
         return self

@@ -127,7 +127,7 @@ def check_options(
         on_lost=on_lost,
         turn=_check_turn(turn),
         client_name=client_name,
-        command_timeout=_check_command_timeout(command_timeout),
+        command_timeout=check_command_timeout(command_timeout),
         acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
         on_release_error=on_release_error,
         idle_ms=_check_idle(idle_lifetime, lease),
@@ -165,11 +165,17 @@ def _check_replicas(count: object) -> None:
         raise ValueError("sync_replicas needs replication, which this version does not support")
 
 
-def _check_command_timeout(value: Duration) -> float:
-    seconds = check_lease_time(value, "command_timeout")
+def check_command_timeout(value: Duration, name: str = "command_timeout") -> float:
+    """Return a command timeout in seconds.
+
+    Raises:
+        TypeError: It is not a number or a timedelta.
+        ValueError: It is no time, or longer than Redis remembers a request.
+    """
+    seconds = check_lease_time(value, name)
     if seconds > LONGEST_COMMAND_TIMEOUT:
         raise ValueError(
-            f"command_timeout must be at most {LONGEST_COMMAND_TIMEOUT:g} seconds, because Redis"
+            f"{name} must be at most {LONGEST_COMMAND_TIMEOUT:g} seconds, because Redis"
             f" remembers a request that may be repeated for {TOMBSTONE:g}, not {seconds:g}"
         )
     return seconds

@@ -213,7 +213,8 @@ class Lease:
         Raises:
             NotHeldError: It was released already.
             LeaseLostError: It was lost before; nothing is held.
-            ConnectionLostError: Redis did not answer; the lock is free after one lease at most.
+            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
+                until the lease has run out.
         """
         if self._told:
             raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")

@@ -162,7 +162,7 @@ class CompositeOwnership:
         Raises:
             NotHeldError: It has none.
             LeaseLostError: It had one and lost it; said once.
-            ConnectionLostError: Too few servers answered; it is free after one lease at most.
+            ReleaseFailedError: Too few servers answered; the release is repeated.
         """
         self.context.check()
         lease = self.holds.newest_lease(current_task())

@@ -222,7 +222,8 @@ class LockLike(ABC):
         Raises:
             NotHeldError: The current task has no hold.
             LeaseLostError: It had one and lost it, or the key was overwritten; raised once.
-            ConnectionLostError: Redis did not answer; the lock is free after one lease at most.
+            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
+                until the lease has run out.
             ScriptError: Redis refused: no permission.
             ClientClosedError: The client was closed.
         """

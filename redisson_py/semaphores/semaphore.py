@@ -137,8 +137,8 @@ class Semaphore(SemaphoreLike):
         Raises:
             NotHeldError: This client has not taken so many outside a block; none was given back.
             LeaseLostError: One of them was lost before; the others were given back.
-            ConnectionLostError: Redis did not answer; the permits are back after one lease at
-                most.
+            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
+                until the lease has run out.
             ScriptError: Redis refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
             TypeError: `n` is no int.

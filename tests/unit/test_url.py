@@ -185,6 +185,8 @@ def test_timeouts_of_the_url_are_taken() -> None:
     assert Redisson.from_url(url)._executor.command_timeout == 2.5
     assert Redisson.from_url(url, command_timeout=7)._executor.command_timeout == 7
     assert Redisson.from_url("redis://host")._executor.command_timeout == 5
+    with pytest.raises(ValueError, match="socket_timeout in the URL must be at most 30 seconds"):
+        Redisson.from_url("redis://host?socket_timeout=60")
 
 
 @pytest.mark.parametrize(("given", "taken"), [({}, None), ({"socket_connect_timeout": 0.5}, 0.5)])
