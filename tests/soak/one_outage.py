@@ -85,7 +85,7 @@ async def _first_second(client: Redisson) -> Coming:
     before = client.statistics()
     stream, heard = client._stream, client._stream.traffic.received
     # Some time can pass: one whose connection is half-open has yet to find out.
-    await until(lambda: stream.ready and stream.traffic.received > heard, 600)
+    await until(lambda: stream.ready and stream.traffic.received > heard, 3600)
     at = time.monotonic()
     await asyncio.sleep(1)
     after = client.statistics()
