@@ -158,7 +158,8 @@ class CyclicBarrier:
 
         Args:
             timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
-                ever, 0 only succeeds for the last to come.
+                ever, 0 only succeeds for the last to come. When they are over, it leaves, and may
+                take half a second more to learn whether it was released just before.
 
         Raises:
             BrokenBarrierError: The barrier is broken, or was broken or reset meanwhile.

@@ -23,6 +23,7 @@ from redisson_py import (
     ReleaseFailedError,
 )
 from redisson_py._options import LAST_LOOK
+from redisson_py.barriers.arrival import LEAVE_REPLY_WAIT
 
 Answer = Literal["granted", "busy", "no answer"]
 
@@ -111,12 +112,14 @@ class Kind:
         share: How many of a hundred requests.
         ask: Asks, with a timeout; returns what must be released, or whether it was granted.
         timeouts: From which its timeout is drawn; None: it has no timeout of its own.
+        grace: Seconds that it may take beyond that, as documented.
     """
 
     name: str
     share: int
     ask: Callable[[Redisson, str, float], Awaitable[Releasable | bool | None]]
     timeouts: tuple[float, float] | None
+    grace: float = 0.0
 
 
 async def _try_once(client: Redisson, number: str, timeout: float) -> Releasable | None:
@@ -180,7 +183,7 @@ KINDS: Final = (
     Kind("read lock, timeout=0.5", 8, _read, (0.5, 0.5)),
     Kind("semaphore, timeout=0.5", 8, _semaphore, (0.5, 0.5)),
     Kind("latch.wait(0.5)", 3, _latch, (0.5, 0.5)),
-    Kind("barrier.wait(0.3)", 1, _barrier, (0.3, 0.3)),
+    Kind("barrier.wait(0.3)", 1, _barrier, (0.3, 0.3), LEAVE_REPLY_WAIT),
     Kind("ping(0.5)", 1, _ping, (0.5, 0.5)),
     Kind("locked()", 1, _locked, None),
     Kind(BLOCKS, 10, _try_for, (1.0, 1.0)),  # in a block of its own
@@ -324,7 +327,7 @@ class Load:
     def _answered(self, kind: Kind, timeout: float, asked: float, answer: Answer) -> None:
         self.tally.answers[kind.name, answer] += 1
         limit = min(timeout or self._command_timeout, self._command_timeout)
-        self._took(kind.name, limit, asked)
+        self._took(kind.name, limit + kind.grace, asked)
         answered, silence = asyncio.get_running_loop().time(), self.silence
         if silence is not None and silence.covers(asked, answered):
             self.tally.during[answer] += 1
