@@ -32,6 +32,10 @@ T_co = TypeVar("T_co", covariant=True)
 #: Longest sleep without asking, in seconds, before jitter.
 SAFETY_POLL = 5.0
 
+#: A timeout that is shorter, but not zero, counts as so many seconds: an answer takes its time, and
+#: without one nobody knows whether it is busy.
+SHORTEST_WAIT = 0.02
+
 #: Shortest sleep between two requests, so that a server that names no moment is not flooded.
 _SHORTEST_SLEEP = 0.05
 
@@ -167,6 +171,11 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
             # Whoever hears of a release first, by the order of subscriptions, would else get it.
             turn = request.turn
             turn.taken = await sleeper.wait_for_messages(turn.messages, turn.patience)
+
+
+def deadline_in(seconds: float | None) -> float | None:
+    """Return the deadline of a call with this timeout, in loop time; None: it has none."""
+    return None if seconds is None else running_loop().time() + max(seconds, SHORTEST_WAIT)
 
 
 def is_fresh(heard_busy_at: float, deadline: float | None) -> bool:

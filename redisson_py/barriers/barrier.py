@@ -14,7 +14,6 @@ from redisson_py._engine.inspecting import description
 from redisson_py._engine.receipts import Receipts
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
-from redisson_py._loop import running_loop
 from redisson_py._numbers import check_whole
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
@@ -175,7 +174,7 @@ class CyclicBarrier:
         context = self._context
         context.check()
         once = seconds == 0
-        deadline = None if once or seconds is None else running_loop().time() + seconds
+        deadline = None if once else waiting.deadline_in(seconds)
         stream = context.executor.router.stream_for(self.key)
         with (
             context.waiting(self._waiters_key),

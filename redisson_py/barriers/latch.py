@@ -15,7 +15,7 @@ from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
 from redisson_py._engine.receipts import Receipts, receipt_key
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
-from redisson_py._loop import call_later, current_task, fail, running_loop, wake
+from redisson_py._loop import call_later, current_task, fail, wake
 from redisson_py._numbers import check_whole
 from redisson_py._owner import TaskRef, reference
 from redisson_py._statistics import PrimitiveStatistics
@@ -122,7 +122,7 @@ class CountDownLatch:
         context = self._context
         context.check()
         once = seconds == 0
-        deadline = None if once or seconds is None else running_loop().time() + seconds
+        deadline = None if once else waiting.deadline_in(seconds)
         with Wait(context, self.kind, self._name) as wait:
             if once or self._first_count:
                 # Our own request: that of another waiter would not set our count.

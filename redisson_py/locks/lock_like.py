@@ -14,6 +14,7 @@ from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.wait import Wait
+from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._statistics import PrimitiveStatistics
@@ -145,7 +146,8 @@ class LockLike(ABC):
         Args:
             timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once, infinity
                 waits for ever. None: the client's `acquire_timeout`, which waits for ever unless
-                you set it.
+                you set it. Less than 20 milliseconds count as that: without an answer nobody knows
+                whether it is busy.
             lease_time: Seconds to hold; None renews for as long as needed.
             max_hold: Seconds for which to renew at most; None renews for as long as needed. They
                 count from before the granting request was sent; from the moment of the hand-over if
@@ -206,7 +208,7 @@ class LockLike(ABC):
     ) -> Lease | None:
         seconds, most = check_lease_times(lease_time, max_hold)
         task = current_task()
-        deadline = None if timeout is None else running_loop().time() + timeout
+        deadline = deadline_in(timeout)
         lease = await self._ownership.acquire(task, deadline, timeout == 0, seconds)
         if lease is not None and most is not None:
             lease._keep_for(most)

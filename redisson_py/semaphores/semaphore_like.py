@@ -18,6 +18,7 @@ from redisson_py._engine.inspecting import Describer, HolderSnapshot, texts
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.receipts import Receipts, Started
+from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._numbers import check_whole
@@ -152,7 +153,7 @@ class SemaphoreLike(ABC):
         seconds = check_timeout(timeout)
         lease = None if lease_time is None else check_lease_time(lease_time)
         task = current_task()
-        deadline = None if seconds is None else running_loop().time() + seconds
+        deadline = deadline_in(seconds)
         return await self._ownership.acquire(task, units, deadline, seconds == 0, lease)
 
     if TYPE_CHECKING:

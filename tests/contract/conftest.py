@@ -14,7 +14,16 @@ from redisson_py.locks.lock_like import LockLike
 
 MakeLock = Callable[..., LockLike]
 
-__all__ = ["KINDS", "Kind", "LockLike", "MakeLock", "passing", "single"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "LockLike",
+    "MakeLock",
+    "passing",
+    "reentrant",
+    "single",
+    "single_reentrant",
+]
 
 
 @dataclass(frozen=True)
@@ -96,6 +105,15 @@ def lock(client: Redisson, make_lock: MakeLock) -> LockLike:
 
 single = pytest.mark.parametrize("kind", SINGLE.values(), ids=SINGLE)
 """For tests that look at the owner in Redis."""
+
+
+def _reentrant(kinds: dict[str, Kind]) -> pytest.MarkDecorator:
+    names = [name for name, kind in kinds.items() if kind.reentrant]
+    return pytest.mark.parametrize("kind", [kinds[name] for name in names], ids=names)
+
+
+reentrant, single_reentrant = _reentrant(KINDS), _reentrant(SINGLE)
+"""For tests that enter it again."""
 
 passing = pytest.mark.parametrize(
     "kind",

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
-from tests.contract.conftest import Kind, LockLike, MakeLock, passing, single
+from tests.contract.conftest import LockLike, MakeLock, passing, reentrant, single, single_reentrant
 from tests.fixtures.client import ClientFactory
 from tests.support import until_async, until_waiting
 
@@ -138,11 +138,8 @@ async def test_not_together_with_a_lease_time(lock: LockLike, client: Redisson) 
 # Together with other leases of the same task.
 
 
-async def test_an_inner_one_ends_without_the_outer(
-    lock: LockLike, kind: Kind, redis: Redis
-) -> None:
-    if not kind.reentrant:
-        pytest.skip("it cannot be entered again")
+@reentrant
+async def test_an_inner_one_ends_without_the_outer(lock: LockLike, redis: Redis) -> None:
     async with lock as outer:
         inner = await lock.acquire(max_hold=0.5)
         await inner.wait_lost()
@@ -155,11 +152,8 @@ async def test_an_inner_one_ends_without_the_outer(
     assert await is_free(redis)
 
 
-async def test_an_outer_one_ends_without_the_inner(
-    lock: LockLike, kind: Kind, redis: Redis
-) -> None:
-    if not kind.reentrant:
-        pytest.skip("it cannot be entered again")
+@reentrant
+async def test_an_outer_one_ends_without_the_inner(lock: LockLike, redis: Redis) -> None:
     outer = await lock.acquire(max_hold=0.5)
     inner = await lock.acquire()
     await outer.wait_lost()
@@ -177,12 +171,10 @@ async def _is_count(lock: LockLike, count: int) -> bool:
     return await lock.hold_count() == count
 
 
-@single
+@single_reentrant
 async def test_two_limits_each_count_for_themselves(
-    make_lock: MakeLock, kind: Kind, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
-    if not kind.reentrant:
-        pytest.skip("it cannot be entered again")
     lock = make_lock(clients(lease_time=1))
     long = await lock.acquire(max_hold=2)
     short = await lock.acquire(max_hold=1)

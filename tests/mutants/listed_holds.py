@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _HOLD = "redisson_py/_engine/hold.py"
 _BLOCK = "redisson_py/_engine/block.py"
 _WATCHDOG = "redisson_py/_engine/watchdog.py"
-_OWNERSHIP = "redisson_py/_engine/ownership.py"
+_PARTIAL_RELEASE = "redisson_py/_engine/partial_release.py"
 
 _INNER_LEASES = "tests/lifecycle/test_leases_inside_leases.py"
 _LATE_CHANGES = "tests/lifecycle/test_late_changes.py"
@@ -45,7 +45,7 @@ HOLDS = (
     Mutant(
         "a partial release does not set the end",
         "no lease is believed to last longer than Redis has it",
-        _OWNERSHIP,
+        _PARTIAL_RELEASE,
         "hold.lease_maybe_set(present, seconds)",
         "hold._last_change = 0",
         (f"{_PARTIAL}::test_no_lease_is_believed_to_last_longer_than_redis_has_it",),
@@ -53,8 +53,8 @@ HOLDS = (
     Mutant(
         "a partial release counts when it is answered only",
         "until the answer to a change the shorter end counts",
-        _OWNERSHIP,
-        "        hold.lease_maybe_set(present, seconds)\n",
+        _PARTIAL_RELEASE,
+        "    hold.lease_maybe_set(present, seconds)\n",
         "",
         (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
     ),
@@ -69,7 +69,7 @@ HOLDS = (
     Mutant(
         "an older partial release counts after a newer change",
         "the answer to a change does not count after the next was sent",
-        _OWNERSHIP,
+        _PARTIAL_RELEASE,
         'elif hold.state == "held" and hold.is_last_change(version):',
         'elif hold.state == "held":',
         (f"{_UNANSWERED}::{_ANSWER_TOO_OLD}",),
