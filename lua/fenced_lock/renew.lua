@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fenced_lock.renew
---! version  1
+--! version  2
 --! keys     locks...:hash
 --! args     lease_ms:int idle_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
@@ -25,6 +25,7 @@ for i, lock in ipairs(KEYS) do
   if i > owners then
     break
   end
+  local counter = KEYS[owners + i]
   local ours = redis.pcall('HEXISTS', lock, ARGV[i + 2])
   if type(ours) == 'table' and not string.find(ours.err, 'WRONGTYPE', 1, true) then
     return ours
@@ -34,7 +35,7 @@ for i, lock in ipairs(KEYS) do
     renewed[i] = 1
     local left = redis.call('PTTL', lock)
     -- The counter first: it must not be gone before its lock.
-    redis.call('PEXPIRE', KEYS[owners + i], math.max(left, lease_ms) + idle_ms)
+    redis.call('PEXPIRE', counter, math.max(left, lease_ms) + idle_ms)
     if left < lease_ms then
       redis.call('PEXPIRE', lock, lease_ms)
     end

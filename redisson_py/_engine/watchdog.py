@@ -215,7 +215,7 @@ class Watchdog:
                 continue
             queue = hold.ownership.queue
             if queue is not None and queue.waiters and queue.hold is hold:
-                warn_of_long_waits(hold, queue.waiters, moment, 0.9 * self._schedule.period)
+                warn_of_long_waits(hold, queue.waiters, moment, 1.5 * self._schedule.period)
             plain = hold.renewed and hold.parent is None and not hold.max_held
             lease_time = self.lease_time if plain else self._lease_of(hold)
             commands = hold.ownership.commands
