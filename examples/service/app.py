@@ -47,7 +47,6 @@ async def pay(order: str, idempotency_key: Annotated[str, Header()]) -> dict[str
     try:
         async with client.get_fenced_lock(f"order:{order}") as lease:
             await _ask_the_bank()
-            assert lease.token is not None
             ledger.enter(idempotency_key, order, lease.token)
             entered = True
     except LeaseLostError:
