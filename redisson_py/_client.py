@@ -461,9 +461,7 @@ class Redisson:
             log.warning("closing while still holding %s%s", ", ".join(some), more)
         for hold in holds:
             for lease in hold.live:
-                if lease._in_block:
-                    lease._lose("forced")
-                lease._settle(error)
+                lease._close(error)
             hold.ownership.give_back(hold)
         if self._described_until:
             key = self._description_key

@@ -169,8 +169,9 @@ class Listener(Protocol):
     nothing, and write those you need. One object may listen to several clients.
 
     Every lock and semaphore tells all of it; a latch and a barrier tell of waits only. A lock that
-    is made of others tells of itself, to the client of its first member; each member tells its own
-    client of its acquisitions, releases and losses too, but not of waits.
+    is made of others tells of itself, to the client of the member that sorts first by name and
+    server; each member tells its own client of its acquisitions, releases and losses too, but not
+    of waits.
     """
 
     def acquired(self, event: AcquiredEvent, /) -> None:

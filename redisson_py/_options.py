@@ -19,6 +19,10 @@ MAX_IN_FLIGHT = 10_000
 #: "Busy" is what Redis said at most so many seconds before the time ran out.
 LAST_LOOK = 0.5
 
+#: A timeout that is shorter, but not zero, counts as so many seconds: an answer takes its time, and
+#: without one nobody knows whether it is busy.
+SHORTEST_WAIT = 0.02
+
 #: How long the owner of an abandoned acquire stays refused. Longer than bytes survive in
 #: the buffers of a stopped server or a stalled network; a later duplicate ends with its lease.
 TOMBSTONE = 60.0

@@ -11,7 +11,8 @@ class ClientStatistics:
     """What one client did so far, and does now. For people; nothing is decided from it.
 
     A lock that is made of others counts as what its members acquire and lose, each at its own
-    client; the wait of its caller counts once, at the client of its first member.
+    client; the wait of its caller counts once, at the client of the member that sorts first by
+    name and server.
 
     Attributes:
         waiters: Tasks that wait for something now.

@@ -254,7 +254,7 @@ class Hold:
             return False
         if self._forgotten is None:
             # From here on only the user's references keep a lease alive.
-            self._forgotten = [weakref.ref(lease) for lease in self.leases]
+            self._forgotten = [weakref.ref(lease) for lease in self.live]
             self.leases = ()
         for each in self._forgotten:
             lease = each()
@@ -303,6 +303,7 @@ class Hold:
     def pass_to(self, task: TaskRef) -> None:
         """Offer it to another task, which takes it and adds a lease of its own."""
         self.ownership.forget(self)
+        self._tell_garbage("abandoned")
         self.task = task
         self.leases = ()
         self.id_known = False
@@ -352,7 +353,7 @@ class Hold:
     def drop(self, lease: Lease) -> int:
         """Take a lease out: it was released, or its loss was reported. Return the count left."""
         if self._forgotten is not None:
-            self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
+            self._forgotten = [each for each in self._forgotten if each() is not lease]
             self._review()
         elif lease in self.leases:
             self.leases = tuple(each for each in self.leases if each is not lease)
@@ -403,6 +404,9 @@ class Hold:
         ]
         for lease in over:
             lease._lose("ended")
+        if self._forgotten is not None:
+            # What is left here was not told of yet.
+            self._forgotten = [each for each in self._forgotten if each() not in over]
         self._review()
         return over
 
@@ -519,6 +523,7 @@ class Hold:
         if self.state != "held":
             return []
         held_for = now() - self.granted_at
+        self._tell_garbage(reason)
         self.end("lost")
         self.reason = reason
         # A composite that loses one of these releases it, and so takes it out of the list.
@@ -539,11 +544,6 @@ class Hold:
     def abandon(self) -> None:
         """End it because nobody can release it any more; Redis lets it run out."""
         self.end("lost")
-        context, held_for = self.ownership.context, now() - self.granted_at
-        for _ in self._forgotten or ():
-            context.counts.losses["abandoned"] += 1
-            if context.teller is not None:
-                tell_lost(context.teller, self, self.token, held_for, "abandoned")
         log.warning(
             "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",
             self.ownership.kind,
@@ -554,10 +554,23 @@ class Hold:
 
     def end(self, state: State) -> None:
         """End it: its release is about to be sent, or it was lost."""
+        self._tell_garbage("abandoned")
         self.state = state
         self.ownership.context.watchdog.remove(self)
         if self.parent is not None:
             self.parent.count_read(-1)
+
+    def _tell_garbage(self, reason: LossReason) -> None:
+        """Tell of its leases that nobody refers to any more, once: they end with it."""
+        if self._forgotten is None:
+            return
+        garbage = [each for each in self._forgotten if each() is None]
+        self._forgotten = [each for each in self._forgotten if each not in garbage]
+        context, held_for = self.ownership.context, now() - self.granted_at
+        for _ in garbage:
+            context.counts.losses[reason] += 1
+            if context.teller is not None:
+                tell_lost(context.teller, self, self.token, held_for, reason)
 
     def end_with_last_lease(self) -> None:
         """End it together with its only lease: its release is about to be sent."""

@@ -274,16 +274,17 @@ class Lease:
         if self._composite is not None and (composite := self._composite()) is not None:
             composite._member_lost()
 
-    def _settle(self, error: BaseException | None = None) -> None:
-        """It is released, or its loss is reported, or the client closes; a loss stays one."""
+    def _settle(self) -> None:
+        """It is released, or its loss is reported; a loss stays one."""
         self._told = True
         if self._state == "held":
             self._state = "released"
-            if error is not None:
-                self._tell_released(now())
-        if error is not None:
-            for waiter in self._lost_waiters or ():
-                fail(waiter, error)
+
+    def _close(self, error: BaseException) -> None:
+        """Its client closes, and gives it back: whoever relies on it must stop."""
+        for waiter in self._lost_waiters or ():
+            fail(waiter, error)
+        self._lose("forced")
 
     def _tell_released(self, moment: float) -> None:
         """Tell the listener that it was given back at a moment, unless it was lost by then."""
@@ -328,11 +329,6 @@ class Lease:
     def _wanted_until(self) -> float:
         """Until when Redis is to keep it; it has a limit."""
         return max(self._limit or 0.0, self._wanted or 0.0)
-
-    @property
-    def _in_block(self) -> bool:
-        """Whether it belongs to an `async with` block, or is part of what may."""
-        return self._block is not None or self._composite is not None
 
     @property
     def _left_to_block(self) -> bool:

@@ -22,7 +22,7 @@ from redisson_py._commands.replies import Busy
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import running_loop
-from redisson_py._options import LAST_LOOK
+from redisson_py._options import LAST_LOOK, SHORTEST_WAIT
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import ConnectionLostError
 
@@ -31,10 +31,6 @@ T_co = TypeVar("T_co", covariant=True)
 
 #: Longest sleep without asking, in seconds, before jitter.
 SAFETY_POLL = 5.0
-
-#: A timeout that is shorter, but not zero, counts as so many seconds: an answer takes its time, and
-#: without one nobody knows whether it is busy.
-SHORTEST_WAIT = 0.02
 
 #: Shortest sleep between two requests, so that a server that names no moment is not flooded.
 _SHORTEST_SLEEP = 0.05
@@ -155,6 +151,7 @@ _NOT_ASKED = Busy(None)
 
 
 async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | None) -> T | Busy:
+    late = False
     while True:
         # Armed before asking: a release between our request and our sleep must wake us.
         sleeper.arm()
@@ -162,11 +159,17 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
         if not isinstance(outcome, Busy):
             return outcome
         request.heard_busy_at = running_loop().time()
+        if late:
+            return outcome
         if request.turn is not None:
             request.turn.taken = True
         await sleeper.wait(_sleep(outcome.retry_in, deadline))
         if _passed(deadline):
-            return outcome
+            if is_fresh(request.heard_busy_at, deadline):
+                return outcome
+            # The event loop was blocked when it was time for the last look.
+            late, deadline = True, running_loop().time() + SHORTEST_WAIT
+            continue
         if request.turn is not None:
             # Whoever hears of a release first, by the order of subscriptions, would else get it.
             turn = request.turn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from copy import copy
 from typing import Any, Protocol, TypeVar
@@ -35,8 +36,20 @@ class ScriptText(Protocol):
     def plain_head(self) -> bytes: ...
 
 
+#: The name of the user is part of a URL, which no error quotes.
+_USER = re.compile(r"\b[Uu]ser \S+ has\b")
+
+
+def without_user(text: str) -> str:
+    """Return an error reply without the name of the user that it is about."""
+    return _USER.sub("the user has", text)
+
+
 class ReplyError(BackendError):
     """Raised when Redis answered a command with an error: it was not executed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(without_user(text))
 
 
 class Call:

@@ -23,7 +23,7 @@ class Deadlines:
     """The deadlines of the calls of one stream.
 
     Args:
-        in_flight: Returns the calls in flight, newest first; those seen before may follow.
+        in_flight: Returns the calls that were sent since it was asked last and are in flight.
         give_up: Called with each call whose deadline has passed and whose answer is awaited.
 
     Attributes:
@@ -53,6 +53,11 @@ class Deadlines:
         self.next = deadline
         self._timer = running_loop().call_at(deadline, self._fire)
 
+    def rearm(self) -> None:
+        """Fire for the earliest deadline in the heap, if not before."""
+        if self._heap and self._heap[0][0] < self.next:
+            self.arm(self._heap[0][0])
+
     def add(self, call: Call) -> None:
         """Remember the deadline of a call that waits for a connection, or for a long answer."""
         if call.deadline and not call.timed:
@@ -79,8 +84,6 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer, self.next = None, math.inf
         for call in self._in_flight():
-            if call.timed:
-                break
             self.add(call)
         heap, present = self._heap, running_loop().time()
         while heap and (heap[0][0] <= present or heap[0][2].is_over):
@@ -91,5 +94,4 @@ class Deadlines:
                 # It has to arrive although nobody waits any more.
                 self._push(call)
         # What was sent meanwhile, because another call had failed, may have set it already.
-        if heap and heap[0][0] < self.next:
-            self.arm(heap[0][0])
+        self.rearm()

@@ -24,7 +24,9 @@ class Room:
         self._too_late = too_late
         self.waiting: OrderedDict[Future[None], None] = OrderedDict()
         #: Callers that were let in and have not gone on yet.
-        self._let_in = 0
+        self._let_in: set[Future[None]] = set()
+        #: Whether there are callers that wait, or were let in: then nobody may go before them.
+        self.crowded = False
         #: How often a caller was woken, for tests.
         self.wakes = 0
 
@@ -34,32 +36,37 @@ class Room:
         Raises:
             ConnectionLostError: There was no room before the deadline, in loop time.
         """
-        while self._spare() <= 0:
-            future: Future[None] = new_future()
-            self.waiting[future] = None
-            timer = running_loop().call_at(deadline, self._give_up, future)
-            try:
-                await future
-            finally:
-                timer.cancel()
-                if self.waiting.pop(future, self) is self:
-                    self._go_on()
+        if not self.is_full:
+            return
+        future: Future[None] = new_future()
+        self.waiting[future] = None
+        self.crowded = True
+        timer = running_loop().call_at(deadline, self._give_up, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self.waiting.pop(future, None)
+            self._let_in.discard(future)
+            self.crowded = bool(self.waiting or self._let_in)
+            if self.waiting and not self._let_in:
+                # Perhaps none of them sends anything, or all were cancelled: the next ones may.
+                running_loop().call_soon(self.give)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a caller that comes now has to wait: what there is belongs to others."""
+        return bool(self.waiting) or self._spare() <= len(self._let_in)
 
     def _give_up(self, future: Future[None]) -> None:
         fail(future, self._too_late())
 
     def give(self) -> None:
         """There may be room: let in whom it is for."""
-        spare = self._spare() - self._let_in
+        spare = self._spare() - len(self._let_in)
         while spare > 0 and self.waiting:
             future, _ = self.waiting.popitem(last=False)
             if wake(future):
-                self._let_in += 1
+                self._let_in.add(future)
                 self.wakes += 1
                 spare -= 1
-
-    def _go_on(self) -> None:
-        self._let_in -= 1
-        if self.waiting and not self._let_in:
-            # Perhaps none of them sends anything, or all were cancelled: then the next ones may.
-            running_loop().call_soon(self.give)

@@ -30,7 +30,7 @@ from redisson_py._loop import (
     wait_until,
     wake,
 )
-from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT
+from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT, SHORTEST_WAIT
 from redisson_py._stream.call import (
     Arg,
     Call,
@@ -118,7 +118,8 @@ class Stream:
         self._load_errors: dict[str, tuple[int, str]] = {}
         self._room = Room(self._spare, self._no_room)
         self._wanted: Future[None] | None = None
-        self._deadlines = Deadlines(self._newest_in_flight, self._give_up)
+        self._seen = 0
+        self._deadlines = Deadlines(self._sent_since, self._give_up)
         self._last_error: BackendError | None = None
         self._demoted = False
         self.traffic: Traffic = Traffic()
@@ -128,7 +129,7 @@ class Stream:
     @property
     def full(self) -> bool:
         """Whether callers should wait for room before they send more."""
-        return self._spare() <= 0
+        return self._room.is_full
 
     def _spare(self) -> int:
         """Return how many more commands may be sent now."""
@@ -145,7 +146,8 @@ class Stream:
             self.ready
             and wire is not None
             and not wire.paused
-            and (len(wire.in_flight) < MAX_IN_FLIGHT)
+            and not self._room.crowded
+            and len(wire.in_flight) < MAX_IN_FLIGHT
         )
 
     @property
@@ -231,6 +233,15 @@ class Stream:
     def answers_at(self, moment: float) -> bool:
         """Return whether Redis said anything shortly before a moment, in loop time."""
         return self.traffic.heard_at >= moment - LAST_LOOK
+
+    async def answered_at(self, moment: float) -> bool:
+        """Return whether Redis answers at a moment that has come, in loop time."""
+        if not self.answers_at(moment) and running_loop().time() > moment + SHORTEST_WAIT:
+            # The event loop was blocked, and with it whatever would have made Redis say something.
+            self.probe()
+            heard = new_future()
+            await wait_until(heard, SHORTEST_WAIT)
+        return self.answers_at(moment)
 
     # The life of the connection.
 
@@ -352,6 +363,7 @@ class Stream:
         for call in unanswered:
             call.uncertain = True
             self._deadlines.add(call)
+        self._deadlines.rearm()
         self._backlog = dict.fromkeys([*unanswered, *self._backlog])
         self._give_room()
 
@@ -515,8 +527,13 @@ class Stream:
     def _under_way(self) -> list[Call]:
         return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]
 
-    def _newest_in_flight(self) -> Iterable[Call]:
-        return reversed(self._wire.in_flight) if self._wire else ()
+    def _sent_since(self) -> Iterable[Call]:
+        """Yield the calls in flight that were written since this was asked last, newest first."""
+        seen, self._seen = self._seen, self.traffic.commands
+        for call in reversed(self._wire.in_flight) if self._wire else ():
+            if call.deadline and call.written_at < seen:
+                break
+            yield call
 
     def _give_up(self, call: Call) -> None:
         """The time of a call is up, or it fails with an attempt to connect."""

@@ -147,7 +147,7 @@ class CountDownLatch:
                 if waiter.let_go:
                     return True
                 if deadline is None or not (
-                    queue.is_busy(waiter) and self._stream.answers_at(deadline)
+                    queue.is_busy(waiter) and await self._stream.answered_at(deadline)
                 ):
                     raise self._no_answer()
                 return False

@@ -138,9 +138,9 @@ class CompositeLease(Lease):
         self._is_over()
         super()._lost(reason)
 
-    def _settle(self, error: BaseException | None = None) -> None:
+    def _settle(self) -> None:
         self._is_over()
-        super()._settle(error)
+        super()._settle()
 
     def _is_over(self) -> None:
         if self._garbage is not None:

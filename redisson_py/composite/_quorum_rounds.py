@@ -122,6 +122,9 @@ class QuorumRounds:
         self.answers: dict[str, str] = {}
         self.heard_busy_at: float = 0.0
         self._quorum_at: float | None = None
+        if not (once or inner):
+            # What the head before heard, or a task of ours knew by holding it.
+            self._quorum_at = max(composite.queue.busy_at, composite.queue.released_at)
         self.turn: Turn | None = None
         self._turn_of = 0
         if not (inner or once):

@@ -312,6 +312,7 @@ class QuorumOwnership(CompositeOwnership):
     def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
         """A hold is about to be given back."""
         super().end(hold, lease)
+        self.queue.released_at = running_loop().time()
         self._leave_queue(hold)
 
     def give_back(self, hold: CompositeHold) -> None:

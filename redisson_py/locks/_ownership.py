@@ -236,7 +236,7 @@ class TaskOwnership(ServerState):
                 return passed
             if not passed:
                 assert deadline is not None
-                if queue.is_busy(waiter) and self.stream.answers_at(deadline):
+                if queue.is_busy(waiter) and await self.stream.answered_at(deadline):
                     return None
                 raise self.no_answer()
         parent, hold = None, None
@@ -249,7 +249,7 @@ class TaskOwnership(ServerState):
                 request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
                 request.fails_fast = once
             if queue is not None:
-                request.heard_busy_at = queue.busy_at
+                request.heard_busy_at = max(queue.busy_at, queue.released_at)
             parent = request.parent
             if parent is not None:
                 parent.count_read(1)

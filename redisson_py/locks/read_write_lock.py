@@ -163,7 +163,9 @@ class ReadWriteLock:
     wherever the name is used: only readers made with it wait, and only for writers made with it.
     Redisson's protocol has no word for it, so Java's readers are let in as ever, and nobody waits
     for Java's writers. A writer that dies while it waits keeps readers out for 10 s after it last
-    asked; it asks every 3 s or so. `try_acquire()` does not wait, and keeps nobody out.
+    asked; it asks every 3 s or so. `try_acquire()` does not wait, and keeps nobody out. A reader
+    must not wait for another task that begins to read: with a writer in between, each waits for
+    the next, for ever.
 
     Both sides of one task go together: a task that writes may read, and keeps reading after
     releasing the write side; one that only reads gets `RuntimeError` at once when it asks to

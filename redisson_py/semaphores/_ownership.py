@@ -192,7 +192,7 @@ class PermitOwnership(Ownership):
         elif not await self._wait(waiter, deadline):
             assert deadline is not None
             busy = queue.is_busy(waiter) or is_fresh(request.heard_busy_at, deadline)
-            if busy and self.stream.answers_at(deadline):
+            if busy and await self.stream.answered_at(deadline):
                 return None
             raise self.no_answer()
         request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)

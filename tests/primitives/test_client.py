@@ -107,7 +107,9 @@ async def test_close_releases_what_is_held_with_one_warning(
     assert len(warnings) == 1
     assert "'plain'" in warnings[0]
     assert "'fenced'" in warnings[0]
-    assert not plain.lost
+    # Whoever still relies on them is told.
+    assert plain.lost
+    assert fenced.lost
     assert plain.remaining == fenced.remaining == 0.0
 
 

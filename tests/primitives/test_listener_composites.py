@@ -136,9 +136,8 @@ async def three(server_factory: ServerFactory, clients: ClientFactory) -> AsyncI
 async def test_a_red_lock_and_its_members(three: Three) -> None:
     async with three.lock:
         pass
-    await until(
-        lambda: all(told.story[-1:] and "released" in told.story[-1] for told in three.told)
-    )
+    # The last server may have answered after the quorum.
+    await until(lambda: all("released lock k" in told.story for told in three.told))
     member = ["acquired lock k", "released lock k"]
     for number, told in enumerate(three.told):
         if number != three.first:

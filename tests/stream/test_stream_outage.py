@@ -11,7 +11,7 @@ import pytest
 from redisson_py._stream.call import Call
 from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import PATIENT, Talk, TalkFactory
-from tests.stream.fake_peer import CUT, SILENCE, FakePeer
+from tests.stream.fake_peer import CUT, SILENCE, FakePeer, error
 
 
 async def failures(calls: Iterable[Call]) -> list[Any]:
@@ -112,3 +112,26 @@ async def test_what_must_arrive_is_not_kept_for_ever(talks: TalkFactory, peer: F
     await failures([call, last])
     assert not talk.stream._backlog
     assert len(talk.stream._deadlines) == 0
+
+
+async def test_a_call_that_is_sent_again_hides_no_deadline(talk: Talk, peer: FakePeer) -> None:
+    peer.otherwise = SILENCE
+    peer.plan.append(error("NOREPLICAS Not enough good replicas to write."))
+    again = talk.call("SET", "again", "1")
+    await peer.until(lambda: bool(talk.stream._delayed) or len(peer.commands) > 1)
+    short = talk.call("SET", "short", "1", seconds=0.3)
+    await peer.until(lambda: peer.count(b"SET") == 3)
+    async with asyncio.timeout(PATIENT / 2):
+        with pytest.raises(ConnectionLostError):
+            await short.future
+    assert not again.future.done()
+
+
+async def test_a_deadline_holds_across_a_broken_connection(talk: Talk, peer: FakePeer) -> None:
+    await peer.refuse()
+    peer.plan.extend([SILENCE, CUT])
+    short, long = talk.call("GET", "1", seconds=0.3), talk.call("GET", "2")
+    async with asyncio.timeout(PATIENT / 2):
+        with pytest.raises(ConnectionLostError):
+            await short.future
+    assert not long.future.done()

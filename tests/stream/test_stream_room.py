@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -82,3 +83,52 @@ async def test_one_that_was_let_in_and_cancelled_lets_the_next_in(
     first.cancel()
     await second
     assert first.cancelled()
+
+
+async def test_those_who_wait_come_before_those_who_come(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 4)
+    going = True
+
+    async def ask(number: int) -> None:
+        if talk.stream.full:
+            await talk.stream.room(later())
+        await talk.call("GET", str(number)).future
+
+    async def ask_again_and_again(number: int) -> None:
+        while going:
+            await ask(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(50):
+            group.create_task(ask_again_and_again(number))
+        async with asyncio.timeout(20):
+            await asyncio.gather(*[ask(number) for number in range(100, 120)])
+        going = False
+
+
+async def test_callers_that_give_up_leave_the_room_as_it_was(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 3)
+    chance = random.Random(14)
+    room, granted = talk.stream._room, 0
+
+    async def caller(number: int) -> None:
+        nonlocal granted
+        await talk.stream.room(asyncio.get_running_loop().time() + chance.choice([0.002, 5]))
+        granted += 1
+        await talk.call("GET", str(number)).future
+
+    for _ in range(20):
+        callers = [asyncio.create_task(caller(number)) for number in range(50)]
+        for each in chance.sample(callers, 25):
+            await asyncio.sleep(0)
+            each.cancel()
+        await asyncio.gather(*callers, return_exceptions=True)
+    assert not room.waiting
+    assert not room._let_in
+    assert not room.crowded
+    assert granted <= 1000
+    assert room.wakes <= 1000, "each was woken once at most"

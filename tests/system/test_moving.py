@@ -210,7 +210,7 @@ def test_opened_again_it_is_another_client(server_url: str) -> None:
         # Given back when the client was closed; it is not the one that was opened again.
         async with client:
             ids.add(client.id)
-            with pytest.raises(NotHeldError):
+            with pytest.raises(LeaseLostError, match="forced"):
                 await lease.release()
             assert not await things.lock.locked()
             await things.use()
