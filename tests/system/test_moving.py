@@ -17,7 +17,7 @@ import pytest
 import redis as redis_py
 import uvloop
 
-from redisson_py import ClientClosedError, ConnectionLostError, NotHeldError, Redisson
+from redisson_py import ClientClosedError, ConnectionLostError, LeaseLostError, Redisson
 from tests.support import until_waiting
 
 Use = Callable[[], Awaitable[object]]
