@@ -17,7 +17,13 @@ import pytest
 import redis as redis_py
 import uvloop
 
-from redisson_py import ClientClosedError, ConnectionLostError, LeaseLostError, Redisson
+from redisson_py import (
+    ClientClosedError,
+    ConnectionLostError,
+    LeaseLostError,
+    NotHeldError,
+    Redisson,
+)
 from tests.support import until_waiting
 
 Use = Callable[[], Awaitable[object]]
