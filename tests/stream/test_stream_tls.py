@@ -125,14 +125,10 @@ async def test_plain_spoken_to_tls_is_an_error_at_once_that_says_so(
 @pytest.mark.parametrize("kind", [KIND, None])
 @pytest.mark.parametrize("password", [None, "pw"])
 async def test_tls_spoken_to_plain_is_an_error_soon_that_says_so(
-    kind: str | None,
-    password: str | None,
-    server_choice: str,
-    server_factory: ServerFactory,
-    clients: ClientFactory,
+    kind: str | None, password: str | None, server_factory: ServerFactory, clients: ClientFactory
 ) -> None:
     """The server is silent: it waits for the end of a line."""
-    server = await server_factory(kind or server_choice, password=password)
+    server = await server_factory(kind, password=password)
     url = server.url.replace("redis:", "rediss:")
     client = clients(url=url)
     await refused(client, "does not speak TLS there")
