@@ -111,7 +111,8 @@ class Redisson:
         sharded_pubsub: For clusters; one server has no use for it.
         sync_replicas: For replicated servers; not supported by this version except 0.
         sync_timeout: Likewise.
-        command_timeout: Seconds for which any call waits for a Redis that does not answer.
+        command_timeout: Seconds for which any call without a timeout of its own waits for a Redis
+            that does not answer; 30 at most.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
         on_release_error: What becomes of a block whose release got no answer: `"log"` ends it
             normally, with a warning, because its work was protected; `"raise"` raises

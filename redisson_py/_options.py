@@ -58,7 +58,8 @@ class Options:
     """The checked options of one client.
 
     Attributes:
-        command_timeout: Seconds for which a call waits for a Redis that does not answer.
+        command_timeout: Seconds for which a call without a timeout of its own waits for a Redis
+            that does not answer.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
         on_release_error: What becomes of a block whose release got no answer.
         idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
