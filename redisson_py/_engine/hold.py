@@ -54,7 +54,7 @@ REASONS: dict[Reason, str] = {
     "expired": "expired: no renewal was confirmed in time",
     "ended": "ended: its own time is over",
     "taken": "taken: Redis says that somebody else holds it, or nobody",
-    "forced": "forced: it was released by force",
+    "forced": "forced: it was released by force, or its client was closed",
 }
 
 
