@@ -249,6 +249,13 @@ class LocalQueue(Generic[H]):
         known_at = max(self.busy_at, self.released_at)
         return known_at >= waiter.joined_at or is_fresh(known_at, running_loop().time())
 
+    def known_busy_at(self, waiter: Waiter | None) -> float:
+        """Return when it was last known to be busy, for the head, which may have waited here."""
+        if waiter is not None and self.released_at >= waiter.joined_at > 0:
+            # A task here had it meanwhile.
+            return max(self.busy_at, self.released_at)
+        return self.busy_at
+
     def fail_together(self, error: Callable[[], ConnectionLostError]) -> None:
         """Redis did not answer the head in time, and so nobody who waits without a timeout."""
         for waiter in list(self.waiters):

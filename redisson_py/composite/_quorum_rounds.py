@@ -122,9 +122,6 @@ class QuorumRounds:
         self.answers: dict[str, str] = {}
         self.heard_busy_at: float = 0.0
         self._quorum_at: float | None = None
-        if not (once or inner):
-            # What the head before heard, or a task of ours knew by holding it.
-            self._quorum_at = max(composite.queue.busy_at, composite.queue.released_at)
         self.turn: Turn | None = None
         self._turn_of = 0
         if not (inner or once):
@@ -139,6 +136,10 @@ class QuorumRounds:
     def wakes(self) -> Wakes:
         """A release wakes one waiter."""
         return lock_wakes
+
+    def quorum_known(self, moment: float) -> None:
+        """A quorum of servers was known to say busy at this moment, before the first round."""
+        self._quorum_at = moment or None
 
     @property
     def quorum_answered(self) -> bool:

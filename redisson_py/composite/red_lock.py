@@ -207,7 +207,7 @@ class QuorumOwnership(CompositeOwnership):
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None, wait: Wait
     ) -> CompositeHold:
         """Get a hold that a quorum grants, or a task here passes on."""
-        queue = self.queue
+        queue, waiter = self.queue, None
         if once:
             if self._is_ahead(task):
                 await self._refuse()
@@ -224,6 +224,8 @@ class QuorumOwnership(CompositeOwnership):
             if passed is not True:
                 return passed
         rounds = QuorumRounds(self, task, lease_time, inner=False, once=once)
+        if not once:
+            rounds.quorum_known(queue.known_busy_at(waiter))
         try:
             leases = await self._ask(rounds, deadline, once, wait)
             if rounds.turn is not None and not rounds.turn.taken:

@@ -217,7 +217,7 @@ class TaskOwnership(ServerState):
         wait: Wait,
     ) -> Hold | None:
         """Get a hold that Redis grants, or a task here passes on; None when time is up."""
-        queue, turn = self.queue, None
+        queue, turn, waiter = self.queue, None, None
         if isinstance(begun, AcquireRequest):
             if queue is None:
                 self.context.waiters[self.waiting_key] += 1
@@ -249,7 +249,7 @@ class TaskOwnership(ServerState):
                 request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
                 request.fails_fast = once
             if queue is not None:
-                request.heard_busy_at = max(queue.busy_at, queue.released_at)
+                request.heard_busy_at = queue.known_busy_at(waiter)
             parent = request.parent
             if parent is not None:
                 parent.count_read(1)

@@ -52,6 +52,7 @@ class Talk:
             needed=lambda: self.needed,
         )
         self._running: asyncio.Task[None] | None = None
+        self._calls: list[Call] = []
 
     async def __aenter__(self) -> Self:
         self._running = asyncio.create_task(self.stream.run())
@@ -68,10 +69,16 @@ class Talk:
         await asyncio.wait([self._running])
         if not self._running.cancelled():
             self._running.result()
+        for call in self._calls:
+            if call.future.done() and not call.future.cancelled():
+                # Some tests do not wait for all that they ask: asyncio need not complain.
+                call.future.exception()
 
     def call(self, *args: Arg, seconds: float = PATIENT, must: bool = False) -> Call:
         """Send a command."""
-        return self.stream.command(args, seconds, must=must)
+        call = self.stream.command(args, seconds, must=must)
+        self._calls.append(call)
+        return call
 
     def script(self, *args: Arg, seconds: float = PATIENT) -> Call:
         """Send a script."""
