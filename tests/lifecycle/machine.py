@@ -176,6 +176,8 @@ class Lifecycle(RuleBasedStateMachine):
         if name != "overlap":
             await self._join()
             await checks.check(self.world)
+            for wait in self.world.waits:
+                wait.may_go = False
 
     async def _join(self) -> None:
         """Wait for the step that goes on beside another."""

@@ -162,6 +162,8 @@ class Play(World):
 
     async def release_own(self, actor: Actor, side: str, mishap: Mishap = None) -> None:
         """Call `release()` of the thing itself."""
+        # One that was granted just now may be the newest.
+        self.collect()
         target = self.targets[actor.client][side]
         mine = [grip for grip in self.held() if grip.side == side and grip.task is actor.task]
         candidates = mine[-1:]
@@ -177,7 +179,8 @@ class Play(World):
         coming = self.pending(actor.client) if self.subject.is_semaphore else []
         order = await self._finished(actor, target.release, mishap)
         for wait in coming:
-            wait.may_go = wait.order.finished and wait.block is None
+            # It may have been granted and not have run since.
+            wait.may_go = wait.block is None
         if isinstance(order.error, LeaseLostError):
             for grip in [grip for grip in left if grip.lost][-1:]:
                 grip.told = True

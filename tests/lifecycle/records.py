@@ -65,7 +65,7 @@ class Wait:
         raced: Something else happened at the same time.
         untold: Something ended without a message since it waits, so it may look late.
         severed: The server was told to forget what it may have had by then.
-        may_go: It ended while somebody released whatever is the newest.
+        may_go: Somebody released whatever is the newest, in the step that is played.
     """
 
     actor: Actor
