@@ -90,7 +90,7 @@ async def test_an_abandoned_lease_that_was_lost_before_is_told_once(
     clients: ClientFactory,
 ) -> None:
     ends = Ends()
-    client = clients(lease_time=1, listener=ends)
+    client = clients(lease_time=3, listener=ends)
     lock = client.get_lock("k")
 
     async def leave_both() -> None:
@@ -111,7 +111,7 @@ async def test_a_lease_that_became_garbage_is_told_when_its_hold_ends(
     clients: ClientFactory, how: str
 ) -> None:
     ends = Ends()
-    client = clients(lease_time=1, listener=ends)
+    client = clients(lease_time=3, listener=ends)
     kept: list[object] = []
 
     async def leave() -> None:

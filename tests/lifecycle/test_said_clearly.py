@@ -24,7 +24,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_task_that_waits_for_itself_is_told_once(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    client = clients(lease_time=1)
+    client = clients(lease_time=3)
     things: dict[str, Callable[[], Any]] = {
         "lock": lambda: client.get_lock("k"),
         "fenced_lock": lambda: client.get_fenced_lock("k"),
@@ -48,7 +48,7 @@ async def test_task_that_waits_for_itself_is_told_once(
     await until(lambda: said(caplog))
     # Several renewals later it was still said once.
     renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals >= renewals + 4)
+    await until(lambda: client.statistics().renewals >= renewals + 3)
     (text,) = said(caplog)
     assert text.startswith("task 'the helper': waiting for ")
     assert "task 'the worker' of this client holds" in text
@@ -60,7 +60,7 @@ async def test_task_that_waits_for_itself_is_told_once(
 async def test_many_waits_are_told_in_one_record(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = clients(lease_time=1)
+    client = clients(lease_time=3)
     lock = client.get_lock("k")
     lease = await lock.acquire()
     waiting = [asyncio.create_task(lock.acquire(), name=f"task-{n}") for n in range(50)]

@@ -61,7 +61,7 @@ async def test_it_ends_so_long_after_the_last_use(
 async def test_it_does_not_end_while_it_is_held(
     get: Get, key: str, clients: ClientFactory, redis: Redis
 ) -> None:
-    client = clients(lease_time=1, idle_lifetime=IDLE)
+    client = clients(lease_time=3, idle_lifetime=IDLE)
     lease = await get(client).acquire()
     for _ in range(2):
         await redis.pexpire(key, LATE)

@@ -285,7 +285,7 @@ async def test_force_release_and_a_client_that_closes(client: Redisson, told: Re
 async def test_what_nobody_can_release_any_more(
     clients: ClientFactory, told: Recorder, kind: str
 ) -> None:
-    client = clients(listener=told, lease_time=0.6)
+    client = clients(listener=told, lease_time=3)
 
     async def leave() -> None:
         await MAKERS[kind](client).acquire()

@@ -85,7 +85,7 @@ async def test_the_wait_of_a_multi_lock_is_told_once(
 async def test_a_multi_lock_that_loses_a_member(
     clients: ClientFactory, told: Recorder, redis: Redis
 ) -> None:
-    client = clients(listener=told, lease_time=0.6)
+    client = clients(listener=told, lease_time=3)
     with pytest.raises(LeaseLostError):
         async with multi(client):
             told.events.clear()
@@ -96,7 +96,7 @@ async def test_a_multi_lock_that_loses_a_member(
 
 
 async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told: Recorder) -> None:
-    client = clients(listener=told, lease_time=0.6)
+    client = clients(listener=told, lease_time=3)
 
     async def leave() -> None:
         await multi(client).acquire()
