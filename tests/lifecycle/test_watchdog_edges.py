@@ -45,7 +45,7 @@ async def test_a_grant_that_took_most_of_its_lease_is_renewed(
     """The first reply is lost, and a new connection is found only after most of the lease."""
     lease_time = 6.0
     link = await proxy()
-    client = clients(link.url, lease_time=lease_time)
+    client = clients(link.url, lease_time=lease_time, command_timeout=20)
     warm = [await take(client, "k-warm") for take in TAKES.values()]  # loads the scripts
     for lease in warm:
         await lease.release()
