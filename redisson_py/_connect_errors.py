@@ -34,7 +34,7 @@ _PART = 6
 def connect_error(error: Exception, where: str, password: object) -> BackendError:
     """Return what a failed attempt to connect means to us; its cause is `error`, if that is safe.
 
-    It must be raised outside of the `except` that caught `error`, which else is its context.
+    It must be raised outside of the `except` that caught `error`, or `error` becomes its context.
     """
     if any(isinstance(each, UnicodeError) for each in _chain(error)):
         # Its arguments have the whole text.

@@ -257,7 +257,7 @@ class LocalQueue(Generic[H]):
         return self.busy_at
 
     def fail_together(self, error: Callable[[], ConnectionLostError]) -> None:
-        """Redis did not answer the head in time, and so nobody who waits without a timeout."""
+        """Redis did not answer the head in time: fail all who wait without a timeout."""
         for waiter in list(self.waiters):
             if not waiter.joined_at:
                 fail(waiter.future, error())

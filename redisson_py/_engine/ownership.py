@@ -89,7 +89,8 @@ class Ownership:
     async def look(self) -> bool:
         """Ask Redis what changes nothing: whether its key is there.
 
-        Who asks once is busy because of others here, but only Redis can say so.
+        For a task that asks once while others of its client come first: it is busy, but only
+        Redis can say so.
         """
         key, executor = self.commands.key, self.context.executor
         call = executor.command(key, "EXISTS", key)
