@@ -74,7 +74,7 @@ def is_closed(loop: object) -> bool:
 
 def discard(task: Task) -> None:
     """End a task whose event loop was closed before it was done; nothing in it may wait."""
-    # asyncio would complain of it, to a user who does not know of the task.
+    # Else asyncio warns users about a task that they never created.
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     with suppress(Exception):
         # None for a task that ran to its end at once (Python 3.12).

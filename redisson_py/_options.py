@@ -30,7 +30,7 @@ TOMBSTONE = 60.0
 #: A request is repeated for no longer than this: Redis must not have forgotten it by then.
 LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
 
-#: Shortest `idle_lifetime`: longer than it takes until somebody who waits asks again.
+#: Shortest `idle_lifetime`: longer than the interval at which waiters ask again.
 SHORTEST_IDLE = 10.0
 
 

@@ -56,7 +56,7 @@ async def answer_lowered(ownership: Ownership, hold: Hold, lease: Lease, call: C
 
 
 def release_failed(ownership: Ownership, error: ConnectionLostError) -> ReleaseFailedError:
-    """Return what the holder is told of a release without an answer."""
+    """Return the error of a release that got no answer."""
     return ReleaseFailedError(
         f"the release of {ownership!r} got no answer ({error}); it is repeated until its lease"
         " ends",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Wait:
-    """Around a call that may have to wait: nothing is told of one that does not.
+    """Wraps a call that may have to wait; one that does not wait is not reported.
 
     A block, which ends the wait with its outcome unless that was told before: granted when
     it is left normally, else cancelled or failed.

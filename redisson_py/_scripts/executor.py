@@ -101,7 +101,7 @@ class Executor:
     def command(
         self, key: bytes, *args: Arg, must: bool = False, seconds: float | None = None
     ) -> Call:
-        """Put a plain command in the stream of `key`, given up after `seconds`."""
+        """Send a plain command for `key`; it is given up after `seconds` or `command_timeout`."""
         self._begin()
         patience = self.command_timeout if seconds is None else seconds
         return self.router.stream_for(key).command(args, patience, key, must=must)

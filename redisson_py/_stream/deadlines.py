@@ -23,7 +23,7 @@ class Deadlines:
     """The deadlines of the calls of one stream.
 
     Args:
-        in_flight: Returns the calls that were sent since it was asked last and are in flight.
+        sent_since: Returns the calls that were sent since it was asked last and are in flight.
         give_up: Called with each call whose deadline has passed and whose answer is awaited.
 
     Attributes:
@@ -32,9 +32,9 @@ class Deadlines:
     """
 
     def __init__(
-        self, in_flight: Callable[[], Iterable[Call]], give_up: Callable[[Call], None]
+        self, sent_since: Callable[[], Iterable[Call]], give_up: Callable[[Call], None]
     ) -> None:
-        self._in_flight = in_flight
+        self._sent_since = sent_since
         self._give_up = give_up
         self._heap: list[tuple[float, int, Call]] = []
         self._number = itertools.count().__next__
@@ -83,7 +83,7 @@ class Deadlines:
 
     def _fire(self) -> None:
         self._timer, self.next = None, math.inf
-        for call in self._in_flight():
+        for call in self._sent_since():
             self.add(call)
         heap, present = self._heap, running_loop().time()
         while heap and (heap[0][0] <= present or heap[0][2].is_over):

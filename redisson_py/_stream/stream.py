@@ -236,11 +236,10 @@ class Stream:
 
     async def answered_at(self, moment: float) -> bool:
         """Return whether Redis answers at a moment that has come, in loop time."""
-        if not self.answers_at(moment) and running_loop().time() > moment + SHORTEST_WAIT:
-            # The event loop was blocked, and with it whatever would have made Redis say something.
-            self.probe()
-            heard = new_future()
-            await wait_until(heard, SHORTEST_WAIT)
+        late = running_loop().time() > moment + SHORTEST_WAIT
+        if late and self.ready and not self.answers_at(moment):
+            # The event loop was blocked: the probe before that moment had no time to be answered.
+            await wait_until(self.ping().future, SHORTEST_WAIT)
         return self.answers_at(moment)
 
     # The life of the connection.

@@ -34,7 +34,7 @@ async def test_what_was_given_up_leaves_the_backlog(talks: TalkFactory, peer: Fa
 
 async def test_no_call_is_looked_at_at_every_deadline(talk: Talk, peer: FakePeer) -> None:
     looked_at = 0
-    newest_first = talk.stream._deadlines._in_flight
+    newest_first = talk.stream._deadlines._sent_since
 
     def counting() -> Iterator[Call]:
         nonlocal looked_at
@@ -42,7 +42,7 @@ async def test_no_call_is_looked_at_at_every_deadline(talk: Talk, peer: FakePeer
             looked_at += 1
             yield call
 
-    talk.stream._deadlines._in_flight = counting
+    talk.stream._deadlines._sent_since = counting
     peer.otherwise = SILENCE
     calls = [talk.call("GET", str(n), seconds=0.05 + n / 10_000) for n in range(1000)]
     long = talk.call("GET", "long")

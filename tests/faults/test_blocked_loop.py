@@ -1,0 +1,55 @@
+"""An event loop that is blocked when a wait takes its last look: busy is still what Redis says."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from redisson_py import ConnectionLostError, Redisson
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.lifecycle.kinds import KINDS
+from tests.support import until_listening, until_waiting
+
+TIMEOUT = 1.5
+
+
+def block_at_the_last_look() -> None:
+    """Block the event loop from before the last look to after the end of a wait."""
+    asyncio.get_running_loop().call_later(TIMEOUT - 0.8, time.sleep, 1.0)
+
+
+@pytest.mark.parametrize("name", ["lock", "semaphore", "fair_lock"])
+@pytest.mark.parametrize("silent", [True, False])
+async def test_a_wait_for_another_client_has_the_true_answer(
+    client: Redisson, clients: ClientFactory, proxy: ProxyFactory, name: str, silent: bool
+) -> None:
+    link, key = await proxy(), "semaphore" if KINDS[name].semaphore else "k"
+    far = clients(link.url)
+    held = await KINDS[name].make([client], key, 1).acquire()
+    waiting = asyncio.create_task(KINDS[name].make([far], key, 1).try_acquire(timeout=TIMEOUT))
+    await until_waiting(far, 1)
+    await until_listening(far)
+    if silent:
+        link.black_hole()
+    block_at_the_last_look()
+    if silent:
+        with pytest.raises(ConnectionLostError):
+            await waiting
+        link.pass_through()
+        link.cut()
+        await far.ping()
+    else:
+        assert await waiting is None
+    await held.release()
+
+
+async def test_a_wait_behind_a_task_of_the_client_is_busy(client: Redisson) -> None:
+    lock = client.get_lock("k")
+    async with lock:
+        waiting = asyncio.create_task(lock.try_acquire(timeout=TIMEOUT))
+        await until_waiting(client, 1)
+        block_at_the_last_look()
+        assert await waiting is None
