@@ -37,7 +37,7 @@ class ScriptText(Protocol):
 
 
 #: The name of the user is part of a URL, which no error quotes.
-_USER = re.compile(r"\b[Uu]ser \S+ has\b")
+_USER = re.compile(r"\b(?:User|user) \S+ has\b")
 
 
 def without_user(text: str) -> str:
