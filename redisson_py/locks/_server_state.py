@@ -76,6 +76,7 @@ class ServerState(Ownership):
         context.check()
         receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
         args = commands.force_release(_keys.suffixed(commands.key, receipt))
+        before = self.all_holds()
         call = context.executor.start(commands.force_release_script, commands.key, args)
         freed = bool(await context.executor.answer(call))
         for holds in (self.holds, self.reads):
@@ -83,8 +84,8 @@ class ServerState(Ownership):
             for hold in [] if holds is None else holds.all():
                 if hold.state != "held":
                     continue
-                # A repetition answers for the first run: what was granted since is in force.
-                sure = freed and not call.uncertain and holds is self.holds
+                # What was granted since it was sent, or since its first run, is not released.
+                sure = freed and not call.uncertain and hold in before
                 if sure or not await self._is_there(hold):
                     self._force_out(hold, "forced" if freed else "taken")
         return freed

@@ -108,6 +108,19 @@ async def test_forced_release_serves_the_waiters_of_this_client(stage: Stage) ->
     await stage.assert_nothing_held(party)
 
 
+@pytest.mark.parametrize("stage", ["red_lock"], indirect=True)
+async def test_forced_release_spares_what_is_granted_behind_it(stage: Stage) -> None:
+    party = stage.party()
+    for client in party.clients:
+        await client.ping()
+    await stage.servers[0].hset(stage.name, "somebody:1", 1)
+    forcing = asyncio.create_task(party.clients[0].get_lock(stage.name).force_release())
+    lease = await in_a_task(party.thing.acquire())
+    assert await forcing is True
+    await lease.release()
+    await stage.assert_nothing_held(party)
+
+
 @pytest.mark.parametrize("stage", REENTRANT, indirect=True)
 async def test_forced_inside_two_blocks_ends_both(stage: Stage) -> None:
     party = stage.party()
