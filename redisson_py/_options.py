@@ -63,7 +63,7 @@ class Options:
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
         on_release_error: What becomes of a block whose release got no answer.
         idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
-        listener: Who is told what the client does.
+        listener: It is told what the client does.
     """
 
     names: Names

@@ -76,7 +76,7 @@ class ServerState(Ownership):
         context.check()
         receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
         args = commands.force_release(_keys.suffixed(commands.key, receipt))
-        before = self.all_holds()
+        before = set(self.all_holds())
         call = context.executor.start(commands.force_release_script, commands.key, args)
         freed = bool(await context.executor.answer(call))
         for holds in (self.holds, self.reads):

@@ -52,8 +52,8 @@ class Locking(Acquired, Protocol):
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`).
 
-        With `outer`, the wait of a lock that is made of this one and others, that is told of and
-        not a wait of its own.
+        `outer` is the wait of the composite lock that this one is a member of: listeners are told
+        of that wait, and of none of its own.
         """
         ...
 
