@@ -125,7 +125,7 @@ async def test_more_permits_than_there_are_can_come(  # I3
     semaphore, far = make(client), make(waiter)
     await semaphore.try_set_permits(2)
     with pytest.raises(AcquireTimeoutError):
-        await take(far, 3, timeout=0.2)
+        await take(far, 3, timeout=1)
     assert await semaphore.available() == 2
     waiting = asyncio.create_task(take(far, 3))
     await until_listening(waiter)

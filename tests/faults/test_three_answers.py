@@ -368,7 +368,7 @@ async def test_acquire_timeout_is_the_default_of_every_acquire(
 ) -> None:
     kind = KINDS[name]
     held = await rival(kind, near).acquire()
-    thing = made(kind, clients(acquire_timeout=0.05))
+    thing = made(kind, clients(acquire_timeout=0.5))
     with pytest.raises(AcquireTimeoutError):
         await thing.acquire()
     with pytest.raises(AcquireTimeoutError):

@@ -16,9 +16,9 @@ async def test_what_java_holds_is_refused_to_us(scene: Scene) -> None:
     assert await theirs.try_lock()
     before = await scene.state()
     assert await ours.try_acquire() is None
-    assert await ours.try_acquire(timeout=0.1) is None
+    assert await ours.try_acquire(timeout=0.5) is None
     with pytest.raises(AcquireTimeoutError):
-        await ours.acquire(timeout=0.1)
+        await ours.acquire(timeout=0.5)
     assert await scene.state() == before
     await theirs.unlock()
     lease = await ours.try_acquire()

@@ -271,6 +271,6 @@ class TestWakeUps:
         permit = await ours.acquire()
         assert await theirs.call("tryAcquire", 50, LONG, MS) is None
         with pytest.raises(AcquireTimeoutError):
-            await ours.acquire(timeout=0.05)
+            await ours.acquire(timeout=0.5)
         await permit.release()
         assert await counted(ours, theirs) == (1, 0)

@@ -272,7 +272,7 @@ class TestWakeUps:
         assert await java.call("tryAcquire", 2, 50, MS) is False
         await java.call("acquire")
         with pytest.raises(AcquireTimeoutError):
-            await ours.acquire(timeout=0.05)
+            await ours.acquire(timeout=0.5)
         await permit.release()
         await java.call("release")
         assert await counted(ours, java) == 2

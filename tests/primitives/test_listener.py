@@ -145,9 +145,9 @@ async def test_waits_that_end_otherwise(
     async def other_task() -> None:
         assert await source.try_acquire() is None
         assert told.events == [], "asking once is no wait"
-        assert await source.try_acquire(timeout=0.1) is None
+        assert await source.try_acquire(timeout=0.5) is None
         with pytest.raises(AcquireTimeoutError):
-            await source.acquire(timeout=0.1)
+            await source.acquire(timeout=0.5)
 
     await asyncio.create_task(other_task())
     for words in ("acquire", "hold"):
@@ -334,7 +334,7 @@ async def test_latch_and_barrier_tell_of_waits_only(client: Redisson, told: Reco
     assert await latch.try_set_count(1)
     told.events.clear()
     with pytest.raises(AcquireTimeoutError):
-        await latch.wait(timeout=0.1)
+        await latch.wait(timeout=0.5)
     with pytest.raises(AcquireTimeoutError):
         await latch.wait(timeout=0)
     assert told.story == ["waits for latch l", "wait ended latch l: timeout"]

@@ -185,7 +185,7 @@ async def test_a_red_lock_that_stays_busy(three: Three, clients: ClientFactory) 
     first = three.clients[three.first]
     assert three.told[three.first].story == []
     with pytest.raises(QuorumError):
-        await three.lock.acquire(timeout=0.3)
+        await three.lock.acquire(timeout=1)
     assert three.told[three.first].story == [f"waits for {RED}", f"wait ended {RED}: timeout"]
     assert (first.statistics().waits, first.statistics().timeouts) == (1, 1)
     for lease in leases:

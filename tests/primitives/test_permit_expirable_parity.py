@@ -146,7 +146,7 @@ class TestWaiting:
         permit = await semaphore.try_acquire()
         assert permit is not None
         assert await far.try_acquire() is None
-        assert await far.try_acquire(timeout=0.05) is None
+        assert await far.try_acquire(timeout=0.5) is None
         waiting = asyncio.create_task(far.try_acquire(timeout=10))
         await until_listening(waiter)
         await semaphore.release(permit)

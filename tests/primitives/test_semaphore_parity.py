@@ -220,7 +220,7 @@ class TestWaiting:
         semaphore, far = get(client, 5), get(waiter)
         await semaphore.acquire(3)
         assert await far.try_acquire(4) is None
-        assert await far.try_acquire(4, timeout=0.05) is None
+        assert await far.try_acquire(4, timeout=0.5) is None
         waiting = asyncio.create_task(far.try_acquire(4, timeout=10))
         await until_listening(waiter)
         await semaphore.release(2)

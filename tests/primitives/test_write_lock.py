@@ -133,9 +133,9 @@ class TestLeases:
         self, lock: ReadWriteLock, far: ReadWriteLock
     ) -> None:
         # testWriteLockExpiration; Redisson adds the leases up
-        outer = await lock.write_lock().acquire(lease_time=0.6)
-        inner = await lock.write_lock().acquire(lease_time=0.2)
-        assert await far.write_lock().try_acquire(timeout=0.05) is None
+        outer = await lock.write_lock().acquire(lease_time=3)
+        inner = await lock.write_lock().acquire(lease_time=0.5)
+        assert await far.write_lock().try_acquire() is None
         await inner.wait_lost()
         assert not outer.lost
         async with far.write_lock().hold(timeout=10):
