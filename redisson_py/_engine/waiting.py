@@ -23,6 +23,7 @@ from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import running_loop
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT
+from redisson_py._stream.deadlines import grace
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import ConnectionLostError
 
@@ -164,11 +165,11 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
         if request.turn is not None:
             request.turn.taken = True
         await sleeper.wait(_sleep(outcome.retry_in, deadline))
-        if _passed(deadline):
+        if deadline is not None and _passed(deadline):
             if is_fresh(request.heard_busy_at, deadline):
                 return outcome
             # The event loop was blocked when it was time for the last look.
-            late, deadline = True, running_loop().time() + SHORTEST_WAIT
+            late, deadline = True, running_loop().time() + grace(deadline)
             continue
         if request.turn is not None:
             # Whoever hears of a release first, by the order of subscriptions, would else get it.

@@ -13,10 +13,19 @@ import math
 from collections.abc import Callable, Iterable
 
 from redisson_py._loop import Timer, running_loop
+from redisson_py._options import LAST_LOOK, SHORTEST_WAIT
 from redisson_py._stream.call import Call
 
 #: Entries that are over before it is worth looking for them.
 _SWEEP_FROM = 128
+
+
+def grace(deadline: float) -> float:
+    """Return seconds to wait for an answer after a deadline that a blocked event loop missed.
+
+    As long as it was blocked past the deadline: the server may have been short of time as well.
+    """
+    return min(max(running_loop().time() - deadline, SHORTEST_WAIT), LAST_LOOK)
 
 
 class Deadlines:

@@ -40,7 +40,7 @@ from redisson_py._stream.call import (
     load_command,
     told_again,
 )
-from redisson_py._stream.deadlines import Deadlines
+from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import knows_flags
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
@@ -239,7 +239,7 @@ class Stream:
         late = running_loop().time() > moment + SHORTEST_WAIT
         if late and self.ready and not self.answers_at(moment):
             # The event loop was blocked: the probe before that moment had no time to be answered.
-            await wait_until(self.ping().future, SHORTEST_WAIT)
+            await wait_until(self.ping().future, grace(moment))
         return self.answers_at(moment)
 
     # The life of the connection.

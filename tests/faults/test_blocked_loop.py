@@ -17,8 +17,8 @@ TIMEOUT = 1.5
 
 
 def block_at_the_last_look() -> None:
-    """Block the event loop from before the last look to after the end of a wait."""
-    asyncio.get_running_loop().call_later(TIMEOUT - 0.8, time.sleep, 1.0)
+    """Block the event loop from before the last look to half a second after the end of a wait."""
+    asyncio.get_running_loop().call_later(TIMEOUT - 0.8, time.sleep, 1.3)
 
 
 @pytest.mark.parametrize("name", ["lock", "semaphore", "fair_lock"])

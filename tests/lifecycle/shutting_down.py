@@ -17,9 +17,9 @@ import redis
 from redisson_py import Redisson
 from tests.lifecycle.kinds import KINDS
 
-LEASE_TIME = 1.0
-#: How long a cleanup takes: several leases.
-CLEANUP = 3.0
+LEASE_TIME = 2.5
+#: How long a cleanup takes: longer than a lease.
+CLEANUP = 4.0
 #: And that of a `brief-generator`: less than one.
 BRIEF = 0.3
 URLS = sys.argv[3:]
