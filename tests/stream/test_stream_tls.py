@@ -34,10 +34,18 @@ async def server(server_factory: ServerFactory, good: Certificates) -> EmbeddedS
     return await server_factory(KIND, tls=good.files, config=ANY_CLIENT)
 
 
-async def refused(client: Redisson, why: str) -> None:
-    """Check that it fails for good, with this reason, and does not connect."""
-    with pytest.raises(BackendError, match=why) as raised:
-        await client.ping()
+async def refused(client: Redisson, why: str, resets: int = 0) -> None:
+    """Check that it fails for good, with this reason, and does not connect.
+
+    So many attempts before that may fail because the connection was reset.
+    """
+    for attempt in range(resets + 1):
+        with pytest.raises(BackendError) as raised:
+            await client.ping()
+        if attempt < resets and "reset by peer" in str(raised.value):
+            continue
+        raised.match(why)
+        break
     assert not isinstance(raised.value, ConnectionLostError)
     assert client.statistics().connections == 0
 
@@ -86,7 +94,9 @@ async def test_a_client_certificate_that_is_asked_for_and_missing_is_an_error_at
 ) -> None:
     server = await server_factory(KIND, tls=good.files)
     url = f"{server.url}?ssl_ca_certs={good.authority}"
-    await refused(clients(url=url), "TLS .*certificate")
+    # In TLS 1.3 the server refuses us after our handshake. If our HELLO comes after it closed, the
+    # reset that answers it overtakes the reason.
+    await refused(clients(url=url), "TLS .*certificate", resets=10)
     client = clients(url=f"{url}&ssl_certfile={good.certificate}&ssl_keyfile={good.key}")
     await client.ping()
 
