@@ -80,7 +80,8 @@ def rival(kind: Kind, client: Redisson) -> Any:
 
 
 @pytest.mark.parametrize("name", SINGLE)
-async def test_busy_is_none_or_a_timeout(near: Redisson, far: Redisson, name: str) -> None:
+async def test_busy_is_none_or_a_timeout(near: Redisson, clients: ClientFactory, name: str) -> None:
+    far = clients()
     held = await rival(KINDS[name], near).acquire()
     thing = made(KINDS[name], far)
     assert await thing.try_acquire() is None

@@ -76,8 +76,7 @@ async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: Cli
     await client.ping()
     async with holder.get_lock("k"):
         asked = [
-            client.get_lock("k").acquire(timeout=0.5 + 0.5 * number / 200)
-            for number in range(200)
+            client.get_lock("k").acquire(timeout=0.3 + 0.1 * number / 200) for number in range(200)
         ]
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
     wrong = [
