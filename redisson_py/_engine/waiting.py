@@ -16,7 +16,7 @@ from __future__ import annotations
 import random
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeGuard, TypeVar
 
 from redisson_py._commands.replies import Busy
 from redisson_py._commands.wakes import Wakes
@@ -165,7 +165,7 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
         if request.turn is not None:
             request.turn.taken = True
         await sleeper.wait(_sleep(outcome.retry_in, deadline))
-        if deadline is not None and _passed(deadline):
+        if _passed(deadline):
             if is_fresh(request.heard_busy_at, deadline):
                 return outcome
             # The event loop was blocked when it was time for the last look.
@@ -187,7 +187,7 @@ def is_fresh(heard_busy_at: float, deadline: float | None) -> bool:
     return deadline is not None and heard_busy_at >= deadline - LAST_LOOK - PUNCTUAL
 
 
-def _passed(deadline: float | None) -> bool:
+def _passed(deadline: float | None) -> TypeGuard[float]:
     return deadline is not None and running_loop().time() >= deadline - PUNCTUAL
 
 

@@ -23,7 +23,8 @@ _SWEEP_FROM = 128
 def grace(deadline: float) -> float:
     """Return seconds to wait for an answer after a deadline that a blocked event loop missed.
 
-    As long as it was blocked past the deadline: the server may have been short of time as well.
+    As long as it was blocked past the deadline, half a second at most: on a busy machine the server
+    may have had no time either.
     """
     return min(max(running_loop().time() - deadline, SHORTEST_WAIT), LAST_LOOK)
 

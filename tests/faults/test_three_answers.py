@@ -381,7 +381,8 @@ async def test_acquire_timeout_is_the_default_of_every_acquire(
     assert await thing.try_acquire(timeout=None) is None
     patient = asyncio.create_task(thing.acquire(timeout=math.inf))
     await until(lambda: thing.statistics().waiters == 1)
-    await asyncio.sleep(0.1)
+    # Longer than the default.
+    await asyncio.sleep(0.7)
     assert not patient.done()
     await held.release()
     await (await patient).release()

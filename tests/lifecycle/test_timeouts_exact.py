@@ -11,7 +11,7 @@ from redisson_py import AcquireTimeoutError, BackendError, Redisson
 from tests.fixtures.client import ClientFactory
 
 ROUNDS, TASKS = 10, 20
-#: Of 200, for a machine so busy that the server itself gets no time for half a second.
+#: Of 200, for a machine so busy that the server itself gets no time for 300 ms.
 FEW = 4
 
 
