@@ -11,7 +11,7 @@ import asyncio
 import logging
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import redis.exceptions
@@ -104,6 +104,10 @@ class Connector:
         if "path" in self.settings:
             return str(self.settings["path"])
         return f"{self.settings.get('host', 'localhost')}:{self.settings.get('port', 6379)}"
+
+    def at(self, host: str, port: int) -> Connector:
+        """Return how to connect to another server with the same settings."""
+        return replace(self, settings={**self.settings, "host": host, "port": port}, _seen=_Seen())
 
     @property
     def database(self) -> str:
