@@ -29,7 +29,6 @@ from redisson_py._loop import (
     sleep,
     start_task,
     stop_task,
-    task_or_none,
     wait_for_all,
     wake,
 )
@@ -38,7 +37,7 @@ from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.router import Router
+from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py.barriers.barrier import CyclicBarrier
@@ -190,8 +189,7 @@ class Redisson:
         self._outages = Outages(connector.where, counts, teller)
         self._table = Table()
         self._bus = Bus(self._table)
-        self._stream = self._new_stream()
-        self._router = Router(self._stream)
+        self._router: Router = SingleRouter(self._new_stream)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
@@ -220,6 +218,8 @@ class Redisson:
         self._root: Task | None = None
         #: It ended with its event loop, and not by `aclose`: another loop may go on with it.
         self._ended_with_loop = False
+        #: What has begun when an event loop ended every task: whether blocks are not left yet.
+        self._ending: Future[bool] | None = None
         #: The background task has ended with the loop, but blocks of generators are not left yet.
         self._outlives = False
         self._closing: Future[None] | None = None
@@ -233,13 +233,28 @@ class Redisson:
             self._connector,
             self._options.reply_timeout,
             on_message=self._table.message,
-            on_connected=self._bus.resubscribe,
-            on_down=self._table.wake_all,
+            on_connected=lambda _: self._bus.resubscribe(),
+            on_down=lambda _: self._table.wake_all(),
             on_end=self._end_with_loop,
-            on_outlived=self._close_for_good,
-            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
+            on_outlived=self._outlived,
+            needed=self._needs,
             outages=self._outages,
         )
+
+    def _needs(self, stream: Stream) -> bool:
+        """Whether somebody holds or waits for what a stream serves."""
+        if isinstance(self._router, SingleRouter):
+            return bool(self._watchdog.holds) or self._table.seats > 0
+        serves = self._router.stream_for
+        return any(
+            serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
+        ) or any(serves(name) is stream for name in self._table.channels)
+
+    @property
+    def _stream(self) -> Stream:
+        """The stream of a client that has one."""
+        assert isinstance(self._router, SingleRouter)
+        return self._router.only
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
@@ -398,7 +413,7 @@ class Redisson:
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
-        counts, traffic = self._context.counts, self._stream.traffic
+        counts, traffic = self._context.counts, self._router.traffic
         return ClientStatistics(
             waiters=self._context.registry.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
@@ -435,7 +450,7 @@ class Redisson:
             here()
             if is_closed(self._loop):
                 # What it left there nobody can give back: that runs out.
-                self._let_go_of(self._root, self._stream)
+                self._let_go_of(self._root)
             else:
                 self._check()
         self._ended_with_loop = False
@@ -481,7 +496,7 @@ class Redisson:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)
         # Answered after all of that; or the connection breaks, and waiting is no use.
-        return [self._stream.ping().future] if self._stream.ready else []
+        return [stream.ping().future for stream in self._router.streams() if stream.ready]
 
     def _check(self) -> None:
         """Raise unless the client may be used now and here; it may have to move here first."""
@@ -505,8 +520,8 @@ class Redisson:
     def _refuse_after_fork(self) -> None:
         """Raise if the connection of the parent is open: a child must not touch it."""
         ended = self._root is None or self._root.done()
-        connected = self._stream.traffic.connections > 0
-        if connected and (not ended or self._stream.outlives is not None):
+        connected = self._router.traffic.connections > 0
+        if connected and (not ended or self._connection_outlives):
             raise ClientClosedError(
                 "the client was connected before a fork; make one in the child, or connect no"
                 " earlier than there"
@@ -551,26 +566,24 @@ class Redisson:
 
     def _start_over(self, *, new_id: bool) -> None:
         """Be as new, for another event loop or process; nothing is held, and nobody waits."""
-        root, stream = self._root, self._stream
-        if self._forks != _forks:
-            _of_parents.append((root, stream, self._loop))
-        else:
-            self._let_go_of(root, stream)
+        root, forked = self._root, self._forks != _forks
+        if not forked:
+            self._let_go_of(root)
         if new_id:
             self._owners.renew()
         self._bus.start_over()
-        self._stream = self._new_stream()
-        self._stream.traffic = stream.traffic
-        self._router.use(self._stream)
+        before = self._router.start_over()
+        if forked:
+            _of_parents.append((root, before, self._loop))
         self._watchdog.start_over()
         self._context.start_over()
         self._executor.reopen()
-        self._root = self._closing = self._loop = None
+        self._root = self._closing = self._loop = self._ending = None
         self._outlives = self._closed = self._ended_with_loop = False
         self._why_closed, self._described_until = "", 0.0
         self._forks = _forks
 
-    def _let_go_of(self, root: Task | None, stream: Stream) -> None:
+    def _let_go_of(self, root: Task | None) -> None:
         """Close what an event loop has left open that was closed without ending its tasks."""
         self._closed, self._ended_with_loop = True, False
         self._executor.close()
@@ -579,7 +592,7 @@ class Redisson:
             with suppress(RuntimeError):
                 self._watchdog.lose(hold, "expired")
         if is_closed(self._loop):
-            stream.leave_behind()
+            self._router.leave_behind()
             if root is not None and not root.done():
                 discard(root)
 
@@ -590,16 +603,30 @@ class Redisson:
             self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
             self._root.add_done_callback(self._root_done)
 
-    async def _end_with_loop(self) -> bool:
+    async def _end_with_loop(self, stream: Stream) -> bool:
         """The event loop shuts down, unless we are closing; return whether we are still needed.
 
-        It has cancelled every task. Those that hold something may still be cleaning up under its
-        protection: it is kept until they have ended. Then what nobody can give back any more is
-        given back here; what the block of an async generator holds is left to the generator.
+        It has cancelled every task, those of all streams at once: the first one does the work.
         """
-        if task_or_none() is not self._root:
+        if stream not in self._router.streams():
             # Opened again meanwhile: this connection is nobody's.
             return False
+        if self._ending is not None:
+            await wait_for_all([self._ending])
+            return self._ending.result()
+        ending = self._ending = new_future()
+        try:
+            wake(ending, await self._leave_loop())
+        finally:
+            wake(ending, False)
+        return self._outlives
+
+    async def _leave_loop(self) -> bool:
+        """Keep what is held for those who are cleaning up under its protection, then let it go.
+
+        When they have ended, what nobody can give back any more is given back here; what the
+        block of an async generator holds is left to the generator.
+        """
         while not self._closed:
             tasks = {hold.task() for hold in self._watchdog.holds}
             running = [task for task in tasks if task is not None and not task.done()]
@@ -615,6 +642,16 @@ class Redisson:
         self._outlives = bool(in_blocks)
         return self._outlives
 
+    @property
+    def _connection_outlives(self) -> bool:
+        """Whether a connection has outlived the background task, for blocks that rely on it."""
+        return any(stream.outlives is not None for stream in self._router.streams())
+
+    def _outlived(self, _: Stream) -> None:
+        """A connection that had outlived the background task is closed."""
+        if not self._connection_outlives:
+            self._close_for_good()
+
     def _root_done(self, root: Task) -> None:
         """The background task has ended: with its event loop, or by a failure."""
         if self._closed or root is not self._root:
@@ -628,7 +665,7 @@ class Redisson:
         failure = root.exception() or RuntimeError("it ended too early")
         log.critical("background task of %r failed", self, exc_info=failure)
         self._root = None
-        self._stream.break_down(failure)
+        self._router.break_down(failure)
 
     def _close_for_good(self) -> None:
         """The background task has ended with its event loop, and nothing is needed any more."""
@@ -641,7 +678,7 @@ class Redisson:
         self._watchdog.close()
         self._bus.close()
         self._context.registry.close(error)
-        self._stream.fail(error)
+        self._router.fail(error)
         self._table.wake_all()
 
     @property

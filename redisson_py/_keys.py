@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from redis.crc import key_slot as key_slot
+
 #: Raised when an older client of this library could misread what a newer one wrote.
 LAYOUT = 1
 

@@ -63,7 +63,7 @@ class Call:
         must: The command has to arrive even if nobody waits any more (a release, an undo).
         until: Until when that is so, in loop time, if that is later than the deadline.
         fails_fast: It fails with the first attempt to connect that fails.
-        timed: Its deadline is, or was, in the heap of its stream.
+        timed_by: In whose heap its deadline is, or was.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
     """
@@ -79,7 +79,7 @@ class Call:
         "must",
         "script",
         "sends",
-        "timed",
+        "timed_by",
         "uncertain",
         "until",
         "written_at",
@@ -107,7 +107,7 @@ class Call:
         self.sends: int = 0
         self.errors: int = 0
         self.fails_fast: bool = False
-        self.timed: bool = False
+        self.timed_by: object = None
         self.uncertain: bool = False
         self.written_at: int = 0
 

@@ -31,3 +31,8 @@ def knows_flags(facts: object) -> bool:
         text = version.decode(errors="replace")
         raise UnsupportedServerError(f"Redis {text} is too old: 6.2 or newer is needed")
     return major >= 7
+
+
+def is_master(facts: object) -> bool:
+    """Return whether a server is a master, from its answer to HELLO."""
+    return isinstance(facts, dict) and facts.get(b"role") == b"master"

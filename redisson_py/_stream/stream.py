@@ -41,30 +41,36 @@ from redisson_py._stream.call import (
     told_again,
 )
 from redisson_py._stream.deadlines import Deadlines, grace
-from redisson_py._stream.handshake import knows_flags
+from redisson_py._stream.handshake import is_master, knows_flags
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.room import Room
+from redisson_py._stream.topology import LONGEST_PAUSE, SLOW_OPENING, Elsewhere
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
-    from redisson_py._redis import AbstractConnection, Connector
+    from redisson_py._redis import AbstractConnection
+    from redisson_py._stream.topology import Opener, Topology
 
 log = logging.getLogger("redisson_py")
 
 
-async def _at_once() -> bool:
+async def _at_once(_: Stream) -> bool:
     """End without waiting for anything."""
     return False
+
+
+def _ignore(_: Stream) -> None:
+    """Do nothing."""
 
 
 class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
     Args:
-        connector: Opens connections.
+        opener: Opens connections.
         reply_timeout: Seconds after which a connection without an answer counts as dead.
         on_message: Called with channel and payload of every message.
         on_connected: Called when a connection is ready, before anything else is written to it.
@@ -74,6 +80,8 @@ class Stream:
         on_outlived: Called when that connection is closed.
         needed: Whether somebody relies on the connection even while no command is under way.
         outages: Is told when the connection is lost, and when it is back.
+        fails_over: Another server may become the master: ours has to say that it is one.
+        topology: The servers around this one that may serve its keys.
 
     Attributes:
         ready: A connection is open and commands go out at once.
@@ -83,27 +91,31 @@ class Stream:
 
     def __init__(
         self,
-        connector: Connector,
+        opener: Opener,
         reply_timeout: float,
         *,
         on_message: Callable[[bytes, bytes], None],
-        on_connected: Callable[[], None],
-        on_down: Callable[[], None],
-        on_end: Callable[[], Awaitable[bool]] = _at_once,
-        on_outlived: Callable[[], None] = lambda: None,
-        needed: Callable[[], bool],
+        on_connected: Callable[[Stream], None],
+        on_down: Callable[[Stream], None],
+        on_end: Callable[[Stream], Awaitable[bool]] = _at_once,
+        on_outlived: Callable[[Stream], None] = _ignore,
+        needed: Callable[[Stream], bool],
         outages: Outages | None = None,
+        fails_over: bool = False,
+        topology: Topology | None = None,
     ) -> None:
-        self._connector = connector
+        self._opener = opener
         self._on_message = on_message
         self._on_connected = on_connected
         self._on_down = on_down
         self._on_end = on_end
         self._on_outlived = on_outlived
         self._needed = needed
-        self._outages = outages or Outages(connector.where)
+        self._outages = outages or Outages(opener.where)
+        self._fails_over = fails_over
+        self._topology = topology
         self.outlives: AbstractConnection | None = None
-        self._health = Health(self, reply_timeout, needed)
+        self._health = Health(self, reply_timeout)
         self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
         self._modern = True
@@ -122,6 +134,11 @@ class Stream:
         self._deadlines = Deadlines(self._sent_since, self._give_up)
         self._last_error: BackendError | None = None
         self._demoted = False
+        #: The server was out of reach, or silent: another one may have taken its keys.
+        self._in_doubt = False
+        self._resting = False
+        self._retired = False
+        self._pause: Future[None] | None = None
         self.traffic: Traffic = Traffic()
 
     # What callers use.
@@ -137,6 +154,16 @@ class Stream:
         if wire is None or self._closed:
             return MAX_IN_FLIGHT
         return 0 if wire.paused else MAX_IN_FLIGHT - len(wire.in_flight)
+
+    @property
+    def where(self) -> str:
+        """The address of the server."""
+        return self._opener.where
+
+    @property
+    def needed(self) -> bool:
+        """Whether somebody relies on the connection even while no command is under way."""
+        return self._needed(self)
 
     @property
     def has_room(self) -> bool:
@@ -168,7 +195,7 @@ class Stream:
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller whose time was up."""
-        where = self._connector.where
+        where = self._opener.where
         if not self.ready:
             return cut_off(where, self._last_error, maybe_held)
         text = f"no answer from Redis at {where} in time"
@@ -192,6 +219,8 @@ class Stream:
             packed = args if self._modern and type(args) is bytes else call.pack(self._modern)
             wire.put(call, packed)
         elif self._closed:
+            if self._topology is not None:
+                return self._topology.send_again(call)
             raise ClientClosedError("the client is closed")
         else:
             self._backlog[call] = None
@@ -223,7 +252,17 @@ class Stream:
 
     def ping(self) -> Call:
         """Ask for a sign of life on this connection; fails as soon as it breaks."""
-        return self.send(Call(("PING",), 0, must=True))
+        if not self._fails_over:
+            return self.send(Call(("PING",), 0, must=True))
+        call = self.send(Call(("HELLO",), 0, must=True))
+        call.future.add_done_callback(self._said_hello)
+        return call
+
+    def _said_hello(self, done: Future[object]) -> None:
+        """A server that was a master has said what it is now."""
+        if not done.cancelled() and done.exception() is None and not is_master(done.result()):
+            self._demoted = True
+            self.abort("it is a replica now")
 
     def probe(self) -> None:
         """Have Redis say something, unless an answer is due anyway."""
@@ -255,27 +294,48 @@ class Stream:
             received = self.traffic.received
             try:
                 await self._connect()
+            except Elsewhere:
+                self._send_on()
             except ConnectionLostError as error:
                 self._last_error = error
                 self._outages.failed(error)
                 self._fail_fast()
-                await asyncio.sleep(pause_before(attempt))
+                if self._topology is not None:
+                    self._in_doubt = True
+                    self._topology.went_down(self)
+                await self._wait_before(attempt)
                 attempt += 1
             except BackendError as error:
                 self._outages.refused(error)
                 self._fail_all(error)
             except Exception as error:
                 # Not foreseen. Nobody waits in vain, and the next call finds somebody at work.
-                log.exception("the background task of %s failed", self._connector.where)
+                log.exception("the background task of %s failed", self._opener.where)
                 self.break_down(error)
-                await asyncio.sleep(pause_before(attempt))
+                await self._wait_before(attempt)
                 attempt += 1
             else:
                 # HELLO is one: a connection that broke before it answered anything else.
                 in_vain = self._demoted or self.traffic.received <= received + 1
                 attempt = attempt + 1 if in_vain else 0
                 if attempt:
-                    await asyncio.sleep(pause_before(attempt))
+                    await self._wait_before(attempt)
+
+    async def _wait_before(self, attempt: int) -> None:
+        """Pause before an attempt to connect, unless somebody is in a hurry meanwhile."""
+        seconds = pause_before(attempt)
+        self._pause = new_future()
+        await wait_until(self._pause, min(seconds, LONGEST_PAUSE) if self._fails_over else seconds)
+
+    def hurry(self) -> None:
+        """Try to connect at once: there is reason to hope."""
+        wake(self._pause)
+
+    def _send_on(self) -> None:
+        """What waits here for a connection belongs elsewhere."""
+        assert self._topology is not None
+        for call in self.take(lambda _: True):
+            self._topology.send_again(call)
 
     async def _connect(self) -> None:
         """Open a connection, make it ready, and stay until it breaks."""
@@ -297,11 +357,15 @@ class Stream:
 
             wire.attach(take_over(connection, wire))
             await self._greet()
+            if self._in_doubt and self._topology is not None:
+                await self._topology.confirm(self)
+                if wire.down.done() or self._retired:
+                    return
             self._become_ready()
             try:
                 await wait_for_all([wire.down])
             except asyncio.CancelledError:
-                if await self._on_end():
+                if await self._on_end(self) and self.needed:
                     self.outlives = connection
                 else:
                     wire.close()
@@ -318,9 +382,11 @@ class Stream:
                 wire.abort()
                 self._collect_unanswered(wire)
                 await connection.disconnect(nowait=True)
-        if not self._closed:
+        if self._resting:
+            self._resting = False
+        elif not self._closed:
             self._outages.broke(wire.why)
-            self._on_down()
+            self._on_down(self)
 
     def _went_down(self) -> None:
         self.ready = False
@@ -330,27 +396,38 @@ class Stream:
             self._end_outlived(self.outlives)
 
     async def _open(self) -> AbstractConnection:
-        connector = self._connector
-        limit = connector.connect_timeout or max(1.0, self._health.reply_timeout)
-        return await connector.open(limit)
+        opener, began = self._opener, running_loop().time()
+        connection = await opener.open(opener.connect_timeout or max(1.0, self.reply_timeout))
+        if running_loop().time() - began > SLOW_OPENING:
+            self._in_doubt = True
+        return connection
+
+    @property
+    def reply_timeout(self) -> float:
+        """Seconds after which a connection without an answer counts as dead."""
+        return self._health.reply_timeout
 
     async def _greet(self) -> None:
         """Ask the server who it is, which redis-py did too but keeps to itself."""
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
         self._wire.put(hello, hello.pack(modern=True))
-        if not await wait_until(hello.future, self._health.reply_timeout):
+        if not await wait_until(hello.future, self.reply_timeout):
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
-        self._modern = knows_flags(hello.future.result())
+        facts = hello.future.result()
+        if self._fails_over and not is_master(facts):
+            text = f"Redis at {self._opener.where} is a replica"
+            raise ConnectionLostError(text, maybe_held=False)
+        self._modern = knows_flags(facts)
 
     def _become_ready(self) -> None:
         self.ready = True
-        self._last_error, self._demoted = None, False
+        self._last_error, self._demoted, self._in_doubt = None, False, False
         self._loads.clear()
         self._load_errors.clear()
         self._outages.over()
         self._health.start()
-        self._on_connected()
+        self._on_connected(self)
         backlog, self._backlog = self._backlog, {}
         for call in backlog:
             if call.wanted:
@@ -365,6 +442,61 @@ class Stream:
         self._deadlines.rearm()
         self._backlog = dict.fromkeys([*unanswered, *self._backlog])
         self._give_room()
+        if self._topology is not None and not self._closed and not self._resting:
+            self._in_doubt = True
+            self._topology.went_down(self)
+
+    def take(self, leaves: Callable[[bytes], bool]) -> list[Call]:
+        """Return what waits here for keys that live elsewhere now, in order, and let it go.
+
+        What was written to an open connection is answered there.
+        """
+        taken = [call for call in (*self._backlog, *self._delayed) if leaves(call.key)]
+        for call in taken:
+            self._backlog.pop(call, None)
+            timer, _ = self._delayed.pop(call, (None, ""))
+            if timer is not None:
+                timer.cancel()
+            self._deadlines.release(call)
+        return taken
+
+    def retire(self, reason: str) -> list[Call]:
+        """End, because the server serves nothing of ours any more; return what was not answered.
+
+        What it answers from now on is not believed: it may have been frozen while another server
+        took its place.
+        """
+        self.ready, self._closed, self._retired = False, True, True
+        wire = self._wire
+        if wire is not None:
+            wire.why = reason
+            wire.abort()
+            self._collect_unanswered(wire)
+            for call in wire.in_flight:
+                if not call.deadline:
+                    call.fail(ConnectionLostError(reason, maybe_held=False))
+            wire.in_flight.clear()
+        unanswered = self.take(lambda _: True)
+        self._deadlines.close()
+        self._outages.over()
+        wake(self._wanted)
+        wake(self._pause)
+        return unanswered
+
+    def let_go(self, call: Call) -> None:
+        """A call that was refused here is sent elsewhere."""
+        self._deadlines.release(call)
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether the connection may be closed while nobody needs it."""
+        return self._topology is not None
+
+    def rest(self) -> None:
+        """Close the connection until somebody needs one: nothing was asked for a long time."""
+        if self._wire is not None and not self._backlog:
+            self.ready, self._resting = False, True
+            self._wire.close()
 
     def _forget(self, call: Call) -> None:
         """Nobody waits for the answer to a call any more, perhaps before it was sent."""
@@ -391,11 +523,11 @@ class Stream:
         if (wire := self._wire) is not None:
             # Graceful where the server reads, so that the last releases still arrive.
             wire.close()
-            await wait_until(wire.down, self._health.reply_timeout)
+            await wait_until(wire.down, self.reply_timeout)
 
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail what waits; what must arrive goes out later."""
-        text = f"the background task of {self._connector.where} failed: {cause!r}"
+        text = f"the background task of {self._opener.where} failed: {cause!r}"
         calls, present = self._under_way(), running_loop().time()
         for timer, _ in self._delayed.values():
             timer.cancel()
@@ -415,7 +547,7 @@ class Stream:
                 self._deadlines.arm(call.deadline)
         self.ready = False
         self._give_room()
-        self._on_down()
+        self._on_down(self)
 
     def leave_behind(self) -> None:
         """Close the socket although the event loop was closed and nothing of it runs any more."""
@@ -437,11 +569,11 @@ class Stream:
             call.fail(told_again(error))
         self._give_room()
         if not self._closed:
-            self._on_down()
+            self._on_down(self)
 
     def abort(self, reason: str) -> None:
         """Give this connection up; what was not answered goes out again on the next."""
-        log.debug("connection to %s given up: %s", self._connector.where, reason)
+        log.debug("connection to %s given up: %s", self._opener.where, reason)
         self.ready = False
         if self._wire is not None:
             self._wire.why = reason
@@ -450,7 +582,7 @@ class Stream:
     def _give_room(self) -> None:
         if self._room.waiting:
             self._room.give()
-        if self.outlives is not None and not (self.waiting or self._needed()):
+        if self.outlives is not None and not (self.waiting or self.needed):
             self._end_outlived(self.outlives)
 
     def _end_outlived(self, connection: AbstractConnection) -> None:
@@ -462,17 +594,19 @@ class Stream:
         from redisson_py._redis import let_go
 
         let_go(connection)
-        self._on_outlived()
+        self._on_outlived(self)
 
     # Answers that are errors.
 
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
+        if self._topology is not None and self._topology.redirected(self, call, error):
+            return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
         elif is_try_again(text) and call.deadline:
-            self._delay(call, text)
+            self.delay(call, text)
             if "READONLY" in text:
                 # A demoted master: a new connection finds the new one, sooner or later.
                 self._demoted = True
@@ -511,10 +645,15 @@ class Stream:
         if not is_try_again(str(error)):
             self._load_errors[key] = number, str(error)
 
-    def _delay(self, call: Call, reason: str) -> None:
+    def delay(self, call: Call, reason: str) -> None:
+        """Send a call again after a pause: Redis did not want to do it yet."""
+
         def again() -> None:
             del self._delayed[call]
-            if call.wanted and not self._closed:
+            if self._topology is not None:
+                self._deadlines.release(call)
+                self._topology.send_again(call)
+            elif call.wanted and not self._closed:
                 self.send(call)
 
         self._delayed[call] = call_later(pause_before(call.errors), again), reason
@@ -539,7 +678,7 @@ class Stream:
         timer, reason = self._delayed.pop(call, (None, ""))
         if timer is not None:
             timer.cancel()
-            text = f"Redis at {self._connector.where} was not ready in time: {reason}"
+            text = f"Redis at {self._opener.where} was not ready in time: {reason}"
             call.give_up(ConnectionLostError(text, maybe_held=call.uncertain))
         else:
             call.give_up(self.no_answer(maybe_held=call.uncertain or call.sends > 0))

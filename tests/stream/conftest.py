@@ -49,7 +49,7 @@ class Talk:
             on_message=lambda channel, payload: self.messages.append((channel, payload)),
             on_connected=self._on_connected,
             on_down=self._on_down,
-            needed=lambda: self.needed,
+            needed=lambda _: self.needed,
         )
         self._running: asyncio.Task[None] | None = None
         self._calls: list[Call] = []
@@ -89,10 +89,10 @@ class Talk:
         """Send a command and return its reply."""
         return await self.call(*args).future
 
-    def _on_connected(self) -> None:
+    def _on_connected(self, _: Stream) -> None:
         self.connected += 1
 
-    def _on_down(self) -> None:
+    def _on_down(self, _: Stream) -> None:
         self.downs += 1
 
 
