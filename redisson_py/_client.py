@@ -39,7 +39,10 @@ from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import LONGEST_SILENCE, Opener
 from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._topology.finder import Finder, ReplicatedFinder, SentinelFinder
+from redisson_py._topology.router import FinderRouter
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -177,19 +180,25 @@ class Redisson:
 
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
-        if servers.topology != "single" or options.sync_replicas not in ("auto", 0):
-            raise ValueError("clusters, Sentinel and replicas are not supported by this version")
-        connector = servers.connector
+        if servers.topology == "cluster" or options.sync_replicas not in ("auto", 0):
+            raise ValueError("clusters and sync_replicas are not supported by this version")
+        finder = self._new_finder(servers, options)
+        opener = servers.connector if finder is None else finder
         self._where = servers.where
-        self._connector = connector
+        self._opener: Opener = opener
+        self._fails_over = finder is not None
         self._options = options
         self._owners = Owners()
         counts = Counts()
         teller = None if options.listener is None else Teller(options.listener)
-        self._outages = Outages(connector.where, counts, teller)
+        self._outages = Outages(opener.where, counts, teller)
         self._table = Table()
         self._bus = Bus(self._table)
-        self._router: Router = SingleRouter(self._new_stream)
+        self._router: Router = (
+            SingleRouter(self._new_stream)
+            if finder is None
+            else FinderRouter(self._new_stream, finder)
+        )
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
@@ -202,7 +211,7 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
-            connector.database,
+            opener.database,
             counts,
             teller,
         )
@@ -230,8 +239,8 @@ class Redisson:
 
     def _new_stream(self) -> Stream:
         return Stream(
-            self._connector,
-            self._options.reply_timeout,
+            self._opener,
+            self._reply_timeout,
             on_message=self._table.message,
             on_connected=lambda _: self._bus.resubscribe(),
             on_down=lambda _: self._table.wake_all(),
@@ -239,12 +248,55 @@ class Redisson:
             on_outlived=self._outlived,
             needed=self._needs,
             outages=self._outages,
+            fails_over=self._fails_over,
         )
+
+    def _new_finder(self, servers: Servers, options: Options) -> Finder | None:
+        """Return what finds the master where it may be another server tomorrow."""
+        if servers.topology == "sentinel":
+            assert servers.sentinel is not None
+            return SentinelFinder(
+                servers.connector,
+                servers.sentinel,
+                servers.addresses,
+                servers.service,
+                min(options.reply_timeout, LONGEST_SILENCE),
+                address_map=options.address_map,
+                on_elsewhere=self._leave_master,
+                on_news=self._hurry,
+                kept=lambda: self._stream.ready or self._in_use,
+                needed=lambda: self._in_use,
+            )
+        if servers.topology == "replicated":
+            return ReplicatedFinder(
+                servers.connector, servers.addresses, on_elsewhere=self._leave_master
+            )
+        return None
+
+    def _leave_master(self, reason: str) -> None:
+        """Another server is master: what was not answered goes out again there."""
+        for stream in self._router.streams():
+            stream.abort(reason)
+
+    def _hurry(self) -> None:
+        for stream in self._router.streams():
+            stream.hurry()
+
+    @property
+    def _reply_timeout(self) -> float:
+        """Seconds without an answer after which a connection counts as dead."""
+        seconds = self._options.reply_timeout
+        return min(seconds, LONGEST_SILENCE) if self._fails_over else seconds
+
+    @property
+    def _in_use(self) -> bool:
+        """Whether somebody holds or waits for something."""
+        return bool(self._watchdog.holds) or self._table.seats > 0
 
     def _needs(self, stream: Stream) -> bool:
         """Whether somebody holds or waits for what a stream serves."""
         if isinstance(self._router, SingleRouter):
-            return bool(self._watchdog.holds) or self._table.seats > 0
+            return self._in_use
         serves = self._router.stream_for
         return any(
             serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds

@@ -7,24 +7,15 @@ failover, so the highest one is the newest knowledge, whoever answers first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from redisson_py._addresses import Address
 from redisson_py.errors import BackendError, ConnectionLostError
-
-Address = tuple[str, int]
-AddressMap = Callable[[str, int], Address]
 
 #: Seconds for which an older answer does not replace a newer one that nobody repeats. Sentinels
 #: tell each other every two seconds, so those that still lag behind then were told to forget.
 MEMORY = 10.0
-
-
-def written(address: Address) -> str:
-    """Return an address as text."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,24 +118,6 @@ class Knowledge:
             return last if newest is not None else None
         self._last, self._until = newest, present + MEMORY
         return newest
-
-
-def mapped(address: Address, address_map: AddressMap | None) -> Address:
-    """Return where an announced address is reached from here.
-
-    Raises:
-        BackendError: The user's function failed, or did not return a host and a port.
-    """
-    if address_map is None:
-        return address
-    try:
-        there: Any = address_map(*address)
-        host, port = there
-    except Exception as error:
-        raise BackendError(f"address_map failed for {written(address)}: {error!r}") from error
-    if not isinstance(host, str) or not host or type(port) is not int or not 0 < port < 2**16:
-        raise BackendError(f"address_map returned no host and port for {written(address)}")
-    return host, port
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Finds the one master, among Sentinels or among several servers, and opens connections to it.
 
-A stream takes a finder where one server has a connector. The role is checked on every new
-connection: Sentinels name a promoted server before it is master, and an old master after it was
-demoted.
+A stream takes a finder where one server has a connector. It checks the role of what the finder
+opens: Sentinels name a server shortly before it is master, and an old master after it was demoted.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
+from redisson_py._addresses import Address, AddressMap, write_address
 from redisson_py._loop import Future, new_future, running_loop, wait_for_all, wake
-from redisson_py._topology.choice import Address, AddressMap, Failure, Named, not_found, written
+from redisson_py._stream.handshake import is_master
+from redisson_py._topology.choice import Failure, Named, not_found
 from redisson_py._topology.sentinels import ASK_TIMEOUT, Sentinels
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
@@ -22,13 +23,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
+Opening = asyncio.Task["AbstractConnection"]
+#: None from a server that is no master.
 Attempt = asyncio.Task["AbstractConnection | None"]
 
 #: Addresses whose settings are kept.
 _MOST_KEPT = 64
 
-#: Seconds after which the Sentinels are asked again while a server does not answer, or is no
-#: master yet.
+#: Seconds after which the Sentinels are asked again while the master does not answer.
 _ASK_AGAIN = 0.25
 
 
@@ -59,7 +61,7 @@ class Finder:
     @property
     def where(self) -> str:
         """The address of the master, or how it is looked for."""
-        return self._looked_for() if self.master is None else written(self.master)
+        return self._looked_for() if self.master is None else write_address(*self.master)
 
     @property
     def database(self) -> str:
@@ -91,8 +93,9 @@ class Finder:
     def leave_behind(self) -> None:
         """Close the sockets of an event loop that was closed."""
 
-    def start_over(self) -> None:
-        """Begin again for another event loop."""
+    def start_over(self) -> object:
+        """Begin again for another event loop; return what was there."""
+        return None
 
     def _looked_for(self) -> str:
         raise NotImplementedError
@@ -104,41 +107,11 @@ class Finder:
             self._connectors[address] = self._connector.at(*address)
         return self._connectors[address]
 
-    def _attempt(self, address: Address, seconds: float) -> Attempt:
-        return asyncio.create_task(_open_master(self._connector_to(address), seconds))
-
     def _reached(self, address: Address, reason: str) -> None:
         """The master is here: another stream may still be where it was."""
         before, self.master = self.master, address
         if before not in (None, address):
             self._on_elsewhere(reason)
-
-
-async def _open_master(connector: Connector, limit: float) -> AbstractConnection | None:
-    """Return a connection to this server; None if it is no master.
-
-    Raises:
-        BackendError: It could not be opened.
-    """
-    end = running_loop().time() + limit
-    connection = await connector.open(limit)
-    try:
-        async with asyncio.timeout_at(end):
-            # redis-py asked too, but keeps the answer to itself.
-            await connection.send_command("HELLO")
-            facts = await connection.read_response()
-    except BaseException as error:
-        await connection.disconnect(nowait=True)
-        if not isinstance(error, Exception):
-            raise
-        why = str(error) or "no answer to HELLO"
-    else:
-        if isinstance(facts, dict) and facts.get(b"role") == b"master":
-            return connection
-        await connection.disconnect(nowait=True)
-        return None
-    text = f"no connection to Redis at {connector.where}: {why}"
-    raise ConnectionLostError(text, maybe_held=False)
 
 
 class SentinelFinder(Finder):
@@ -205,42 +178,36 @@ class SentinelFinder(Finder):
         """Close the sockets of an event loop that was closed."""
         self.sentinels.leave_behind()
 
-    def start_over(self) -> None:
-        """Begin again for another event loop."""
+    def start_over(self) -> object:
+        """Begin again for another event loop; return what was there."""
         self._news = None
-        self.sentinels.start_over()
+        return self.sentinels.start_over()
 
     async def open(self, limit: float) -> AbstractConnection:
         """Return a connection to the master that the Sentinels name; errors as for `Finder`."""
         end = running_loop().time() + limit
-        pause = 0.01
         while True:
             news = self._listen()
             named = await self.sentinels.master(end - running_loop().time())
-            attempt = self._attempt(named.address, end - running_loop().time())
-            connection = None
+            opening = self._connector_to(named.address).open(end - running_loop().time())
+            attempt = asyncio.create_task(opening)
+            opened = False
             try:
-                moved = await self._moved_while(attempt, news, named)
-                if not moved:
+                if not await self._moved_while(attempt, news, named):
                     connection = attempt.result()
+                    opened = True
             finally:
-                if connection is None:
+                if not opened:
                     await _abandon([attempt])
-            if connection is not None:
+            if opened:
                 self._reached(named.address, _moved(named.address, named.sentinel))
                 return connection
-            left = end - running_loop().time()
-            if left <= 0:
-                raise ConnectionLostError(
-                    f"Redis at {written(named.address)} is no master yet, or no more, although"
-                    f" Sentinel at {named.sentinel} says so",
-                    maybe_held=False,
-                )
-            if not moved:
-                await wait_for_all([news], min(pause, left), first=True)
-                pause = min(2 * pause, _ASK_AGAIN)
+            if running_loop().time() >= end:
+                where = write_address(*named.address)
+                text = f"the master moved away from {where} while we connected"
+                raise ConnectionLostError(text, maybe_held=False)
 
-    async def _moved_while(self, attempt: Attempt, news: Future[None], named: Named) -> bool:
+    async def _moved_while(self, attempt: Opening, news: Future[None], named: Named) -> bool:
         """Wait until a connection is open, or failed; return whether the master moved meanwhile.
 
         A server that was just frozen or cut off lets us wait; the Sentinels are asked meanwhile.
@@ -249,6 +216,7 @@ class SentinelFinder(Finder):
             await wait_for_all([attempt, news], _ASK_AGAIN, first=True)
             if attempt.done() and not news.done():
                 return False
+            # What was said before is taken into account by the answers to this question.
             news = self._listen()
             try:
                 now = await self.sentinels.master(ASK_TIMEOUT)
@@ -292,11 +260,14 @@ class ReplicatedFinder(Finder):
         self._addresses = tuple(dict.fromkeys(addresses))
 
     def _looked_for(self) -> str:
-        return f"the master of {', '.join(map(written, self._addresses))}"
+        return f"the master of {', '.join(write_address(*each) for each in self._addresses)}"
 
     async def open(self, limit: float) -> AbstractConnection:
         """Return a connection to the only master; errors as for `Finder`."""
-        attempts = {address: self._attempt(address, limit) for address in self._addresses}
+        attempts = {
+            address: asyncio.create_task(_open_master(self._connector_to(address), limit))
+            for address in self._addresses
+        }
         master = None
         try:
             await _until_clear(attempts.values(), limit)
@@ -306,16 +277,43 @@ class ReplicatedFinder(Finder):
             ((master, connection),) = masters.items()
         finally:
             await _abandon([each for address, each in attempts.items() if address != master])
-        self._reached(master, f"the master is {written(master)} now")
+        self._reached(master, f"the master is {write_address(*master)} now")
         return connection
 
     def _no_master(self, attempts: dict[Address, Attempt], masters: list[Address]) -> BackendError:
         if masters:
-            several = " and ".join(map(written, masters))
+            several = " and ".join(write_address(*each) for each in masters)
             text = f"{several} both say that they are master: waiting until one is demoted"
             return ConnectionLostError(text, maybe_held=False)
         failures = [_failure(address, attempt) for address, attempt in attempts.items()]
         return not_found("no master found", failures)
+
+
+async def _open_master(connector: Connector, limit: float) -> AbstractConnection | None:
+    """Return a connection to this server; None if it is no master.
+
+    Raises:
+        BackendError: It could not be opened.
+    """
+    end = running_loop().time() + limit
+    connection = await connector.open(limit)
+    try:
+        async with asyncio.timeout_at(end):
+            # redis-py asked too, but keeps the answer to itself.
+            await connection.send_command("HELLO")
+            facts = await connection.read_response()
+    except BaseException as error:
+        await connection.disconnect(nowait=True)
+        if not isinstance(error, Exception):
+            raise
+        why = str(error) or "no answer to HELLO"
+    else:
+        if is_master(facts):
+            return connection
+        await connection.disconnect(nowait=True)
+        return None
+    text = f"no connection to Redis at {connector.where}: {why}"
+    raise ConnectionLostError(text, maybe_held=False)
 
 
 async def _until_clear(attempts: Collection[Attempt], limit: float) -> None:
@@ -330,7 +328,7 @@ async def _until_clear(attempts: Collection[Attempt], limit: float) -> None:
         await wait_for_all(waiting, left, first=True)
 
 
-def _connection(attempt: Attempt) -> AbstractConnection | None:
+def _connection(attempt: Attempt | Opening) -> AbstractConnection | None:
     """Return what an attempt has opened; None if it goes on, failed, or found a replica."""
     if not attempt.done() or attempt.cancelled() or attempt.exception() is not None:
         return None
@@ -339,7 +337,7 @@ def _connection(attempt: Attempt) -> AbstractConnection | None:
 
 def _failure(address: Address, attempt: Attempt) -> Failure:
     """Return why there is no connection to a master here."""
-    where = written(address)
+    where = write_address(*address)
     if not attempt.done() or attempt.cancelled():
         return Failure(f"Redis at {where} is silent", final=False)
     error = attempt.exception()
@@ -349,7 +347,7 @@ def _failure(address: Address, attempt: Attempt) -> Failure:
     return Failure(str(error), final, error)
 
 
-async def _abandon(attempts: Collection[Attempt]) -> None:
+async def _abandon(attempts: Collection[Attempt | Opening]) -> None:
     """End attempts to connect, and close what they have opened."""
     for attempt in attempts:
         attempt.cancel()
@@ -361,4 +359,4 @@ async def _abandon(attempts: Collection[Attempt]) -> None:
 
 
 def _moved(address: Address, sentinel: str) -> str:
-    return f"the master is {written(address)} now, as Sentinel at {sentinel} says"
+    return f"the master is {write_address(*address)} now, as Sentinel at {sentinel} says"

@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from redisson_py._loop import stop_task
-from redisson_py._stream.router import Router
+from redisson_py._stream.router import SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py._topology.finder import Finder
 from redisson_py.errors import ClientClosedError
 
 
-class FinderRouter(Router):
-    """The streams of a client of Sentinel, or of replicated servers."""
+class FinderRouter(SingleRouter):
+    """The stream of a client of Sentinel or of replicated servers, and what tells it where to be.
 
-    def __init__(self, stream: Stream, finder: Finder) -> None:
-        super().__init__(stream)
-        self.finder = finder
+    Args:
+        new_stream: As for a `SingleRouter`.
+        finder: Opens the connections of these streams.
+    """
+
+    def __init__(self, new_stream: Callable[[], Stream], finder: Finder) -> None:
+        super().__init__(new_stream)
+        self._finder = finder
 
     async def run(self) -> None:
         """Keep the stream, and what hears of a new master; ends by cancellation."""
-        hearing = asyncio.create_task(self.finder.run(), name="redisson_py finder")
+        hearing = asyncio.create_task(self._finder.run(), name="redisson_py finder")
         try:
-            await self.only.run()
+            await super().run()
         finally:
             await stop_task(hearing)
 
     async def close(self, error: ClientClosedError) -> None:
         """Close everything; what is under way fails with `error`."""
         await super().close(error)
-        await self.finder.close(error)
+        await self._finder.close(error)
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        super().fail(error)
+        self._finder.fail(error)
+
+    def leave_behind(self) -> None:
+        """Close the sockets although the event loop was closed."""
+        super().leave_behind()
+        self._finder.leave_behind()
+
+    def start_over(self) -> object:
+        """Have other streams; return what was there."""
+        return super().start_over(), self._finder.start_over()

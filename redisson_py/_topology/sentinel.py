@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from redisson_py._addresses import Address
 from redisson_py._loop import Task, Timer, call_later, discard
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import pause_before
 from redisson_py._stream.stream import Stream
 from redisson_py._topology.choice import (
-    Address,
     Failure,
     Named,
     read_named,
@@ -134,7 +134,7 @@ class Sentinel:
             on_message=self._message,
             on_connected=self._connected,
             on_down=self._down,
-            needed=needed,
+            needed=lambda _: needed(),
             outages=Outages(connector.where, server="Sentinel"),
         )
 
@@ -156,9 +156,16 @@ class Sentinel:
         name = None if transport is None else transport.get_extra_info("peername")
         return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
 
-    def start(self) -> None:
+    def start(self) -> Task:
         """Let the stream run, as a task of the running loop."""
         self.task = asyncio.create_task(self.stream.run(), name=f"redisson_py {self.where}")
+        return self.task
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its task ended although nobody ended it."""
+        task = self.task
+        return task is not None and task.done() and not (self._closed or task.cancelled())
 
     async def close(self, error: ClientClosedError) -> None:
         """Close the connection; whoever is still asking gets `error`."""
@@ -183,7 +190,7 @@ class Sentinel:
             self._again.cancel()
             self._again = None
 
-    def _connected(self, *_: Stream) -> None:
+    def _connected(self, _: Stream) -> None:
         self._attempt = 0
         # A Call of our own, to see whether it is confirmed.
         self._subscription = self.stream.send(
@@ -195,7 +202,7 @@ class Sentinel:
         if channel == _SWITCH and address is not None:
             self._on_switch(self, address)
 
-    def _down(self, *_: Stream) -> None:
+    def _down(self, _: Stream) -> None:
         self._subscription = None
         if self._again is None and not self._closed and self._kept():
             # Not at once: it may have refused us.
@@ -211,4 +218,4 @@ class Sentinel:
 
     def _kept_for_a_while(self, ping: asyncio.Future[object]) -> None:
         if not ping.cancelled() and ping.exception() is not None and not self.stream.ready:
-            self._down()
+            self._down(self.stream)

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from redisson_py._loop import Task, fail, new_future, running_loop, wait_for_all
-from redisson_py._topology.choice import (
-    Address,
-    AddressMap,
-    Failure,
-    Knowledge,
-    Named,
-    mapped,
-    not_found,
-    written,
-)
+from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._loop import Task, new_future, running_loop, wait_for_all
+from redisson_py._topology.choice import Failure, Knowledge, Named, not_found
 from redisson_py._topology.sentinel import Question, Sentinel
 from redisson_py.errors import BackendError, ClientClosedError
 
 if TYPE_CHECKING:
     from redisson_py._redis import Connector
 
+log = logging.getLogger("redisson_py")
+
 #: Seconds for which a Sentinel may think about an answer.
 ASK_TIMEOUT = 0.5
+
+_NAME = "client_name"
 
 
 class Sentinels:
@@ -54,7 +52,9 @@ class Sentinels:
         needed: Callable[[], bool] = lambda: False,
     ) -> None:
         self.service = service
-        self._connector = connector
+        # Naming the connection takes a permission more.
+        settings = {name: value for name, value in connector.settings.items() if name != _NAME}
+        self._connector = replace(connector, settings=settings)
         self._seeds = tuple(dict.fromkeys(seeds))
         self._reply_timeout = reply_timeout
         self._address_map = address_map
@@ -70,7 +70,8 @@ class Sentinels:
         self.start_over()
 
     def __repr__(self) -> str:
-        return f"{self.service} (Sentinel at {', '.join(map(written, self._seeds))})"
+        seeds = ", ".join(write_address(*seed) for seed in self._seeds)
+        return f"{self.service} (Sentinel at {seeds})"
 
     @property
     def known(self) -> tuple[Sentinel, ...]:
@@ -92,6 +93,8 @@ class Sentinels:
         while True:
             left = end - running_loop().time()
             for sentinel in self.known:
+                if self._end is not None and sentinel.has_failed:
+                    self._start(sentinel)
                 if sentinel not in asked and left > 0:
                     asked[sentinel] = Question(sentinel, left)
             answered = {each: q for each, q in asked.items() if q.done.done()}
@@ -111,7 +114,7 @@ class Sentinels:
         newest = self._knowledge.learn(named, running_loop().time())
         if newest is None:
             raise self._unknown(answers, asked.keys() - answered.keys())
-        there = mapped(newest.address, self._address_map)
+        there = self._mapped(newest.address)
         return Named(there, newest.epoch, newest.promoted, newest.sentinel)
 
     async def run(self) -> None:
@@ -145,13 +148,13 @@ class Sentinels:
         for sentinel in self.known:
             sentinel.leave_behind()
 
-    def start_over(self) -> None:
-        """Begin again with streams that were never opened, to the same Sentinels."""
-        known = list(self._all) or self._seeds
-        self._all, self._informants = {}, set()
-        self._closed = False
-        for address in known:
+    def start_over(self) -> object:
+        """Begin again with streams that were never opened; return those that were there."""
+        before, self._all = self._all, {}
+        self._informants, self._end, self._closed = set(), None, False
+        for address in before or self._seeds:
             self._add(address)
+        return before
 
     def _add(self, address: Address) -> None:
         sentinel = self._all[address] = Sentinel(
@@ -166,15 +169,7 @@ class Sentinels:
             self._start(sentinel)
 
     def _start(self, sentinel: Sentinel) -> None:
-        sentinel.start()
-        assert sentinel.task is not None
-        sentinel.task.add_done_callback(self._ended)
-
-    def _ended(self, task: Task) -> None:
-        """Nothing dies quietly: the client is told of a stream that fails."""
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            fail(self._end, error)
+        sentinel.start().add_done_callback(_ended)
 
     def _meet(self, announced: Iterable[Address]) -> None:
         """Get to know the Sentinels that another one names."""
@@ -182,13 +177,13 @@ class Sentinels:
             return
         peers = {sentinel.peer for sentinel in self.known}
         for each in announced:
-            address = mapped(each, self._address_map)
+            address = self._mapped(each)
             if address not in self._all and address not in peers:
                 self._add(address)
 
     def _part(self, questions: Iterable[Question]) -> None:
         """Forget those that nobody names any more; not the seeds, which may be anything."""
-        named = {mapped(each, self._address_map) for q in questions for each in q.others()}
+        named = {self._mapped(each) for q in questions for each in q.others()}
         for address in [a for a in self._all if a not in named and a not in self._seeds]:
             sentinel = self._all[address]
             if sentinel.stream.ready:
@@ -203,11 +198,14 @@ class Sentinels:
     def _switched(self, sentinel: Sentinel, announced: Address) -> None:
         self._informants.add(sentinel)
         try:
-            address = mapped(announced, self._address_map)
+            address = self._mapped(announced)
         except BackendError:
             # Whoever connects next is told.
             address = announced
         self._on_switch(address, sentinel.where)
+
+    def _mapped(self, announced: Address) -> Address:
+        return announced if self._address_map is None else self._address_map(*announced)
 
     def _unknown(
         self, answers: dict[Sentinel, Named | Failure], silent: Iterable[Sentinel]
@@ -217,3 +215,10 @@ class Sentinels:
         error = not_found(f"nobody names the master of {self.service!r}", failures)
         error.__cause__ = failures[0].cause if len(failures) == 1 else None
         return error
+
+
+def _ended(task: Task) -> None:
+    """Nothing dies quietly."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        log.critical("background task of a Sentinel failed", exc_info=error)
