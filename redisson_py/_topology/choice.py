@@ -109,15 +109,21 @@ class Knowledge:
         self._until = 0.0
 
     def learn(self, answers: Iterable[Named], present: float) -> Named | None:
-        """Return who is master, from the answers of this moment and the newest before."""
-        newest = choose(answers)
-        last = self._last
-        if newest is None or (
-            last is not None and newest.epoch < last.epoch and present < self._until
-        ):
-            return last if newest is not None else None
+        """Return who is master, from the answers of this moment and the newest before.
+
+        None if there is no answer now.
+        """
+        newest, last = choose(answers), self._last
+        if newest is None:
+            return None
+        if last is not None and newest.epoch < last.epoch and present < self._until:
+            return last
         self._last, self._until = newest, present + MEMORY
         return newest
+
+    def is_news(self, answer: Named) -> bool:
+        """Return whether an answer knows of a later failover than the newest so far."""
+        return self._last is None or answer.epoch > self._last.epoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,10 +206,10 @@ class Sentinel:
         self._subscription = None
         if self._again is None and not self._closed and self._kept():
             # Not at once: it may have refused us.
-            self._again = call_later(pause_before(self._attempt), self._keep)
+            self._again = call_later(pause_before(self._attempt), self.keep)
             self._attempt += 1
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
         """Have the stream connect, which it does when there is something to send."""
         self._again = None
         if not self._closed and not self.stream.ready:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from redisson_py._addresses import Address, AddressMap, write_address
@@ -109,9 +110,14 @@ class Sentinels:
             waiting = [question.done for question in asked.values() if not question.done.done()]
             await wait_for_all(waiting, left, first=True)
         self._informants -= answered.keys()
+        for sentinel in set(self._all.values()) - asked.keys():
+            sentinel.keep()
         if most:
             self._part(answered.values())
         newest = self._knowledge.learn(named, running_loop().time())
+        for sentinel in asked.keys() - answered.keys():
+            # Perhaps the only one that knows of a failover.
+            asked[sentinel].done.add_done_callback(partial(self._late, sentinel, asked[sentinel]))
         if newest is None:
             raise self._unknown(answers, asked.keys() - answered.keys())
         there = self._mapped(newest.address)
@@ -203,6 +209,12 @@ class Sentinels:
             # Whoever connects next is told.
             address = announced
         self._on_switch(address, sentinel.where)
+
+    def _late(self, sentinel: Sentinel, question: Question, _: object) -> None:
+        """An answer came when most others had answered already."""
+        answer = question.answer()
+        if isinstance(answer, Named) and not self._closed and self._knowledge.is_news(answer):
+            self._switched(sentinel, answer.address)
 
     def _mapped(self, announced: Address) -> Address:
         return announced if self._address_map is None else self._address_map(*announced)
