@@ -52,9 +52,9 @@ from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSem
 from redisson_py.semaphores.semaphore import Semaphore
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from redis.asyncio import Redis, RedisCluster
 
-    from redisson_py._redis import Connector
+    from redisson_py._redis import Servers
 
 log = logging.getLogger("redisson_py")
 
@@ -92,7 +92,8 @@ class Redisson:
     One that has not connected yet may be used after a fork. Locks that it made go with it.
 
     Args:
-        client: A `redis.asyncio.Redis`, whose address, credentials and TLS settings are used; our
+        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
+            whose address, credentials and TLS settings are used; our
             connection is our own, and who passed the client in closes it. Its
             `socket_connect_timeout` bounds each attempt to connect, unless it is redis-py's
             default. Its `socket_timeout` is not taken over, as redis-py gives every client one:
@@ -107,9 +108,14 @@ class Redisson:
         turn: Seconds for which a contended lock is passed among this client's tasks before
             other processes get a chance; 0 never passes.
         client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
-        sharded_pubsub: For clusters; one server has no use for it.
-        sync_replicas: For replicated servers; not supported by this version except 0.
-        sync_timeout: Likewise.
+        sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
+            Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
+        sync_replicas: How many replicas must confirm a grant; `"auto"`: one, if there are any.
+        sync_timeout: Seconds that they have for it.
+        address_map: For clusters and Sentinel: from the address that a node announces to the one
+            to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
+            given host and port and returns both. A `RedisCluster`'s own `address_remap` is taken
+            unless this is given.
         command_timeout: Seconds for which any call without a timeout of its own waits for a Redis
             that does not answer; 30 at most.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
@@ -130,11 +136,14 @@ class Redisson:
         ValueError: An option is out of range, or the topology is not supported yet.
     """
 
-    def __init__(self, client: Redis, **options: Unpack[RedissonOptions]) -> None:
-        from redisson_py._redis import connector_from_client
+    def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
+        from redisson_py._redis import servers_from_client
 
         checked = check_options(**options)
-        self._build(connector_from_client(client, checked.client_name), checked)
+        servers = servers_from_client(client, checked.client_name)
+        if servers.address_map is not None and checked.address_map is None:
+            checked = replace(checked, address_map=servers.address_map)
+        self._build(servers, checked)
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
@@ -155,19 +164,23 @@ class Redisson:
             ValueError: The URL or an option is not usable.
         """
         # Not imported before there is a client: redis-py is most of what an import costs.
-        from redisson_py._redis import connector_from_url
+        from redisson_py._redis import servers_from_url
 
         checked = check_options(**options)
-        connector = connector_from_url(url, checked.client_name)
-        if connector.command_timeout is not None and "command_timeout" not in options:
-            seconds = check_command_timeout(connector.command_timeout, "socket_timeout in the URL")
+        servers = servers_from_url(url, checked.client_name)
+        if servers.command_timeout is not None and "command_timeout" not in options:
+            seconds = check_command_timeout(servers.command_timeout, "socket_timeout in the URL")
             checked = replace(checked, command_timeout=seconds)
         self = cls.__new__(cls)
-        self._build(connector, checked)
+        self._build(servers, checked)
         return self
 
-    def _build(self, connector: Connector, options: Options) -> None:
-        self._where = connector.where
+    def _build(self, servers: Servers, options: Options) -> None:
+        options.check_for(servers.topology)
+        if servers.topology != "single" or options.sync_replicas not in ("auto", 0):
+            raise ValueError("clusters, Sentinel and replicas are not supported by this version")
+        connector = servers.connector
+        self._where = servers.where
         self._connector = connector
         self._options = options
         self._owners = Owners()

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest_asyncio
 
-from redisson_py._redis import connector_from_url
+from redisson_py._redis import servers_from_url
 from redisson_py._scripts.source import parse
 from redisson_py._stream.call import Arg, Call
 from redisson_py._stream.stream import Stream
@@ -44,7 +44,7 @@ class Talk:
         self.connected = 0
         self.downs = 0
         self.stream = Stream(
-            connector_from_url(url, None),
+            servers_from_url(url, None).connector,
             reply_timeout,
             on_message=lambda channel, payload: self.messages.append((channel, payload)),
             on_connected=self._on_connected,
