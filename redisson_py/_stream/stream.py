@@ -19,6 +19,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
+from redisson_py._dialect import Dialect
 from redisson_py._loop import (
     Future,
     Timer,
@@ -32,6 +33,7 @@ from redisson_py._loop import (
 )
 from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT, SHORTEST_WAIT
 from redisson_py._stream.call import (
+    ASKING,
     Arg,
     Call,
     ReplyError,
@@ -41,7 +43,7 @@ from redisson_py._stream.call import (
     told_again,
 )
 from redisson_py._stream.deadlines import Deadlines, grace
-from redisson_py._stream.handshake import knows_flags
+from redisson_py._stream.handshake import dialect_of
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_try_again, pause_before
@@ -53,6 +55,10 @@ if TYPE_CHECKING:
     from redisson_py._redis import AbstractConnection, Connector
 
 log = logging.getLogger("redisson_py")
+
+#: Most servers': what is packed is sent as it is.
+_MODERN = Dialect.MODERN
+_SHARDED = Dialect.SHARDED
 
 
 async def _at_once() -> bool:
@@ -69,11 +75,13 @@ class Stream:
         on_message: Called with channel and payload of every message.
         on_connected: Called when a connection is ready, before anything else is written to it.
         on_down: Called when the connection broke, or could not be opened for good.
+        on_gone: Called with a channel that the server no longer serves, in a cluster.
         on_end: Awaited when the background task is cancelled while it has a connection, which
             it then keeps for that long; and if it returns True until nothing is `needed`.
         on_outlived: Called when that connection is closed.
         needed: Whether somebody relies on the connection even while no command is under way.
         outages: Is told when the connection is lost, and when it is back.
+        sharded: The server belongs to a cluster with sharded pub/sub.
 
     Attributes:
         ready: A connection is open and commands go out at once.
@@ -92,7 +100,9 @@ class Stream:
         on_end: Callable[[], Awaitable[bool]] = _at_once,
         on_outlived: Callable[[], None] = lambda: None,
         needed: Callable[[], bool],
+        on_gone: Callable[[bytes], None] = lambda channel: None,
         outages: Outages | None = None,
+        sharded: bool = False,
     ) -> None:
         self._connector = connector
         self._on_message = on_message
@@ -100,13 +110,15 @@ class Stream:
         self._on_down = on_down
         self._on_end = on_end
         self._on_outlived = on_outlived
+        self._on_gone = on_gone
         self._needed = needed
+        self._sharded = sharded
         self._outages = outages or Outages(connector.where)
         self.outlives: AbstractConnection | None = None
         self._health = Health(self, reply_timeout, needed)
         self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
-        self._modern = True
+        self._dialect = _MODERN
         self.ready: bool = False
         self._closed = False
         #: What waits for a connection, in order: nothing that nobody waits for and need not arrive.
@@ -186,10 +198,13 @@ class Stream:
             if script is not None and script.text not in self._loads:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
+            if call.asking:
+                wire.put(Call(("ASKING",), 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands
             args = call.args
-            packed = args if self._modern and type(args) is bytes else call.pack(self._modern)
+            dialect = self._dialect
+            packed = args if dialect is _MODERN and type(args) is bytes else call.pack(dialect)
             wire.put(call, packed)
         elif self._closed:
             raise ClientClosedError("the client is closed")
@@ -218,8 +233,13 @@ class Stream:
 
     def _subscription(self, word: str, channel: bytes) -> None:
         # While there is no connection there is nothing to do: `on_connected` subscribes.
-        if self.ready:
-            self.send(Call((word, channel), 0, must=True, channel=channel))
+        if not self.ready:
+            return
+        word = "S" + word if self._dialect is _SHARDED else word
+        self.send(Call((word, channel), 0, must=True, channel=channel))
+        if word == "SUNSUBSCRIBE":
+            # What closes it, see `Wire`: HELLO is never refused.
+            self.send(Call(("HELLO",), 0, must=True))
 
     def ping(self) -> Call:
         """Ask for a sign of life on this connection; fails as soon as it breaks."""
@@ -229,6 +249,11 @@ class Stream:
         """Have Redis say something, unless an answer is due anyway."""
         if self.ready and not self.waiting:
             self.ping()
+
+    def gather(self) -> None:
+        """Write what is sent in this turn of the event loop at its end, all at once."""
+        if self._wire is not None:
+            self._wire.gather()
 
     def answers_at(self, moment: float) -> bool:
         """Return whether Redis said anything shortly before a moment, in loop time."""
@@ -287,6 +312,7 @@ class Stream:
         wire = self._wire = Wire(
             self.traffic,
             on_message=self._on_message,
+            on_gone=self._on_gone,
             on_refused=self._refused,
             on_room=self._give_room,
             on_down=self._went_down,
@@ -338,10 +364,10 @@ class Stream:
         """Ask the server who it is, which redis-py did too but keeps to itself."""
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
-        self._wire.put(hello, hello.pack(modern=True))
+        self._wire.put(hello, hello.pack(_MODERN))
         if not await wait_until(hello.future, self._health.reply_timeout):
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
-        self._modern = knows_flags(hello.future.result())
+        self._dialect = dialect_of(hello.future.result(), sharded=self._sharded)
 
     def _become_ready(self) -> None:
         self.ready = True
@@ -498,7 +524,7 @@ class Stream:
         number = self._loads[script.text] = self.traffic.commands
         load = Call((), 0, must=True)
         load.future.add_done_callback(lambda done: self._loaded(script.text, number, done))
-        self._wire.put(load, load_command(script, self._modern))
+        self._wire.put(load, load_command(script, self._dialect))
 
     def _loaded(self, key: str, number: int, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()
