@@ -6,15 +6,17 @@ letter, because a Java service computes the same names.
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from collections.abc import Callable
-
-from redis.crc import key_slot as key_slot
 
 #: Raised when an older client of this library could misread what a newer one wrote.
 LAYOUT = 1
 
 #: Longest resource name in bytes: long enough for any sane name, short enough for a log line.
 LONGEST_NAME = 4096
+
+#: How many slots every cluster has.
+SLOTS = 16384
 
 Name = str | bytes
 NameMapper = Callable[[str], str]
@@ -152,6 +154,16 @@ def _check_slots(name: Name, key: bytes, channel: bytes) -> None:
                 f" together: {_shown(key)} is in slot {slot}, {_shown(derived)} in slot"
                 f" {key_slot(derived)}. Leave the braces out of the name{cure}"
             )
+
+
+def key_slot(key: bytes) -> int:
+    """Return the slot of a key in a cluster, as CLUSTER KEYSLOT does."""
+    start = key.find(b"{")
+    if start >= 0:
+        end = key.find(b"}", start + 1)
+        if end > start + 1:
+            key = key[start + 1 : end]
+    return crc_hqx(key, 0) % SLOTS
 
 
 def hash_tag(key: bytes) -> bytes | None:

@@ -16,10 +16,12 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import fields
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._keys import SLOTS, key_slot
 from redisson_py._loop import (
     Future,
     Task,
@@ -30,22 +32,12 @@ from redisson_py._loop import (
     start_task,
     wait_for_all,
     wait_until,
-    wake,
 )
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere, Opener, Topology
 from redisson_py._stream.wire import Traffic
-from redisson_py._topology.discovery import PATIENCE, Answer, Discovery
-from redisson_py._topology.slots import (
-    SLOTS,
-    Address,
-    AddressMap,
-    Redirect,
-    SlotMap,
-    changes,
-    key_slot,
-    read_redirect,
-)
+from redisson_py._topology.discovery import Answer, Discovery
+from redisson_py._topology.slots import Redirect, SlotMap, changes, read_redirect
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
@@ -67,8 +59,11 @@ _BETWEEN = 0.02
 #: What a script answers that reached for a key of a slot which moves.
 _NON_LOCAL = "non local key"
 
-#: Makes the stream of a node.
-NewStream = Callable[[Opener, Topology, bool], "Stream"]
+
+class NewStream(Protocol):
+    """Makes the stream of a node."""
+
+    def __call__(self, opener: Opener, topology: Topology, *, sharded: bool = False) -> Stream: ...
 
 
 class ClusterRouter:
@@ -111,7 +106,7 @@ class ClusterRouter:
         self._streams: dict[Address, Stream] = {}
         self._addresses: dict[Stream, Address] = {}
         lobby = _Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
-        self._lobby = self._new_stream(lobby, self, False)
+        self._lobby = self._new_stream(lobby, self)
         self._owners: list[Stream] = [self._lobby] * SLOTS
         #: What a MOVED has said of a slot, and when: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
@@ -159,7 +154,7 @@ class ClusterRouter:
         stream = self._streams.get(address)
         if stream is None:
             opener = self._connector.at(*address)
-            stream = self._new_stream(opener, self, bool(self._sharded))
+            stream = self._new_stream(opener, self, sharded=bool(self._sharded))
             self._streams[address] = stream
             self._addresses[stream] = address
             self._start(stream)
@@ -415,7 +410,7 @@ class ClusterRouter:
 
     def _redirect(self, stream: Stream, call: Call, redirect: Redirect, error: ReplyError) -> bool:
         if redirect.asks:
-            if not call.follows_ask:
+            if call.script is not None and not call.script.follows_ask:
                 stream.delay(call, str(error))
             elif call.wanted:
                 stream.let_go(call)
@@ -453,9 +448,9 @@ class _Lobby:
         self,
         seeds: Collection[Address],
         connect_timeout: float | None,
-        wait: Callable[[float], object],
+        wait: Callable[[float], Awaitable[None]],
     ) -> None:
-        self.where = ", ".join(f"{host}:{port}" for host, port in seeds)
+        self.where = ",".join(write_address(*address) for address in seeds)
         self.connect_timeout = connect_timeout
         self._wait = wait
 

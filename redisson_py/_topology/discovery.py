@@ -6,20 +6,18 @@ connection is open go first. Others are asked over a connection for this one que
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from redisson_py._loop import Cancelled, Task, running_loop, start_task, wait_for_all
+from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._loop import Task, running_loop, start_task, wait_for_all
 from redisson_py._stream.call import ReplyError
-from redisson_py._topology.slots import Address, AddressMap, SlotMap
+from redisson_py._topology.slots import SlotMap
 from redisson_py.errors import BackendError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._redis import Connector
     from redisson_py._stream.stream import Stream
-
-log = logging.getLogger("redisson_py")
 
 #: Nodes that are asked at the same time.
 _AT_ONCE = 3
@@ -85,9 +83,8 @@ class Discovery:
         answers: list[Answer] = []
         errors: list[BackendError] = []
         for address in asked:
-            question = start_task(
-                self._ask_one(address, answers, errors), f"redisson_py asks {address[0]}:{address[1]}"
-            )
+            name = f"redisson_py asks {write_address(*address)}"
+            question = start_task(self._ask_one(address, answers, errors), name)
             questions.append(question)
             self.tasks.add(question)
             question.add_done_callback(self.tasks.discard)
@@ -127,28 +124,17 @@ class Discovery:
             else:
                 from redisson_py._redis import ask_once
 
-                (reply,) = await ask_once(
-                    self._connector.at(*address), PATIENCE, ("CLUSTER", "SLOTS")
-                )
+                reply = await ask_once(self._connector.at(*address), PATIENCE, "CLUSTER", "SLOTS")
             slots = SlotMap.parse(reply, address, self._address_map)
         except BackendError as error:
             errors.append(_named(error, address))
-            return
-        except Cancelled:
-            raise
-        except Exception as error:
-            # A mapping of the user's may fail in its own way.
-            log.exception("the map of the cluster could not be read")
-            errors.append(BackendError(f"address_map failed: {error!r}"))
             return
         if slots.masters:
             answers.append(Answer(slots, address, asked_at))
         else:
             # A node that was reset, or is new, knows nothing of the cluster.
-            where = f"{address[0]}:{address[1]}"
-            errors.append(
-                ConnectionLostError(f"Redis at {where} serves no slots of a cluster", maybe_held=False)
-            )
+            text = f"Redis at {write_address(*address)} serves no slots of a cluster"
+            errors.append(ConnectionLostError(text, maybe_held=False))
 
     async def knows_sharded_pubsub(self, address: Address) -> bool:
         """Return whether a node knows sharded pub/sub, and lets us use it.
@@ -156,19 +142,22 @@ class Discovery:
         Redisson asks the same and takes any error for a no, so that both speak alike.
 
         Raises:
-            BackendError: It did not answer.
+            ConnectionLostError: It did not answer.
         """
         from redisson_py._redis import ask_once
 
-        (reply,) = await ask_once(
-            self._connector.at(*address), PATIENCE, ("PUBSUB", "SHARDNUMSUB", "0"), errors=True
-        )
-        return not isinstance(reply, BackendError)
+        try:
+            await ask_once(self._connector.at(*address), PATIENCE, "PUBSUB", "SHARDNUMSUB", "0")
+        except ConnectionLostError:
+            raise
+        except BackendError:
+            return False
+        return True
 
 
 def _named(error: BackendError, address: Address) -> BackendError:
     """Return an error that says which node it is about."""
-    where = f"{address[0]}:{address[1]}"
+    where = write_address(*address)
     if not isinstance(error, ReplyError) and where in str(error):
         return error
     text = str(error)
