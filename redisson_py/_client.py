@@ -179,10 +179,8 @@ class Redisson:
 
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
-        if servers.topology not in ("single", "cluster") or options.sync_replicas not in (
-            "auto",
-            0,
-        ):
+        supported = servers.topology in ("single", "cluster")
+        if not supported or options.sync_replicas not in ("auto", 0):
             raise ValueError("Sentinel and replicas are not supported by this version")
         options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where

@@ -204,7 +204,7 @@ def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asy
 def let_go(connection: AbstractConnection) -> None:
     """Close a connection where nothing can be awaited; its transport ends a turn later."""
     # What redis-py's own finalizer does.
-    connection._close()  # type: ignore[no-untyped-call]
+    connection._close()
 
 
 def tear_off(connection: AbstractConnection) -> None:
@@ -245,7 +245,7 @@ async def ask_once(connector: Connector, limit: float, *words: str) -> Any:
     connection = await connector.open(limit)
     try:
         async with asyncio.timeout_at(until):
-            await connection.send_command(*words)  # type: ignore[no-untyped-call]
+            await connection.send_command(*words)
             return await connection.read_response()
     except TimeoutError:
         problem: BackendError = ConnectionLostError(

@@ -179,6 +179,11 @@ class Stream:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
         return self._in_doubt
 
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for a server that is in doubt."""
+        return self._in_doubt and (bool(self._backlog) or self.needed)
+
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
         return [call.key for call in self._backlog]
@@ -329,6 +334,8 @@ class Stream:
             except Elsewhere:
                 self._send_on()
             except ConnectionLostError as error:
+                if self._retired:
+                    return
                 self._last_error = error
                 self._outages.failed(error)
                 self._fail_fast()
@@ -515,7 +522,7 @@ class Stream:
             wire.in_flight.clear()
         unanswered = self.take(lambda _: True)
         self._deadlines.close()
-        self._outages.over()
+        self._outages.over(served_elsewhere=True)
         wake(self._wanted)
         wake(self._pause)
         return unanswered

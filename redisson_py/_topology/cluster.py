@@ -248,10 +248,14 @@ class ClusterRouter:
             if answer is not None:
                 self._take(answer)
                 self._find_homes()
-            if not (self._ask_again or self._homeless):
+            if self._ask_again:
+                await sleep(_BETWEEN)
+            elif self._homeless or any(each.in_trouble for each in self._streams.values()):
+                # Another master may be chosen at any moment.
+                await sleep(max(_BETWEEN, min(pause_before(attempt), LONGEST_PAUSE)))
+                attempt += 1
+            else:
                 return
-            await sleep(max(_BETWEEN, 0.0 if answer else min(pause_before(attempt), LONGEST_PAUSE)))
-            attempt += 1
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
         """Ask those who are not in doubt."""
