@@ -204,7 +204,7 @@ def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asy
 def let_go(connection: AbstractConnection) -> None:
     """Close a connection where nothing can be awaited; its transport ends a turn later."""
     # What redis-py's own finalizer does.
-    connection._close()
+    connection._close()  # type: ignore[no-untyped-call]
 
 
 def tear_off(connection: AbstractConnection) -> None:
