@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
@@ -39,10 +40,8 @@ from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import LONGEST_SILENCE, Opener
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
-from redisson_py._topology.finder import Finder, ReplicatedFinder, SentinelFinder
-from redisson_py._topology.router import FinderRouter
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -180,25 +179,18 @@ class Redisson:
 
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
-        if servers.topology == "cluster" or options.sync_replicas not in ("auto", 0):
-            raise ValueError("clusters and sync_replicas are not supported by this version")
-        finder = self._new_finder(servers, options)
-        opener = servers.connector if finder is None else finder
+        if options.sync_replicas not in ("auto", 0):
+            raise ValueError("sync_replicas is not supported by this version")
+        options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where
-        self._opener: Opener = opener
-        self._fails_over = finder is not None
         self._options = options
         self._owners = Owners()
-        counts = Counts()
+        counts = self._counts = Counts()
         teller = None if options.listener is None else Teller(options.listener)
-        self._outages = Outages(opener.where, counts, teller)
+        self._teller = teller
         self._table = Table()
         self._bus = Bus(self._table)
-        self._router: Router = (
-            SingleRouter(self._new_stream)
-            if finder is None
-            else FinderRouter(self._new_stream, finder)
-        )
+        self._router: Router = self._new_router(servers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
@@ -211,7 +203,7 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
-            opener.database,
+            servers.database,
             counts,
             teller,
         )
@@ -237,56 +229,61 @@ class Redisson:
         self._why_closed = ""
         self._described_until = 0.0
 
-    def _new_stream(self) -> Stream:
+    def _new_router(self, servers: Servers) -> Router:
+        if servers.topology == "single":
+            return SingleRouter(lambda: self._new_stream(servers.connector))
+        if servers.topology != "cluster":
+            from redisson_py._topology.router import router_of
+
+            return router_of(
+                servers,
+                self._options.reply_timeout_where(fails_over=True),
+                address_map=self._options.address_map,
+                new_stream=lambda opener: self._new_stream(opener, fails_over=True),
+                in_use=lambda: self._in_use,
+            )
+        from redisson_py._topology.cluster import ClusterRouter
+
+        return ClusterRouter(
+            servers.connector,
+            servers.addresses,
+            address_map=self._options.address_map,
+            sharded_pubsub=self._options.sharded_pubsub,
+            new_stream=self._new_stream,
+            on_moved=self._moved,
+        )
+
+    def _new_stream(
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
+    ) -> Stream:
+        fails_over = fails_over or topology is not None
         return Stream(
-            self._opener,
-            self._reply_timeout,
+            opener,
+            self._options.reply_timeout_where(fails_over),
             on_message=self._table.message,
-            on_connected=lambda _: self._bus.resubscribe(),
+            on_connected=self._connected,
             on_down=lambda _: self._table.wake_all(),
             on_end=self._end_with_loop,
             on_outlived=self._outlived,
             needed=self._needs,
-            outages=self._outages,
-            fails_over=self._fails_over,
+            outages=Outages(opener.where, self._counts, self._teller),
+            sharded=sharded,
+            fails_over=fails_over,
+            topology=topology,
         )
 
-    def _new_finder(self, servers: Servers, options: Options) -> Finder | None:
-        """Return what finds the master where it may be another server tomorrow."""
-        if servers.topology == "sentinel":
-            assert servers.sentinel is not None
-            return SentinelFinder(
-                servers.connector,
-                servers.sentinel,
-                servers.addresses,
-                servers.service,
-                min(options.reply_timeout, LONGEST_SILENCE),
-                address_map=options.address_map,
-                on_elsewhere=self._leave_master,
-                on_news=self._hurry,
-                kept=lambda: self._stream.ready or self._in_use,
-                needed=lambda: self._in_use,
-            )
-        if servers.topology == "replicated":
-            return ReplicatedFinder(
-                servers.connector, servers.addresses, on_elsewhere=self._leave_master
-            )
-        return None
+    def _connected(self, stream: Stream) -> None:
+        """A connection is new: listen on it, and see whether what is held there still is."""
+        self._moved(lambda key: self._router.stream_for(key) is stream)
 
-    def _leave_master(self, reason: str) -> None:
-        """Another server is master: what was not answered goes out again there."""
-        for stream in self._router.streams():
-            stream.abort(reason)
-
-    def _hurry(self) -> None:
-        for stream in self._router.streams():
-            stream.hurry()
-
-    @property
-    def _reply_timeout(self) -> float:
-        """Seconds without an answer after which a connection counts as dead."""
-        seconds = self._options.reply_timeout
-        return min(seconds, LONGEST_SILENCE) if self._fails_over else seconds
+    def _moved(self, concerns: Callable[[bytes], bool]) -> None:
+        """Keys live elsewhere from now on: listen there, and see whether what is held is there."""
+        self._bus.resubscribe(concerns)
 
     @property
     def _in_use(self) -> bool:

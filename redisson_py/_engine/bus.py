@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from redisson_py._commands.wakes import Wakes
@@ -97,11 +97,12 @@ class Bus:
         known = self.table.channels.get(channel)
         return 0 if known is None else known.messages + 1
 
-    def resubscribe(self) -> None:
+    def resubscribe(self, concerns: Callable[[bytes], bool]) -> None:
         """A connection is new: subscribe again, then have everybody look again."""
         assert self._router is not None
         for channel in list(self.table.channels):
-            self._router.stream_for(channel).subscribe(channel)
+            if concerns(channel):
+                self._router.stream_for(channel).subscribe(channel)
         self.table.wake_all()
 
     def start_over(self) -> None:

@@ -93,10 +93,15 @@ class Executor:
         seconds: float,
         **values: Arg,
     ) -> Call:
-        """Put one call over many keys of one group in their stream."""
+        """Put one call over many keys of one group in their stream.
+
+        Those of one turn of the event loop leave in one write, however many they are.
+        """
         deadline = self.time() + seconds
         args = script.bind_batch(keys, values, rest)
-        return self.router.stream_for(keys[0]).send(Call(args, deadline, script, key=keys[0]))
+        stream = self.router.stream_for(keys[0])
+        stream.gather()
+        return stream.send(Call(args, deadline, script, key=keys[0]))
 
     def command(
         self, key: bytes, *args: Arg, must: bool = False, seconds: float | None = None
