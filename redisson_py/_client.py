@@ -220,13 +220,18 @@ class Redisson:
             self._connector,
             self._options.reply_timeout,
             on_message=self._table.message,
-            on_connected=self._bus.resubscribe,
-            on_down=self._table.wake_all,
+            on_connected=self._connected,
+            on_down=lambda: self._bus.wake(lambda channel: True),
             on_end=self._end_with_loop,
             on_outlived=self._close_for_good,
             needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
             outages=self._outages,
         )
+
+    def _connected(self) -> None:
+        """There is a new connection: what was missed, or lost, meanwhile?"""
+        self._bus.resubscribe(lambda channel: True)
+        self._watchdog.ask_now(lambda key: True)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"

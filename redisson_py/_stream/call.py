@@ -63,6 +63,8 @@ class Call:
         must: The command has to arrive even if nobody waits any more (a release, an undo).
         until: Until when that is so, in loop time, if that is later than the deadline.
         fails_fast: It fails with the first attempt to connect that fails.
+        splits: It is about several keys, and fails at once where single keys would be served: while
+            their slot moves.
         timed: Its deadline is, or was, in the heap of its stream.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
@@ -79,6 +81,7 @@ class Call:
         "must",
         "script",
         "sends",
+        "splits",
         "timed",
         "uncertain",
         "until",
@@ -107,6 +110,7 @@ class Call:
         self.sends: int = 0
         self.errors: int = 0
         self.fails_fast: bool = False
+        self.splits: bool = False
         self.timed: bool = False
         self.uncertain: bool = False
         self.written_at: int = 0

@@ -44,7 +44,7 @@ from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import knows_flags
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.retry import is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -471,6 +471,8 @@ class Stream:
         text = str(error)
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
+        elif call.splits and is_moving(text):
+            call.fail(error)
         elif is_try_again(text) and call.deadline:
             self._delay(call, text)
             if "READONLY" in text:
