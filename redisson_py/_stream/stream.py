@@ -46,7 +46,7 @@ from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.retry import is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.topology import LONGEST_PAUSE, SLOW_OPENING, Elsewhere
 from redisson_py._stream.wire import Traffic, Wire
@@ -655,6 +655,8 @@ class Stream:
             return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
+        elif call.splits and is_moving(text):
+            call.fail(error)
         elif is_try_again(text) and call.deadline:
             self.delay(call, text)
             if "READONLY" in text:
