@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +30,13 @@ _NULL = ("", "~", "null", "Null", "NULL")
 _CORE_TAG = "tag:yaml.org,2002:"
 _TOML_PLACE = re.compile(r"\(at (line \d+, column \d+)\)")
 _DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """What is wrong with a file; returned, for what is raised must not come from a parser."""
+
+    text: str
 
 
 def read_file(path: str | os.PathLike[str]) -> Table:
@@ -56,9 +64,9 @@ def read_file(path: str | os.PathLike[str]) -> Table:
     try:
         found = parse(text)
     except RecursionError:
-        found = f"{file}: values are nested too deeply"
-    if isinstance(found, str):
-        raise ValueError(found)
+        found = _Wrong("values are nested too deeply")
+    if isinstance(found, _Wrong):
+        raise ValueError(f"{file}: {found.text}")
     if not isinstance(found, dict):
         raise ValueError(f"{file}: names and values are expected at the top of the file")
     table: Table = _expanded(file, "", found, 0)
@@ -105,7 +113,7 @@ def _is_told(place: str, text: str, found: re.Match[str]) -> bool:
     return whole or not ("password" in place.lower() or "@" in text)
 
 
-# Each kind of file: a function from text to what is in it, or to what is wrong with it.
+# Each kind of file: a function that reads its text, and that says what is wrong with it.
 
 
 def _yaml(file: str) -> Callable[[str], object]:
@@ -130,7 +138,7 @@ def _yaml(file: str) -> Callable[[str], object]:
                 place = f"line {mark.line + 1}, column {mark.column + 1}: "
         except yaml.YAMLError:
             pass
-        return f"{file}: {place}this is no YAML"
+        return _Wrong(f"{place}this is no YAML")
 
     return parse
 
@@ -165,18 +173,18 @@ def _java_class(node: yaml.Node) -> str:
     return name if "." in name else ""
 
 
-def _toml(file: str) -> Callable[[str], object]:
+def _toml(_: str) -> Callable[[str], object]:
     def parse(text: str) -> object:
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             found = _TOML_PLACE.search(str(error))
-        return f"{file}: {found[1] + ': ' if found else ''}this is no TOML"
+        return _Wrong(f"{found[1] + ': ' if found else ''}this is no TOML")
 
     return parse
 
 
-def _json(file: str) -> Callable[[str], object]:
+def _json(_: str) -> Callable[[str], object]:
     def parse(text: str) -> object:
         twice: list[str] = []
 
@@ -188,8 +196,8 @@ def _json(file: str) -> Callable[[str], object]:
         try:
             found = json.loads(text, object_pairs_hook=table)
         except json.JSONDecodeError as error:
-            return f"{file}: line {error.lineno}, column {error.colno}: this is no JSON"
-        return f"{file}: {_twice(twice[0])}" if twice else found
+            return _Wrong(f"line {error.lineno}, column {error.colno}: this is no JSON")
+        return _Wrong(_twice(twice[0])) if twice else found
 
     return parse
 

@@ -322,7 +322,7 @@ def _pem(part: Part, name: str) -> str | None:
     path = Path(unquote(urlsplit(text).path) if colon else text)
     try:
         start = path.read_bytes()
-    except OSError:
+    except (OSError, ValueError):
         start = None
     if start is None:
         raise part.error(name, "the file cannot be read")
