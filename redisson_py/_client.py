@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Self, Unpack, final
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.context import Context, Recent
+from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.inspecting import own_description
 from redisson_py._engine.wakeups import Table
@@ -39,6 +41,7 @@ from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
@@ -210,23 +213,25 @@ class Redisson:
 
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
-        if servers.topology != "single" or options.sync_replicas not in ("auto", 0):
-            raise ValueError("clusters, Sentinel and replicas are not supported by this version")
-        connector = servers.connector
+        supported = servers.topology in ("single", "cluster")
+        if not supported or options.sync_replicas not in ("auto", 0):
+            raise ValueError("Sentinel and replicas are not supported by this version")
+        options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where
-        self._connector = connector
         self._options = options
         self._owners = Owners()
-        counts = Counts()
+        counts = self._counts = Counts()
         teller = None if options.listener is None else Teller(options.listener)
-        self._outages = Outages(connector.where, counts, teller)
+        self._teller = teller
         self._table = Table()
         self._bus = Bus(self._table)
-        self._router: Router = SingleRouter(self._new_stream)
+        self._followers = Followers(self._bus)
+        self._router: Router = self._new_router(servers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
+        self._followers.attach(self._watchdog)
         self._context = Context(
             options,
             self._executor,
@@ -235,7 +240,7 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
-            connector.database,
+            servers.connector.database,
             counts,
             teller,
         )
@@ -261,27 +266,48 @@ class Redisson:
         self._why_closed = ""
         self._described_until = 0.0
 
-    def _new_stream(self) -> Stream:
+    def _new_router(self, servers: Servers) -> Router:
+        if servers.topology == "single":
+            return SingleRouter(lambda: self._new_stream(servers.connector))
+        from redisson_py._topology.cluster import ClusterRouter
+
+        return ClusterRouter(
+            servers.connector,
+            servers.addresses,
+            address_map=self._options.address_map,
+            sharded_pubsub=self._options.sharded_pubsub,
+            new_stream=self._new_stream,
+            followers=self._followers,
+        )
+
+    def _new_stream(
+        self, opener: Opener, topology: Topology | None = None, *, sharded: bool = False
+    ) -> Stream:
+        fails_over = topology is not None
         return Stream(
-            self._connector,
-            self._options.reply_timeout,
+            opener,
+            self._options.reply_timeout_where(fails_over),
             on_message=self._table.message,
-            on_connected=lambda _: self._bus.resubscribe(),
-            on_down=lambda _: self._table.wake_all(),
+            on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
+            on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
             on_end=self._end_with_loop,
             on_outlived=self._outlived,
             needed=self._needs,
-            outages=self._outages,
+            outages=Outages(opener.where, self._counts, self._teller),
+            sharded=sharded,
+            fails_over=fails_over,
+            topology=topology,
         )
+
+    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
+        """Return what tells the keys that a stream serves."""
+        return lambda key: self._router.stream_for(key) is stream
 
     def _needs(self, stream: Stream) -> bool:
         """Whether somebody holds or waits for what a stream serves."""
         if isinstance(self._router, SingleRouter):
-            return bool(self._watchdog.holds) or self._table.seats > 0
-        serves = self._router.stream_for
-        return any(
-            serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
-        ) or any(serves(name) is stream for name in self._table.channels)
+            return self._followers.any
+        return self._followers.rely_on(stream, self._router)
 
     @property
     def _stream(self) -> Stream:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import redis.exceptions
 from redis.asyncio import SSLConnection
 from redis.asyncio.connection import AbstractConnection
 
@@ -20,7 +21,7 @@ from redisson_py._addresses import write_address
 from redisson_py._connect_errors import connect_error, was_cut
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
-__all__ = ["AbstractConnection", "Connector", "let_go", "take_over", "tear_off"]
+__all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
 
 #: A server that is away, behind a proxy that is not, should not be asked for ever.
 _MOST_ASKED = 3
@@ -231,3 +232,39 @@ def tear_off(connection: AbstractConnection) -> None:
             sock.close()
         # TLS has a transport of its own above that of the socket.
         transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+
+
+async def ask_once(connector: Connector, limit: float, *words: str) -> Any:
+    """Return the reply to one command, over a connection for nothing else.
+
+    Args:
+        connector: Opens it.
+        limit: Seconds that it may take, connecting included.
+        words: The command.
+
+    Raises:
+        BackendError: We were refused, or the command was.
+        ConnectionLostError: There was no answer in time.
+    """
+    until = asyncio.get_running_loop().time() + limit
+    connection = await connector.open(limit)
+    try:
+        async with asyncio.timeout_at(until):
+            await connection.send_command(*words)
+            return await connection.read_response()
+    except TimeoutError:
+        problem: BackendError = ConnectionLostError(
+            f"Redis at {connector.where} did not answer {words[0]} within {limit:.3g} s",
+            maybe_held=False,
+        )
+    except redis.exceptions.ResponseError as error:
+        problem = BackendError(str(error))
+    except (redis.exceptions.RedisError, OSError) as error:
+        problem = connect_error(error, connector.where, connector.settings.get("password"))
+    finally:
+        await connection.disconnect(nowait=True)
+    try:
+        raise problem
+    finally:
+        # It has this frame in its traceback.
+        del problem

@@ -102,6 +102,10 @@ class Options:
         """
         return min(max(self.lease_time / 6, 0.1), 5.0)
 
+    def reply_timeout_where(self, fails_over: bool) -> float:
+        """Return the same, or less where another server takes over from one that is silent."""
+        return min(self.reply_timeout, 1.0) if fails_over else self.reply_timeout
+
     def check_for(self, topology: Topology) -> None:
         """Refuse what servers of this topology cannot do.
 

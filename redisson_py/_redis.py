@@ -26,7 +26,7 @@ from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 
 from redisson_py._addresses import Address, AddressMap, Topology, one_argument, write_address
-from redisson_py._connector import Connector, let_go, take_over, tear_off
+from redisson_py._connector import Connector, ask_once, let_go, take_over, tear_off
 from redisson_py._time import check_lease_time
 from redisson_py._url import Kind, Target, read_url
 
@@ -34,6 +34,7 @@ __all__ = [
     "AbstractConnection",
     "Connector",
     "Servers",
+    "ask_once",
     "let_go",
     "servers_from_client",
     "servers_from_target",

@@ -19,6 +19,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
+from redisson_py._dialect import Dialect
 from redisson_py._loop import (
     Future,
     Timer,
@@ -32,6 +33,7 @@ from redisson_py._loop import (
 )
 from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT, SHORTEST_WAIT
 from redisson_py._stream.call import (
+    ASKING,
     Arg,
     Call,
     ReplyError,
@@ -41,10 +43,10 @@ from redisson_py._stream.call import (
     told_again,
 )
 from redisson_py._stream.deadlines import Deadlines, grace
-from redisson_py._stream.handshake import is_master, knows_flags
+from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.retry import is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.topology import LONGEST_PAUSE, SLOW_OPENING, Elsewhere
 from redisson_py._stream.wire import Traffic, Wire
@@ -55,6 +57,10 @@ if TYPE_CHECKING:
     from redisson_py._stream.topology import Opener, Topology
 
 log = logging.getLogger("redisson_py")
+
+#: Most servers': what is packed is sent as it is.
+_MODERN = Dialect.MODERN
+_SHARDED = Dialect.SHARDED
 
 
 async def _at_once(_: Stream) -> bool:
@@ -82,6 +88,7 @@ class Stream:
         outages: Is told when the connection is lost, and when it is back.
         fails_over: Another server may become the master: ours has to say that it is one.
         topology: The servers around this one that may serve its keys.
+        sharded: The server belongs to a cluster with sharded pub/sub.
 
     Attributes:
         ready: A connection is open and commands go out at once.
@@ -101,6 +108,7 @@ class Stream:
         on_outlived: Callable[[Stream], None] = _ignore,
         needed: Callable[[Stream], bool],
         outages: Outages | None = None,
+        sharded: bool = False,
         fails_over: bool = False,
         topology: Topology | None = None,
     ) -> None:
@@ -111,6 +119,7 @@ class Stream:
         self._on_end = on_end
         self._on_outlived = on_outlived
         self._needed = needed
+        self._sharded = sharded
         self._outages = outages or Outages(opener.where)
         self._fails_over = fails_over
         self._topology = topology
@@ -118,7 +127,7 @@ class Stream:
         self._health = Health(self, reply_timeout)
         self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
-        self._modern = True
+        self._dialect = _MODERN
         self.ready: bool = False
         self._closed = False
         #: What waits for a connection, in order: nothing that nobody waits for and need not arrive.
@@ -164,6 +173,20 @@ class Stream:
     def needed(self) -> bool:
         """Whether somebody relies on the connection even while no command is under way."""
         return self._needed(self)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the server was out of reach, or silent, and has not been confirmed since."""
+        return self._in_doubt
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for a server that is in doubt."""
+        return self._in_doubt and (bool(self._backlog) or self.needed)
+
+    def waiting_keys(self) -> list[bytes]:
+        """Return the keys of the calls that wait for a connection."""
+        return [call.key for call in self._backlog]
 
     @property
     def has_room(self) -> bool:
@@ -213,13 +236,17 @@ class Stream:
             if script is not None and script.text not in self._loads:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
+            if call.asking:
+                call.asking = False
+                wire.put(Call(("ASKING",), 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands
             args = call.args
-            packed = args if self._modern and type(args) is bytes else call.pack(self._modern)
+            dialect = self._dialect
+            packed = args if dialect is _MODERN and type(args) is bytes else call.pack(dialect)
             wire.put(call, packed)
         elif self._closed:
-            if self._topology is not None:
+            if self._retired and self._topology is not None:
                 return self._topology.send_again(call)
             raise ClientClosedError("the client is closed")
         else:
@@ -247,8 +274,13 @@ class Stream:
 
     def _subscription(self, word: str, channel: bytes) -> None:
         # While there is no connection there is nothing to do: `on_connected` subscribes.
-        if self.ready:
-            self.send(Call((word, channel), 0, must=True, channel=channel))
+        if not self.ready:
+            return
+        word = "S" + word if self._dialect is _SHARDED else word
+        self.send(Call((word, channel), 0, must=True, channel=channel))
+        if word == "SUNSUBSCRIBE":
+            # What closes it, see `Wire`: HELLO is never refused.
+            self.send(Call(("HELLO",), 0, must=True))
 
     def ping(self) -> Call:
         """Ask for a sign of life on this connection; fails as soon as it breaks."""
@@ -268,6 +300,11 @@ class Stream:
         """Have Redis say something, unless an answer is due anyway."""
         if self.ready and not self.waiting:
             self.ping()
+
+    def gather(self) -> None:
+        """Write what is sent in this turn of the event loop at its end, all at once."""
+        if self._wire is not None:
+            self._wire.gather()
 
     def answers_at(self, moment: float) -> bool:
         """Return whether Redis said anything shortly before a moment, in loop time."""
@@ -297,6 +334,8 @@ class Stream:
             except Elsewhere:
                 self._send_on()
             except ConnectionLostError as error:
+                if self._retired:
+                    return
                 self._last_error = error
                 self._outages.failed(error)
                 self._fail_fast()
@@ -347,6 +386,7 @@ class Stream:
         wire = self._wire = Wire(
             self.traffic,
             on_message=self._on_message,
+            on_gone=self._gone,
             on_refused=self._refused,
             on_room=self._give_room,
             on_down=self._went_down,
@@ -388,6 +428,10 @@ class Stream:
             self._outages.broke(wire.why)
             self._on_down(self)
 
+    def _gone(self, channel: bytes) -> None:
+        if self._topology is not None:
+            self._topology.gone(self, channel)
+
     def _went_down(self) -> None:
         self.ready = False
         self._health.stop()
@@ -411,14 +455,14 @@ class Stream:
         """Ask the server who it is, which redis-py did too but keeps to itself."""
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
-        self._wire.put(hello, hello.pack(modern=True))
+        self._wire.put(hello, hello.pack(_MODERN))
         if not await wait_until(hello.future, self.reply_timeout):
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
         facts = hello.future.result()
         if self._fails_over and not is_master(facts):
             text = f"Redis at {self._opener.where} is a replica"
             raise ConnectionLostError(text, maybe_held=False)
-        self._modern = knows_flags(facts)
+        self._dialect = dialect_of(facts, sharded=self._sharded)
 
     def _become_ready(self) -> None:
         self.ready = True
@@ -478,7 +522,7 @@ class Stream:
             wire.in_flight.clear()
         unanswered = self.take(lambda _: True)
         self._deadlines.close()
-        self._outages.over()
+        self._outages.over(served_elsewhere=True)
         wake(self._wanted)
         wake(self._pause)
         return unanswered
@@ -519,11 +563,17 @@ class Stream:
 
     async def close(self, error: ClientClosedError) -> None:
         """Fail what is under way and close the connection."""
+        if (down := self.close_soon(error)) is not None:
+            await wait_until(down, self.reply_timeout)
+
+    def close_soon(self, error: ClientClosedError) -> Future[None] | None:
+        """Fail what is under way; return what is done when the connection, if any, is closed."""
         self.fail(error)
-        if (wire := self._wire) is not None:
-            # Graceful where the server reads, so that the last releases still arrive.
-            wire.close()
-            await wait_until(wire.down, self.reply_timeout)
+        if self._wire is None:
+            return None
+        # Graceful where the server reads, so that the last releases still arrive.
+        self._wire.close()
+        return self._wire.down
 
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail what waits; what must arrive goes out later."""
@@ -605,6 +655,8 @@ class Stream:
             return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
+        elif call.splits and is_moving(text):
+            call.fail(error)
         elif is_try_again(text) and call.deadline:
             self.delay(call, text)
             if "READONLY" in text:
@@ -632,7 +684,7 @@ class Stream:
         number = self._loads[script.text] = self.traffic.commands
         load = Call((), 0, must=True)
         load.future.add_done_callback(lambda done: self._loaded(script.text, number, done))
-        self._wire.put(load, load_command(script, self._modern))
+        self._wire.put(load, load_command(script, self._dialect))
 
     def _loaded(self, key: str, number: int, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()
