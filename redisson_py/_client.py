@@ -179,6 +179,39 @@ class Redisson:
         self._build(servers, checked)
         return self
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **options: Unpack[RedissonOptions]) -> Self:
+        """Return a client as a configuration file of Redisson describes it; nothing connects yet.
+
+        `.yaml` and `.yml` need PyYAML, the extra `yaml`; `.toml` and `.json` have the same names.
+        Taken are the servers of the one `...ServersConfig` in it, with user, password, database,
+        client name and TLS (a truststore must be PEM); `natMapper` becomes the `address_map`,
+        `lockWatchdogTimeout` the `lease_time`, `slavesSyncTimeout` the `sync_timeout`,
+        `checkLockSyncedSlaves` `sync_replicas`, `shardedSubscriptionMode` `sharded_pubsub`.
+        Codecs, threads, pools, retries and timeouts of Java have no effect; they are listed at
+        DEBUG. `${NAME}` and `${NAME:-default}` in values are replaced by environment variables.
+
+        Args:
+            path: The file.
+            options: For the options see the class; they win over what the file says.
+
+        Raises:
+            TypeError: The path is neither str nor a path, an option has the wrong type, or does
+                not exist.
+            ValueError: The file is malformed, or has what is not offered here; the error names the
+                file and the key, never a value.
+            OSError: The file cannot be read.
+            ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+        """
+        from redisson_py._config.read import read_config
+        from redisson_py._redis import servers_from_target
+
+        target, taken = read_config(path, options)
+        checked = check_options(**{**taken, **options})
+        self = cls.__new__(cls)
+        self._build(servers_from_target(target, checked.client_name), checked)
+        return self
+
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
         if options.sync_replicas not in ("auto", 0):
