@@ -36,11 +36,20 @@ class Talk:
 
     Attributes:
         needed: Whether somebody relies on the connection while it is idle.
+        gone: Channels that the server stopped to serve.
     """
 
-    def __init__(self, url: str, reply_timeout: float = PATIENT, *, needed: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        reply_timeout: float = PATIENT,
+        *,
+        needed: bool = False,
+        sharded: bool = False,
+    ) -> None:
         self.needed = needed
         self.messages: list[tuple[bytes, bytes]] = []
+        self.gone: list[bytes] = []
         self.connected = 0
         self.downs = 0
         self.stream = Stream(
@@ -49,7 +58,9 @@ class Talk:
             on_message=lambda channel, payload: self.messages.append((channel, payload)),
             on_connected=self._on_connected,
             on_down=self._on_down,
+            on_gone=self.gone.append,
             needed=lambda: self.needed,
+            sharded=sharded,
         )
         self._running: asyncio.Task[None] | None = None
         self._calls: list[Call] = []
@@ -127,9 +138,13 @@ async def talks(peer: FakePeer) -> AsyncIterator[TalkFactory]:
     async with AsyncExitStack() as stack:
 
         async def start(
-            reply_timeout: float = PATIENT, *, needed: bool = False, path: str = ""
+            reply_timeout: float = PATIENT,
+            *,
+            needed: bool = False,
+            path: str = "",
+            sharded: bool = False,
         ) -> Talk:
-            talk = Talk(peer.url + path, reply_timeout, needed=needed)
+            talk = Talk(peer.url + path, reply_timeout, needed=needed, sharded=sharded)
             return await stack.enter_async_context(talk)
 
         yield start
