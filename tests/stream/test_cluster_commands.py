@@ -95,7 +95,7 @@ class TestSubscriptions:
         assert talk.gone == []
 
     async def test_the_end_of_one_that_is_refused_takes_nobodys_answer(
-        self, talks: TalkFactory, peer: FakePeer
+        self, talks: TalkFactory, peer: FakePeer, caplog: pytest.LogCaptureFixture
     ) -> None:
         talk = await talks(sharded=True)
         talk.stream.subscribe(b"c")
@@ -105,6 +105,11 @@ class TestSubscriptions:
         talk.stream.unsubscribe(b"c")
         assert await talk.ask("ECHO", "x") == b"ECHO x"
         assert not talk.stream.waiting
+        assert not caplog.records
+        peer.plan.append(error("NOPERM no sunsubscribe"))
+        talk.stream.unsubscribe(b"c")
+        assert await talk.ask("ECHO", "y") == b"ECHO y"
+        assert "NOPERM no sunsubscribe" in caplog.text
 
     async def test_a_channel_that_is_gone_is_told(self, talks: TalkFactory, peer: FakePeer) -> None:
         talk = await talks(sharded=True)
