@@ -49,8 +49,8 @@ CLUSTER = (
         "a confirmation answers any subscription",
         "ssubscribe answers only a SSUBSCRIBE of its channel",
         _WIRE,
-        "        return oldest is not None and oldest.channel == channel and oldest.args[0] == word",
-        "        return oldest is not None and oldest.args[0] == word",
+        "oldest.channel == channel and ",
+        "",
         (_ORDERS,),
     ),
     Mutant(
