@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, KeysView, Mapping
-from typing import Any, Final, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self, final
 
-from redisson_py._keys import key_slot
+from redisson_py._keys import SLOTS, key_slot
 from redisson_py.errors import BackendError
 
 __all__ = [
@@ -29,9 +29,6 @@ __all__ = [
 
 Address = tuple[str, int]
 AddressMap = Callable[[str, int], Address]
-
-#: How many slots every cluster has.
-SLOTS: Final = 16384
 
 #: Redis 6.2 puts text before what a command answered to a script, Redis 7 puts some behind it.
 _REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) (\d+) (\S*):(\d+)(?= |$)")
