@@ -240,6 +240,7 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
+            servers.database,
             counts,
             teller,
         )

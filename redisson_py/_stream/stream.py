@@ -237,7 +237,6 @@ class Stream:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
             if call.asking:
-                call.asking = False
                 wire.put(Call(("ASKING",), 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands

@@ -125,11 +125,6 @@ class ClusterRouter:
         return (self._lobby, *self._streams.values())
 
     @property
-    def database(self) -> str:
-        """The addresses that the user knows, and the number of the database."""
-        return f"{self._lobby.where}/{self._connector.settings.get('db') or 0}"
-
-    @property
     def node_ids(self) -> frozenset[str]:
         """What the nodes call themselves, as far as is known: the same from whatever seeds."""
         return frozenset() if self._slots is None else self._slots.node_ids
@@ -364,6 +359,7 @@ class ClusterRouter:
 
     def send_again(self, call: Call) -> Call:
         """Send a call to where its key lives now, if it is still wanted."""
+        call.asking = False
         return self.stream_for(call.key).send(call) if call.wanted else call
 
     def went_down(self, stream: Stream) -> None:
