@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self, Unpack, final
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.context import Context, Recent
+from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.inspecting import own_description
 from redisson_py._engine.wakeups import Table
@@ -42,6 +43,7 @@ from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._topology.routers import new_router
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -177,6 +179,39 @@ class Redisson:
         self._build(servers, checked)
         return self
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **options: Unpack[RedissonOptions]) -> Self:
+        """Return a client as a configuration file of Redisson describes it; nothing connects yet.
+
+        `.yaml` and `.yml` need PyYAML, the extra `yaml`; `.toml` and `.json` have the same names.
+        Taken are the servers of the one `...ServersConfig` in it, with user, password, database,
+        client name and TLS (a truststore must be PEM); `natMapper` becomes the `address_map`,
+        `lockWatchdogTimeout` the `lease_time`, `slavesSyncTimeout` the `sync_timeout`,
+        `checkLockSyncedSlaves` `sync_replicas`, `shardedSubscriptionMode` `sharded_pubsub`.
+        Codecs, threads, pools, retries and timeouts of Java have no effect; they are listed at
+        DEBUG. `${NAME}` and `${NAME:-default}` in values are replaced by environment variables.
+
+        Args:
+            path: The file.
+            options: For the options see the class; they win over what the file says.
+
+        Raises:
+            TypeError: The path is neither str nor a path, an option has the wrong type, or does
+                not exist.
+            ValueError: The file is malformed, or has what is not offered here; the error names the
+                file and the key, never a value.
+            OSError: The file cannot be read.
+            ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+        """
+        from redisson_py._config.read import read_config
+        from redisson_py._redis import servers_from_target
+
+        target, taken = read_config(path, options)
+        checked = check_options(**{**taken, **options})
+        self = cls.__new__(cls)
+        self._build(servers_from_target(target, checked.client_name), checked)
+        return self
+
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
         if options.sync_replicas not in ("auto", 0):
@@ -190,11 +225,13 @@ class Redisson:
         self._teller = teller
         self._table = Table()
         self._bus = Bus(self._table)
-        self._router: Router = self._new_router(servers)
+        self._followers = Followers(self._bus)
+        self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
+        self._followers.attach(self._watchdog)
         self._context = Context(
             options,
             self._executor,
@@ -229,30 +266,6 @@ class Redisson:
         self._why_closed = ""
         self._described_until = 0.0
 
-    def _new_router(self, servers: Servers) -> Router:
-        if servers.topology == "single":
-            return SingleRouter(lambda: self._new_stream(servers.connector))
-        if servers.topology != "cluster":
-            from redisson_py._topology.router import router_of
-
-            return router_of(
-                servers,
-                self._options.reply_timeout_where(fails_over=True),
-                address_map=self._options.address_map,
-                new_stream=lambda opener: self._new_stream(opener, fails_over=True),
-                in_use=lambda: self._in_use,
-            )
-        from redisson_py._topology.cluster import ClusterRouter
-
-        return ClusterRouter(
-            servers.connector,
-            servers.addresses,
-            address_map=self._options.address_map,
-            sharded_pubsub=self._options.sharded_pubsub,
-            new_stream=self._new_stream,
-            on_moved=self._moved,
-        )
-
     def _new_stream(
         self,
         opener: Opener,
@@ -261,13 +274,12 @@ class Redisson:
         sharded: bool = False,
         fails_over: bool = False,
     ) -> Stream:
-        fails_over = fails_over or topology is not None
         return Stream(
             opener,
             self._options.reply_timeout_where(fails_over),
             on_message=self._table.message,
-            on_connected=self._connected,
-            on_down=lambda _: self._table.wake_all(),
+            on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
+            on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
             on_end=self._end_with_loop,
             on_outlived=self._outlived,
             needed=self._needs,
@@ -277,27 +289,15 @@ class Redisson:
             topology=topology,
         )
 
-    def _connected(self, stream: Stream) -> None:
-        """A connection is new: listen on it, and see whether what is held there still is."""
-        self._moved(lambda key: self._router.stream_for(key) is stream)
-
-    def _moved(self, concerns: Callable[[bytes], bool]) -> None:
-        """Keys live elsewhere from now on: listen there, and see whether what is held is there."""
-        self._bus.resubscribe(concerns)
-
-    @property
-    def _in_use(self) -> bool:
-        """Whether somebody holds or waits for something."""
-        return bool(self._watchdog.holds) or self._table.seats > 0
+    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
+        """Return what tells the keys that a stream serves."""
+        return lambda key: self._router.stream_for(key) is stream
 
     def _needs(self, stream: Stream) -> bool:
         """Whether somebody holds or waits for what a stream serves."""
         if isinstance(self._router, SingleRouter):
-            return self._in_use
-        serves = self._router.stream_for
-        return any(
-            serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
-        ) or any(serves(name) is stream for name in self._table.channels)
+            return self._followers.any
+        return self._followers.rely_on(stream, self._router)
 
     @property
     def _stream(self) -> Stream:

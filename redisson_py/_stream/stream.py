@@ -46,7 +46,7 @@ from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.retry import is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.topology import LONGEST_PAUSE, SLOW_OPENING, Elsewhere
 from redisson_py._stream.wire import Traffic, Wire
@@ -237,7 +237,6 @@ class Stream:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
             if call.asking:
-                call.asking = False
                 wire.put(Call(("ASKING",), 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands
@@ -655,6 +654,8 @@ class Stream:
             return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
+        elif call.splits and is_moving(text):
+            call.fail(error)
         elif is_try_again(text) and call.deadline:
             self.delay(call, text)
             if "READONLY" in text:
@@ -662,7 +663,9 @@ class Stream:
                 self._demoted = True
                 self.abort(text)
         elif call.channel is not None:
-            log.error("cannot listen to %r: %s", call.channel, text)
+            # An end that is refused because the slot has moved away is one all the same.
+            if call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
+                log.error("cannot listen to %r: %s", call.channel, text)
         else:
             call.fail(error)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import fields
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from redisson_py._addresses import Address, AddressMap, write_address
 from redisson_py._keys import SLOTS, key_slot
@@ -34,7 +34,8 @@ from redisson_py._loop import (
     wait_until,
 )
 from redisson_py._stream.retry import is_try_again, pause_before
-from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere, Opener, Topology
+from redisson_py._stream.router import Followers, NewStream
+from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.discovery import Answer, Discovery
 from redisson_py._topology.slots import Redirect, SlotMap, changes, read_redirect
@@ -56,15 +57,6 @@ _AT_ONCE = 2
 #: Shortest time in seconds between two questions for the map.
 _BETWEEN = 0.02
 
-#: What a script answers that reached for a key of a slot which moves.
-_NON_LOCAL = "non local key"
-
-
-class NewStream(Protocol):
-    """Makes the stream of a node."""
-
-    def __call__(self, opener: Opener, topology: Topology, *, sharded: bool = False) -> Stream: ...
-
 
 class ClusterRouter:
     """The streams to the nodes of one cluster.
@@ -75,7 +67,7 @@ class ClusterRouter:
         address_map: Turns an announced address into one that can be reached from here.
         sharded_pubsub: What the user wants.
         new_stream: Makes a stream.
-        on_moved: Called when slots have another master, with what tells their keys.
+        followers: What relies on the servers of its keys.
     """
 
     def __init__(
@@ -86,14 +78,14 @@ class ClusterRouter:
         address_map: AddressMap | None,
         sharded_pubsub: Literal["auto", "on", "off"],
         new_stream: NewStream,
-        on_moved: Callable[[Callable[[bytes], bool]], None],
+        followers: Followers,
     ) -> None:
         self._connector = connector
         self._seeds = tuple(seeds)
         self._address_map = address_map
         self._sharded_pubsub = sharded_pubsub
         self._new_stream = new_stream
-        self._on_moved = on_moved
+        self._followers = followers
         self._past = Traffic()
         self._begin()
 
@@ -106,12 +98,12 @@ class ClusterRouter:
         self._streams: dict[Address, Stream] = {}
         self._addresses: dict[Stream, Address] = {}
         lobby = _Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
-        self._lobby = self._new_stream(lobby, self)
+        self._lobby = self._new_stream(lobby, self, fails_over=True)
         self._owners: list[Stream] = [self._lobby] * SLOTS
         #: What a MOVED has said of a slot, and when: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
-        #: Channels that a node has stopped.
-        self._homeless: set[bytes] = set()
+        #: Nodes have ended subscriptions that are needed again.
+        self._homeless = False
         self._tasks: dict[Task, Stream | None] = {}
         self._over: Future[None] | None = None
         self._asking: Task | None = None
@@ -154,7 +146,7 @@ class ClusterRouter:
         stream = self._streams.get(address)
         if stream is None:
             opener = self._connector.at(*address)
-            stream = self._new_stream(opener, self, sharded=bool(self._sharded))
+            stream = self._new_stream(opener, self, sharded=bool(self._sharded), fails_over=True)
             self._streams[address] = stream
             self._addresses[stream] = address
             self._start(stream)
@@ -247,7 +239,9 @@ class ClusterRouter:
             answer = await self._answer()
             if answer is not None:
                 self._take(answer)
-                self._find_homes()
+                if self._homeless:
+                    self._homeless = False
+                    self._followers.recover()
             if self._ask_again:
                 await sleep(_BETWEEN)
             elif self._homeless or any(each.in_trouble for each in self._streams.values()):
@@ -329,18 +323,17 @@ class ClusterRouter:
         if moved:
             self._follow(moved, losers)
 
-    def _serve_at(self, slot: int, address: Address) -> bool:
-        """A node has said that another one serves a slot; return whether that is new."""
+    def _serve_at(self, slot: int, address: Address) -> None:
+        """A node has said that another one serves a slot."""
         stream, before = self._stream_at(address), self._owners[slot]
         if before is stream or self._slots is None:
-            return False
+            return
         self._redirected[slot] = (address, running_loop().time())
         self._slots.move(slot, address)
         self._owners[slot] = stream
         for call in before.take(lambda key: key_slot(key) == slot):
             self.send_again(call)
-        self._on_moved(lambda key: key_slot(key) == slot)
-        return True
+        self._followers.moved(lambda key: key_slot(key) == slot)
 
     def _follow(self, moved: Collection[int], losers: Collection[Stream]) -> None:
         """Send on what waits at those who have lost slots; give up who has none any more."""
@@ -353,7 +346,7 @@ class ClusterRouter:
                 calls = self._retire(loser, address)
             for call in calls:
                 self.send_again(call)
-        self._on_moved(lambda key: key_slot(key) in moved)
+        self._followers.moved(lambda key: key_slot(key) in moved)
 
     def _retire(self, stream: Stream, address: Address) -> list[Call]:
         log.info("Redis at %s serves no slots of the cluster any more", stream.where)
@@ -362,16 +355,11 @@ class ClusterRouter:
         _add(self._past, stream.traffic)
         return calls
 
-    def _find_homes(self) -> None:
-        """Listen again to the channels that a node has stopped."""
-        homeless, self._homeless = self._homeless, set()
-        if homeless:
-            self._on_moved(homeless.__contains__)
-
     # What streams tell.
 
     def send_again(self, call: Call) -> Call:
         """Send a call to where its key lives now, if it is still wanted."""
+        call.asking = False
         return self.stream_for(call.key).send(call) if call.wanted else call
 
     def went_down(self, stream: Stream) -> None:
@@ -386,8 +374,9 @@ class ClusterRouter:
         self.ask()
 
     def gone(self, stream: Stream, channel: bytes) -> None:
-        """A node has stopped a channel: its slot moved."""
-        self._homeless.add(channel)
+        """A node has ended a subscription: its slot moved."""
+        if self._followers.gone(stream, channel):
+            self._homeless = True
         self.ask()
 
     def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
@@ -407,13 +396,12 @@ class ClusterRouter:
         if call.channel is not None and is_try_again(text):
             self.gone(stream, call.channel)
             return True
-        if _NON_LOCAL in text and call.deadline:
-            stream.delay(call, text)
-            return True
         return False
 
     def _redirect(self, stream: Stream, call: Call, redirect: Redirect, error: ReplyError) -> bool:
         if redirect.asks:
+            if call.splits:
+                return False
             if call.script is not None and not call.script.follows_ask:
                 stream.delay(call, str(error))
             elif call.wanted:
@@ -421,11 +409,12 @@ class ClusterRouter:
                 call.asking = True
                 self._stream_at(redirect.address).send(call)
             return True
-        is_new = self._serve_at(redirect.slot, redirect.address)
+        if call.channel is not None:
+            # Subscribed again with the next map, or by this.
+            self.gone(stream, call.channel)
+        self._serve_at(redirect.slot, redirect.address)
         self.ask()
         if call.channel is not None:
-            if not is_new:
-                self._homeless.add(call.channel)
             return True
         if not call.deadline:
             return False

@@ -13,8 +13,9 @@ from redisson_py._loop import stop_task
 from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._topology.finder import Finder, ReplicatedFinder, SentinelFinder
-from redisson_py._topology.router import FinderRouter
+from redisson_py._topology.master import FinderRouter
 from redisson_py._topology.sentinel import Sentinel
 from redisson_py.errors import ClientClosedError
 from tests.stream.fake_peer import HOST, OK, Command, FakePeer, bulk, echo, error, message
@@ -136,15 +137,19 @@ class Seeker:
     ) -> None:
         self.needed = False
         self.lefts: list[str] = []
-        self.finder = finder(self)
         self._reply_timeout = reply_timeout
-        self.router = FinderRouter(self._new_stream, self.finder)
+        self.router = FinderRouter(self._new_stream, lambda _: finder(self))
         self._root: asyncio.Task[None] | None = None
 
     @property
     def stream(self) -> Stream:
         """The stream."""
         return self.router.only
+
+    @property
+    def finder(self) -> Finder:
+        """What finds the master."""
+        return self.router._finder
 
     @property
     def sentinels(self) -> tuple[Sentinel, ...]:
@@ -174,15 +179,24 @@ class Seeker:
         self.lefts.append(reason)
         self.stream.abort(reason)
 
-    def _new_stream(self) -> Stream:
+    def _new_stream(
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
+    ) -> Stream:
         return Stream(
-            self.finder,
+            opener,
             self._reply_timeout,
             on_message=lambda channel, payload: None,
             on_connected=lambda _: None,
             on_down=lambda _: None,
             needed=lambda _: self.needed,
-            fails_over=True,
+            topology=topology,
+            sharded=sharded,
+            fails_over=fails_over,
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redisson_py import Redisson
 from redisson_py._topology.finder import SentinelFinder
-from redisson_py._topology.router import FinderRouter
+from redisson_py._topology.master import FinderRouter
 from redisson_py.testing import EmbeddedServer
 
 

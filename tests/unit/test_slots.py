@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS
+from redis import crc
 
+from redisson_py._addresses import Address, AddressMap
+from redisson_py._keys import SLOTS, hash_tag, key_slot
 from redisson_py._topology.slots import (
-    SLOTS,
-    Address,
     SlotMap,
     changes,
-    key_slot,
     read_redirect,
 )
 from redisson_py.errors import BackendError
@@ -53,7 +52,7 @@ def owners(runs: Iterable[tuple[int, Address | None]]) -> list[Address | None]:
 
 
 def test_there_are_as_many_slots_as_redis_py_knows() -> None:
-    assert SLOTS == REDIS_CLUSTER_HASH_SLOTS == len(SlotMap.parse([], ASKED).owners)
+    assert SLOTS == crc.REDIS_CLUSTER_HASH_SLOTS == len(SlotMap.parse([], ASKED).owners)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +63,12 @@ def test_the_slot_of_a_key(key: bytes, slot: int) -> None:
     there = SlotMap.parse([[slot, slot, node(A)]], ASKED)
     assert there.owner(key) == A
     assert there.unassigned == SLOTS - 1
+
+
+@given(key=st.one_of(st.binary(), st.text("ab{}").map(str.encode)))
+def test_slots_are_those_of_redis_py(key: bytes) -> None:
+    assert key_slot(key) == crc.key_slot(key)
+    assert key_slot(key) == crc.key_slot(hash_tag(key) or key)
 
 
 # The map.
@@ -162,19 +167,13 @@ def test_every_announced_address_is_mapped_with_its_host_filled_in() -> None:
         seen.append((host, port))
         return "outside", port + 1000
 
-    slots = SlotMap.parse([[0, 9, node(A), [None, 7001, b"id", []]]], ASKED, outside)
+    slots = SlotMap.parse([[0, 9, node(A), [None, 7001, b"id", []]]], ASKED, AddressMap(outside))
     assert slots.owners[0] == ("outside", 7379)
     assert slots.replicas == {("outside", 7379): (("outside", 8001),)}
-    redirect = read_redirect("MOVED 9 :7002", ASKED, outside)
+    redirect = read_redirect("MOVED 9 :7002", ASKED, AddressMap(outside))
     assert redirect is not None
     assert redirect.address == ("outside", 8002)
     assert seen == [A, ("asked", 7001), ("asked", 7002)]
-
-
-@pytest.mark.parametrize("made", [None, "h:1", ("h", "1"), ("h", 0), ("", 1), ("h",), (b"h", 1)])
-def test_an_address_map_returns_addresses(made: Any) -> None:
-    with pytest.raises(BackendError, match="address_map must return a host and a port"):
-        SlotMap.parse([[0, 9, node(A)]], ASKED, lambda *_: made)
 
 
 @pytest.mark.parametrize(
