@@ -41,6 +41,7 @@ from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._topology.confirming import ConfirmingStream
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -109,8 +110,10 @@ class Redisson:
             other processes get a chance; 0 never passes.
         client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
         sharded_pubsub: For clusters; one server has no use for it.
-        sync_replicas: For replicated servers; not supported by this version except 0.
-        sync_timeout: Likewise.
+        sync_replicas: How many replicas must have confirmed a grant or a renewal before it counts
+            (`WAIT`); with too few `ReplicationError` is raised, and nothing is held. "auto": one,
+            if the master has any; on a client of one address none.
+        sync_timeout: Seconds that they have for it.
         command_timeout: Seconds for which any call without a timeout of its own waits for a Redis
             that does not answer; 30 at most.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
@@ -178,9 +181,10 @@ class Redisson:
         self._table = Table()
         self._bus = Bus(self._table)
         self._stream = self._new_stream()
-        self._router = Router(self._stream)
+        self._router = Router(self._stream, self._new_confirming())
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
+        self._executor.confirms = self._router.confirming is not self._stream
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
         self._context = Context(
@@ -226,6 +230,30 @@ class Redisson:
             on_outlived=self._close_for_good,
             needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
             outages=self._outages,
+        )
+
+    def _new_confirming(self) -> Stream | None:
+        """Return the stream of grants, if replicas are to confirm them."""
+        options, main = self._options, self._stream
+        if options.sync_replicas in ("auto", 0):
+            # At one address there is nothing that would tell who else has its data.
+            return None
+
+        def connected() -> None:
+            self._bus.resubscribe()
+            if not main.ready:
+                # Releases go there, and it is asked whether Redis still answers.
+                main.ping()
+
+        return ConfirmingStream(
+            self._connector,
+            options.reply_timeout,
+            replicas=options.sync_replicas,
+            sync_timeout=options.sync_timeout,
+            on_message=self._table.message,
+            on_connected=connected,
+            on_down=self._table.wake_all,
+            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
         )
 
     def __repr__(self) -> str:
@@ -385,15 +413,16 @@ class Redisson:
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
-        counts, traffic = self._context.counts, self._stream.traffic
+        counts = self._context.counts
+        traffics = [stream.traffic for stream in self._router.streams()]
         return ClientStatistics(
             waiters=self._context.registry.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
             renewals=self._watchdog.renewals,
             losses=sum(counts.losses.values()),
             wake_ups=self._table.wakeups,
-            commands_sent=traffic.commands,
-            connections=traffic.connections,
+            commands_sent=sum(traffic.commands for traffic in traffics),
+            connections=sum(traffic.connections for traffic in traffics),
             acquires=counts.acquires,
             waits=counts.waits,
             waited=counts.waited,
@@ -402,7 +431,7 @@ class Redisson:
             losses_by_reason=MappingProxyType(dict(counts.losses)),
             reconnects=counts.reconnects,
             late_renewals=counts.late_renewals,
-            evictions=traffic.evicted,
+            evictions=sum(traffic.evicted for traffic in traffics),
         )
 
     async def aclose(self) -> None:
@@ -422,7 +451,7 @@ class Redisson:
             here()
             if is_closed(self._loop):
                 # What it left there nobody can give back: that runs out.
-                self._let_go_of(self._root, self._stream)
+                self._let_go_of(self._root)
             else:
                 self._check()
         self._ended_with_loop = False
@@ -538,17 +567,19 @@ class Redisson:
 
     def _start_over(self, *, new_id: bool) -> None:
         """Be as new, for another event loop or process; nothing is held, and nobody waits."""
-        root, stream = self._root, self._stream
+        root = self._root
         if self._forks != _forks:
-            _of_parents.append((root, stream, self._loop))
+            _of_parents.append((root, self._router.streams(), self._loop))
         else:
-            self._let_go_of(root, stream)
+            self._let_go_of(root)
         if new_id:
             self._owners.renew()
         self._bus.start_over()
+        before = self._router.streams()
         self._stream = self._new_stream()
-        self._stream.traffic = stream.traffic
-        self._router.use(self._stream)
+        self._router.use(self._stream, self._new_confirming())
+        for stream, former in zip(self._router.streams(), before, strict=True):
+            stream.traffic = former.traffic
         self._watchdog.start_over()
         self._context.start_over()
         self._executor.reopen()
@@ -557,7 +588,7 @@ class Redisson:
         self._why_closed, self._described_until = "", 0.0
         self._forks = _forks
 
-    def _let_go_of(self, root: Task | None, stream: Stream) -> None:
+    def _let_go_of(self, root: Task | None) -> None:
         """Close what an event loop has left open that was closed without ending its tasks."""
         self._closed, self._ended_with_loop = True, False
         self._executor.close()
@@ -566,7 +597,8 @@ class Redisson:
             with suppress(RuntimeError):
                 self._watchdog.lose(hold, "expired")
         if is_closed(self._loop):
-            stream.leave_behind()
+            for stream in self._router.streams():
+                stream.leave_behind()
             if root is not None and not root.done():
                 discard(root)
 
@@ -615,7 +647,8 @@ class Redisson:
         failure = root.exception() or RuntimeError("it ended too early")
         log.critical("background task of %r failed", self, exc_info=failure)
         self._root = None
-        self._stream.break_down(failure)
+        for stream in self._router.streams():
+            stream.break_down(failure)
 
     def _close_for_good(self) -> None:
         """The background task has ended with its event loop, and nothing is needed any more."""
@@ -628,7 +661,8 @@ class Redisson:
         self._watchdog.close()
         self._bus.close()
         self._context.registry.close(error)
-        self._stream.fail(error)
+        for stream in self._router.streams():
+            stream.fail(error)
         self._table.wake_all()
 
     @property

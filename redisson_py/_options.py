@@ -64,6 +64,8 @@ class Options:
         on_release_error: What becomes of a block whose release got no answer.
         idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
         listener: It is told what the client does.
+        sync_replicas: How many replicas must confirm what is granted; "auto": one, if there is any.
+        sync_timeout: Seconds that they have for it.
     """
 
     names: Names
@@ -76,6 +78,8 @@ class Options:
     on_release_error: OnReleaseError
     idle_ms: int = 0
     listener: Listener | None = None
+    sync_replicas: Literal["auto"] | int = 0
+    sync_timeout: float = 1.0
 
     @property
     def reply_timeout(self) -> float:
@@ -122,7 +126,6 @@ def check_options(
         raise ValueError("sharded_pubsub='on' needs a cluster, which this version does not support")
     if sync_replicas != "auto":
         _check_replicas(sync_replicas)
-    check_lease_time(sync_timeout, "sync_timeout")
     if client_name is not None and not isinstance(client_name, str):
         raise TypeError(f"client_name must be str, not {type(client_name).__name__}")
     lease = check_lease_time(lease_time)
@@ -137,6 +140,8 @@ def check_options(
         on_release_error=on_release_error,
         idle_ms=_check_idle(idle_lifetime, lease),
         listener=None if listener is None else check_listener(listener),
+        sync_replicas=sync_replicas,
+        sync_timeout=check_lease_time(sync_timeout, "sync_timeout"),
     )
 
 
@@ -166,8 +171,6 @@ def _check_replicas(count: object) -> None:
         raise TypeError("sync_replicas must be 'auto' or a number of replicas")
     if count < 0:
         raise ValueError(f"sync_replicas must not be negative, not {count}")
-    if count > 0:
-        raise ValueError("sync_replicas needs replication, which this version does not support")
 
 
 def check_command_timeout(value: Duration, name: str = "command_timeout") -> float:

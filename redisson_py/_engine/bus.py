@@ -84,7 +84,7 @@ class Bus:
         sleeper = sleeper or Sleeper()
         sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
         if subscribe and self._router is not None:
-            self._router.stream_for(channel).subscribe(channel)
+            self._router.listener(channel).subscribe(channel)
         try:
             yield sleeper
         finally:
@@ -101,7 +101,7 @@ class Bus:
         """A connection is new: subscribe again, then have everybody look again."""
         assert self._router is not None
         for channel in list(self.table.channels):
-            self._router.stream_for(channel).subscribe(channel)
+            self._router.listener(channel).subscribe(channel)
         self.table.wake_all()
 
     def start_over(self) -> None:
@@ -125,6 +125,6 @@ class Bus:
         self._linger = None
         assert self._router is not None
         for channel in self.table.expired(running_loop().time() - LINGER / 2):
-            self._router.stream_for(channel).unsubscribe(channel)
+            self._router.listener(channel).unsubscribe(channel)
         if self.table.lingering:
             self._linger_a_while()
