@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, final
 
@@ -29,7 +31,6 @@ from redisson_py._loop import (
     sleep,
     start_task,
     stop_task,
-    task_or_none,
     wait_for_all,
     wake,
 )
@@ -38,10 +39,11 @@ from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.router import Router
+from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
-from redisson_py._topology.confirming import ConfirmingStream
+from redisson_py._topology.synced import SyncedStream
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -54,9 +56,9 @@ from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSem
 from redisson_py.semaphores.semaphore import Semaphore
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from redis.asyncio import Redis, RedisCluster
 
-    from redisson_py._redis import Connector
+    from redisson_py._redis import Servers
 
 log = logging.getLogger("redisson_py")
 
@@ -94,7 +96,8 @@ class Redisson:
     One that has not connected yet may be used after a fork. Locks that it made go with it.
 
     Args:
-        client: A `redis.asyncio.Redis`, whose address, credentials and TLS settings are used; our
+        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
+            whose address, credentials and TLS settings are used; our
             connection is our own, and who passed the client in closes it. Its
             `socket_connect_timeout` bounds each attempt to connect, unless it is redis-py's
             default. Its `socket_timeout` is not taken over, as redis-py gives every client one:
@@ -109,11 +112,16 @@ class Redisson:
         turn: Seconds for which a contended lock is passed among this client's tasks before
             other processes get a chance; 0 never passes.
         client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
-        sharded_pubsub: For clusters; one server has no use for it.
-        sync_replicas: How many replicas must have confirmed a grant or a renewal before it counts
-            (`WAIT`); with too few `ReplicationError` is raised, and nothing is held. "auto": one,
-            if the master has any; on a client of one address none.
+        sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
+            Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
+        sync_replicas: How many replicas must confirm a grant or a renewal before it counts; with
+            too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if the master
+            has any; of a single server, none.
         sync_timeout: Seconds that they have for it.
+        address_map: For clusters and Sentinel: from the address that a node announces to the one
+            to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
+            given host and port and returns both. A `RedisCluster`'s own `address_remap` is taken
+            unless this is given.
         command_timeout: Seconds for which any call without a timeout of its own waits for a Redis
             that does not answer; 30 at most.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
@@ -134,11 +142,14 @@ class Redisson:
         ValueError: An option is out of range, or the topology is not supported yet.
     """
 
-    def __init__(self, client: Redis, **options: Unpack[RedissonOptions]) -> None:
-        from redisson_py._redis import connector_from_client
+    def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
+        from redisson_py._redis import servers_from_client
 
         checked = check_options(**options)
-        self._build(connector_from_client(client, checked.client_name), checked)
+        servers = servers_from_client(client, checked.client_name)
+        if servers.address_map is not None and checked.address_map is None:
+            checked = replace(checked, address_map=servers.address_map)
+        self._build(servers, checked)
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
@@ -159,32 +170,35 @@ class Redisson:
             ValueError: The URL or an option is not usable.
         """
         # Not imported before there is a client: redis-py is most of what an import costs.
-        from redisson_py._redis import connector_from_url
+        from redisson_py._redis import servers_from_url
 
         checked = check_options(**options)
-        connector = connector_from_url(url, checked.client_name)
-        if connector.command_timeout is not None and "command_timeout" not in options:
-            seconds = check_command_timeout(connector.command_timeout, "socket_timeout in the URL")
+        servers = servers_from_url(url, checked.client_name)
+        if servers.command_timeout is not None and "command_timeout" not in options:
+            seconds = check_command_timeout(servers.command_timeout, "socket_timeout in the URL")
             checked = replace(checked, command_timeout=seconds)
         self = cls.__new__(cls)
-        self._build(connector, checked)
+        self._build(servers, checked)
         return self
 
-    def _build(self, connector: Connector, options: Options) -> None:
-        self._where = connector.where
-        self._connector = connector
+    def _build(self, servers: Servers, options: Options) -> None:
+        options.check_for(servers.topology)
+        if servers.topology not in ("single", "cluster"):
+            raise ValueError("Sentinel and replicas are not supported by this version")
+        options.names.in_cluster = servers.topology == "cluster"
+        self._where = servers.where
         self._options = options
         self._owners = Owners()
-        counts = Counts()
+        counts = self._counts = Counts()
         teller = None if options.listener is None else Teller(options.listener)
-        self._outages = Outages(connector.where, counts, teller)
+        self._teller = teller
         self._table = Table()
         self._bus = Bus(self._table)
-        self._stream = self._new_stream()
-        self._router = Router(self._stream, self._new_confirming())
+        self._replicas = options.replicas_where(servers.topology)
+        self._router: Router = self._new_router(servers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
-        self._executor.confirms = self._router.confirming is not self._stream
+        self._executor.confirms = self._replicas != 0
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
         self._context = Context(
@@ -195,7 +209,7 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
-            connector.database,
+            servers.connector.database,
             counts,
             teller,
         )
@@ -211,6 +225,8 @@ class Redisson:
         self._root: Task | None = None
         #: It ended with its event loop, and not by `aclose`: another loop may go on with it.
         self._ended_with_loop = False
+        #: What has begun when an event loop ended every task: whether blocks are not left yet.
+        self._ending: Future[bool] | None = None
         #: The background task has ended with the loop, but blocks of generators are not left yet.
         self._outlives = False
         self._closing: Future[None] | None = None
@@ -219,42 +235,64 @@ class Redisson:
         self._why_closed = ""
         self._described_until = 0.0
 
-    def _new_stream(self) -> Stream:
-        return Stream(
-            self._connector,
-            self._options.reply_timeout,
+    def _new_router(self, servers: Servers) -> Router:
+        if servers.topology == "single":
+            return SingleRouter(lambda: self._new_stream(servers.connector))
+        from redisson_py._topology.cluster import ClusterRouter
+
+        return ClusterRouter(
+            servers.connector,
+            servers.addresses,
+            address_map=self._options.address_map,
+            sharded_pubsub=self._options.sharded_pubsub,
+            new_stream=self._new_stream,
+            on_moved=self._moved,
+        )
+
+    def _new_stream(
+        self, opener: Opener, topology: Topology | None = None, *, sharded: bool = False
+    ) -> Stream:
+        options, fails_over = self._options, topology is not None
+        kind: Callable[..., Stream] = Stream
+        if self._replicas:
+            kind = partial(SyncedStream, replicas=self._replicas, sync_timeout=options.sync_timeout)
+        return kind(
+            opener,
+            options.reply_timeout_where(fails_over),
             on_message=self._table.message,
-            on_connected=self._bus.resubscribe,
-            on_down=self._table.wake_all,
+            on_connected=self._connected,
+            on_down=lambda _: self._table.wake_all(),
             on_end=self._end_with_loop,
-            on_outlived=self._close_for_good,
-            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
-            outages=self._outages,
+            on_outlived=self._outlived,
+            needed=self._needs,
+            outages=Outages(opener.where, self._counts, self._teller),
+            sharded=sharded,
+            fails_over=fails_over,
+            topology=topology,
         )
 
-    def _new_confirming(self) -> Stream | None:
-        """Return the stream of grants, if replicas are to confirm them."""
-        options, main = self._options, self._stream
-        if options.sync_replicas in ("auto", 0):
-            # At one address there is nothing that would tell who else has its data.
-            return None
+    def _connected(self, stream: Stream) -> None:
+        """A connection is new: listen on it, and see whether what is held there still is."""
+        self._moved(lambda key: self._router.stream_for(key) is stream)
 
-        def connected() -> None:
-            self._bus.resubscribe()
-            if not main.ready:
-                # Releases go there, and it is asked whether Redis still answers.
-                main.ping()
+    def _moved(self, concerns: Callable[[bytes], bool]) -> None:
+        """Keys live elsewhere from now on: listen there, and see whether what is held is there."""
+        self._bus.resubscribe(concerns)
 
-        return ConfirmingStream(
-            self._connector,
-            options.reply_timeout,
-            replicas=options.sync_replicas,
-            sync_timeout=options.sync_timeout,
-            on_message=self._table.message,
-            on_connected=connected,
-            on_down=self._table.wake_all,
-            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
-        )
+    def _needs(self, stream: Stream) -> bool:
+        """Whether somebody holds or waits for what a stream serves."""
+        if isinstance(self._router, SingleRouter):
+            return bool(self._watchdog.holds) or self._table.seats > 0
+        serves = self._router.stream_for
+        return any(
+            serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
+        ) or any(serves(name) is stream for name in self._table.channels)
+
+    @property
+    def _stream(self) -> Stream:
+        """The stream of a client that has one."""
+        assert isinstance(self._router, SingleRouter)
+        return self._router.only
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
@@ -413,16 +451,20 @@ class Redisson:
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
-        counts = self._context.counts
-        traffics = [stream.traffic for stream in self._router.streams()]
+        counts, traffic = self._context.counts, self._router.traffic
+        grants = [
+            stream.grants.traffic
+            for stream in self._router.streams()
+            if isinstance(stream, SyncedStream)
+        ]
         return ClientStatistics(
             waiters=self._context.registry.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
             renewals=self._watchdog.renewals,
             losses=sum(counts.losses.values()),
             wake_ups=self._table.wakeups,
-            commands_sent=sum(traffic.commands for traffic in traffics),
-            connections=sum(traffic.connections for traffic in traffics),
+            commands_sent=sum((each.commands for each in grants), traffic.commands),
+            connections=sum((each.connections for each in grants), traffic.connections),
             acquires=counts.acquires,
             waits=counts.waits,
             waited=counts.waited,
@@ -431,7 +473,7 @@ class Redisson:
             losses_by_reason=MappingProxyType(dict(counts.losses)),
             reconnects=counts.reconnects,
             late_renewals=counts.late_renewals,
-            evictions=sum(traffic.evicted for traffic in traffics),
+            evictions=sum((each.evicted for each in grants), traffic.evicted),
         )
 
     async def aclose(self) -> None:
@@ -497,7 +539,7 @@ class Redisson:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)
         # Answered after all of that; or the connection breaks, and waiting is no use.
-        return [self._stream.ping().future] if self._stream.ready else []
+        return [stream.ping().future for stream in self._router.streams() if stream.ready]
 
     def _check(self) -> None:
         """Raise unless the client may be used now and here; it may have to move here first."""
@@ -521,8 +563,8 @@ class Redisson:
     def _refuse_after_fork(self) -> None:
         """Raise if the connection of the parent is open: a child must not touch it."""
         ended = self._root is None or self._root.done()
-        connected = self._stream.traffic.connections > 0
-        if connected and (not ended or self._stream.outlives is not None):
+        connected = self._router.traffic.connections > 0
+        if connected and (not ended or self._connection_outlives):
             raise ClientClosedError(
                 "the client was connected before a fork; make one in the child, or connect no"
                 " earlier than there"
@@ -567,23 +609,19 @@ class Redisson:
 
     def _start_over(self, *, new_id: bool) -> None:
         """Be as new, for another event loop or process; nothing is held, and nobody waits."""
-        root = self._root
-        if self._forks != _forks:
-            _of_parents.append((root, self._router.streams(), self._loop))
-        else:
+        root, forked = self._root, self._forks != _forks
+        if not forked:
             self._let_go_of(root)
         if new_id:
             self._owners.renew()
         self._bus.start_over()
-        before = self._router.streams()
-        self._stream = self._new_stream()
-        self._router.use(self._stream, self._new_confirming())
-        for stream, former in zip(self._router.streams(), before, strict=True):
-            stream.traffic = former.traffic
+        before = self._router.start_over()
+        if forked:
+            _of_parents.append((root, before, self._loop))
         self._watchdog.start_over()
         self._context.start_over()
         self._executor.reopen()
-        self._root = self._closing = self._loop = None
+        self._root = self._closing = self._loop = self._ending = None
         self._outlives = self._closed = self._ended_with_loop = False
         self._why_closed, self._described_until = "", 0.0
         self._forks = _forks
@@ -597,8 +635,7 @@ class Redisson:
             with suppress(RuntimeError):
                 self._watchdog.lose(hold, "expired")
         if is_closed(self._loop):
-            for stream in self._router.streams():
-                stream.leave_behind()
+            self._router.leave_behind()
             if root is not None and not root.done():
                 discard(root)
 
@@ -609,16 +646,30 @@ class Redisson:
             self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
             self._root.add_done_callback(self._root_done)
 
-    async def _end_with_loop(self) -> bool:
+    async def _end_with_loop(self, stream: Stream) -> bool:
         """The event loop shuts down, unless we are closing; return whether we are still needed.
 
-        It has cancelled every task. Those that hold something may still be cleaning up under its
-        protection: it is kept until they have ended. Then what nobody can give back any more is
-        given back here; what the block of an async generator holds is left to the generator.
+        It has cancelled every task, those of all streams at once: the first one does the work.
         """
-        if task_or_none() is not self._root:
+        if stream not in self._router.streams():
             # Opened again meanwhile: this connection is nobody's.
             return False
+        if self._ending is not None:
+            await wait_for_all([self._ending])
+            return self._ending.result()
+        ending = self._ending = new_future()
+        try:
+            wake(ending, await self._leave_loop())
+        finally:
+            wake(ending, False)
+        return self._outlives
+
+    async def _leave_loop(self) -> bool:
+        """Keep what is held for those who are cleaning up under its protection, then let it go.
+
+        When they have ended, what nobody can give back any more is given back here; what the
+        block of an async generator holds is left to the generator.
+        """
         while not self._closed:
             tasks = {hold.task() for hold in self._watchdog.holds}
             running = [task for task in tasks if task is not None and not task.done()]
@@ -634,6 +685,16 @@ class Redisson:
         self._outlives = bool(in_blocks)
         return self._outlives
 
+    @property
+    def _connection_outlives(self) -> bool:
+        """Whether a connection has outlived the background task, for blocks that rely on it."""
+        return any(stream.outlives is not None for stream in self._router.streams())
+
+    def _outlived(self, _: Stream) -> None:
+        """A connection that had outlived the background task is closed."""
+        if not self._connection_outlives:
+            self._close_for_good()
+
     def _root_done(self, root: Task) -> None:
         """The background task has ended: with its event loop, or by a failure."""
         if self._closed or root is not self._root:
@@ -647,8 +708,7 @@ class Redisson:
         failure = root.exception() or RuntimeError("it ended too early")
         log.critical("background task of %r failed", self, exc_info=failure)
         self._root = None
-        for stream in self._router.streams():
-            stream.break_down(failure)
+        self._router.break_down(failure)
 
     def _close_for_good(self) -> None:
         """The background task has ended with its event loop, and nothing is needed any more."""
@@ -661,8 +721,7 @@ class Redisson:
         self._watchdog.close()
         self._bus.close()
         self._context.registry.close(error)
-        for stream in self._router.streams():
-            stream.fail(error)
+        self._router.fail(error)
         self._table.wake_all()
 
     @property

@@ -6,6 +6,7 @@ letter, because a Java service computes the same names.
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from collections.abc import Callable
 
 #: Raised when an older client of this library could misread what a newer one wrote.
@@ -13,6 +14,9 @@ LAYOUT = 1
 
 #: Longest resource name in bytes: long enough for any sane name, short enough for a log line.
 LONGEST_NAME = 4096
+
+#: How many slots every cluster has.
+SLOTS = 16384
 
 Name = str | bytes
 NameMapper = Callable[[str], str]
@@ -31,6 +35,26 @@ def suffixed(key: bytes, suffix: bytes) -> bytes:
 def lock_channel(key: bytes) -> bytes:
     """Return the channel on which releases of the lock at `key` are announced."""
     return prefixed(b"redisson_lock__channel", key)
+
+
+def read_write_channel(key: bytes) -> bytes:
+    """Return the channel on which releases of the read-write lock at `key` are announced."""
+    return prefixed(b"redisson_rwlock", key)
+
+
+def permit_channel(key: bytes) -> bytes:
+    """Return the channel on which permits of the semaphore at `key` are announced."""
+    return prefixed(b"redisson_sc", key)
+
+
+def latch_channel(key: bytes) -> bytes:
+    """Return the channel of the latch at `key`: with braces even where the key has its own."""
+    return b"redisson_countdownlatch__channel__{" + key + b"}"
+
+
+def barrier_channel(key: bytes) -> bytes:
+    """Return the channel on which parties at the barrier at `key` are told to look again."""
+    return prefixed(b"redisson_py_barrier", key)
 
 
 def fencing_token(key: bytes) -> bytes:
@@ -59,9 +83,19 @@ def client_description(prefix: str, client_id: str) -> bytes:
 
 
 class Names:
-    """Turns what users call a resource into its Redis key."""
+    """Turns what users call a resource into its Redis key.
 
-    def __init__(self, prefix: str = "", name_mapper: NameMapper | None = None) -> None:
+    Attributes:
+        in_cluster: Refuse names whose keys a cluster would keep in several slots.
+    """
+
+    def __init__(
+        self,
+        prefix: str = "",
+        name_mapper: NameMapper | None = None,
+        *,
+        in_cluster: bool = False,
+    ) -> None:
         if not isinstance(prefix, str):
             raise TypeError(f"prefix must be str, not {type(prefix).__name__}")
         if name_mapper is not None and not callable(name_mapper):
@@ -71,16 +105,22 @@ class Names:
         if prefix:
             _encode(prefix, "prefix")
         self.prefix = prefix
+        self.in_cluster = in_cluster
         self._mapper = name_mapper
         #: The types of names whose key is always the same. A mapper may say another one each time.
         self.fixed: frozenset[type] = frozenset((str, bytes) if name_mapper is None else ())
 
-    def key(self, name: Name) -> bytes:
+    def key(self, name: Name, channel: Callable[[bytes], bytes] = lock_channel) -> bytes:
         """Return the key of the resource `name`.
+
+        Args:
+            name: What users call it.
+            channel: Returns the channel of a resource of this kind, from its key.
 
         Raises:
             TypeError: The name is neither str nor bytes.
-            ValueError: It is empty, longer than 4 KiB, or not encodable as UTF-8.
+            ValueError: It is empty, longer than 4 KiB, or not encodable as UTF-8; or its keys
+                would lie in several slots of a cluster.
         """
         key = _encode(name, "name")
         if self._mapper is not None:
@@ -89,7 +129,52 @@ class Names:
             key = self.prefix.encode() + key
         if len(key) > LONGEST_NAME:
             raise ValueError(f"name must be at most {LONGEST_NAME} bytes, not {len(key)}")
+        if self.in_cluster and (b"{" in key or b"}" in key):
+            _check_slots(name, key, channel(key))
         return key
+
+
+def _check_slots(name: Name, key: bytes, channel: bytes) -> None:
+    """Refuse a name with braces if what is derived from it falls into another slot than its key.
+
+    Every derived key has a prefix or a suffix of `prefixed` and `suffixed`, which share the hash
+    tag; only a latch's channel has one of its own. Derived keys without a hash tag differ in their
+    slots, as they differ in their text.
+    """
+    slot = key_slot(key)
+    for derived in (channel, suffixed(key, b"redisson_py:receipt")):
+        tag = hash_tag(derived)
+        if tag is None or key_slot(tag) != slot:
+            # A latch's channel gets braces even where the name has a hash tag.
+            cure = (
+                "" if hash_tag(key) else ", or put some around one part of it, as in '{orders}:7'"
+            )
+            raise ValueError(
+                f"{name!r} cannot be used in a cluster, because its braces part what belongs"
+                f" together: {_shown(key)} is in slot {slot}, {_shown(derived)} in slot"
+                f" {key_slot(derived)}. Leave the braces out of the name{cure}"
+            )
+
+
+def key_slot(key: bytes) -> int:
+    """Return the slot of a key in a cluster, as CLUSTER KEYSLOT does."""
+    start = key.find(b"{")
+    if start >= 0:
+        end = key.find(b"}", start + 1)
+        if end > start + 1:
+            key = key[start + 1 : end]
+    return crc_hqx(key, 0) % SLOTS
+
+
+def hash_tag(key: bytes) -> bytes | None:
+    """Return the part in braces that alone decides the slot of `key`, None if all of it does."""
+    _, _, behind = key.partition(b"{")
+    tag, closing, _ = behind.partition(b"}")
+    return tag if tag and closing else None
+
+
+def _shown(key: bytes) -> str:
+    return repr(key.decode(errors="backslashreplace"))
 
 
 def _bytes(text: Name) -> bytes:

@@ -117,7 +117,7 @@ class BarrierCommands:
         for name in ("barrier", "arrivals", "released"):
             key = _keys.suffixed(self.name_key, b"redisson_py:" + name.encode())
             object.__setattr__(self, name, key)
-        channel = _keys.prefixed(b"redisson_py_barrier", self.name_key)
+        channel = _keys.barrier_channel(self.name_key)
         object.__setattr__(self, "channel", channel)
 
     def arrival(self, owner: str) -> bytes:

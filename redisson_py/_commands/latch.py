@@ -13,11 +13,6 @@ DELETE = source.load("latch.delete")
 TRY_SET_COUNT = source.load("latch.try_set_count")
 
 
-def latch_channel(key: bytes) -> bytes:
-    """Return the channel of the latch at `key`: with braces even where the key has its own."""
-    return b"redisson_countdownlatch__channel__{" + key + b"}"
-
-
 @dataclass(frozen=True, slots=True)
 class LatchCommands:
     """The keys of one latch, and the arguments of its scripts.

@@ -81,7 +81,7 @@ class PermitExpirableSemaphoreCommands:
         self.key = key
         self.start_units = start_units
         self.idle_ms = idle_ms
-        self.channel: bytes = _keys.prefixed(b"redisson_sc", key)
+        self.channel: bytes = _keys.permit_channel(key)
         self._permits = _keys.suffixed(key, b"timeout")
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")

@@ -61,7 +61,7 @@ class SemaphoreCommands:
     @property
     def channel(self) -> bytes:
         """Where permits that became free are announced."""
-        return _keys.prefixed(b"redisson_sc", self.key)
+        return _keys.permit_channel(self.key)
 
     @property
     def _permits(self) -> bytes:

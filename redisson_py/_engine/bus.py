@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from redisson_py._commands.wakes import Wakes
@@ -84,7 +84,7 @@ class Bus:
         sleeper = sleeper or Sleeper()
         sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
         if subscribe and self._router is not None:
-            self._router.listener(channel).subscribe(channel)
+            self._router.stream_for(channel).subscribe(channel)
         try:
             yield sleeper
         finally:
@@ -97,11 +97,12 @@ class Bus:
         known = self.table.channels.get(channel)
         return 0 if known is None else known.messages + 1
 
-    def resubscribe(self) -> None:
+    def resubscribe(self, concerns: Callable[[bytes], bool]) -> None:
         """A connection is new: subscribe again, then have everybody look again."""
         assert self._router is not None
         for channel in list(self.table.channels):
-            self._router.listener(channel).subscribe(channel)
+            if concerns(channel):
+                self._router.stream_for(channel).subscribe(channel)
         self.table.wake_all()
 
     def start_over(self) -> None:
@@ -125,6 +126,6 @@ class Bus:
         self._linger = None
         assert self._router is not None
         for channel in self.table.expired(running_loop().time() - LINGER / 2):
-            self._router.listener(channel).unsubscribe(channel)
+            self._router.stream_for(channel).unsubscribe(channel)
         if self.table.lingering:
             self._linger_a_while()

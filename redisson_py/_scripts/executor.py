@@ -95,7 +95,7 @@ class Executor:
         until: float = 0.0,
     ) -> Call:
         """As `start_packed`, in line with all that grants; what it `gives` must be confirmed."""
-        stream = self.router.confirming_for(key)
+        stream = self.router.stream_for(key)
         if self._closing or not stream.ready:
             self._begin()
         grant = Call(call, self.limit(deadline), script, must, key, until)
@@ -115,13 +115,18 @@ class Executor:
         seconds: float,
         **values: Arg,
     ) -> Call:
-        """Put one renewal of many keys of one group in line with their grants."""
+        """Put one renewal of many keys of one group in line with their grants.
+
+        Those of one turn of the event loop leave in one write, however many they are.
+        """
         deadline = self.time() + seconds
         args = script.bind_batch(keys, values, rest)
+        stream = self.router.stream_for(keys[0])
+        stream.gather()
         call = Call(args, deadline, script, key=keys[0])
         if self.confirms:
             call.future = Unconfirmed(any)
-        return self.router.confirming_for(keys[0]).send(call)
+        return stream.send(call)
 
     def command(
         self, key: bytes, *args: Arg, must: bool = False, seconds: float | None = None

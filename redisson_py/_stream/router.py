@@ -1,67 +1,117 @@
 """Which stream serves a key.
 
-One server, one stream. A cluster needs one a node and Sentinel needs to ask where the master
-is: both fit behind these three methods.
+One server, one stream; so too where a Sentinel says which of several servers is the master just
+now. A cluster needs one a node: redisson_py/_topology/cluster.py.
 """
 
 from __future__ import annotations
 
-from redisson_py._loop import start_task, stop_task
+from collections.abc import Callable
+from typing import Protocol
+
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.wire import Traffic
 from redisson_py.errors import ClientClosedError
 
-#: How the channels begin that are not about grants: of latches and barriers.
-_NO_GRANTS = (b"redisson_countdownlatch__", b"redisson_py_barrier")
 
-
-class Router:
-    """The streams of one client; here, of a client of one server.
-
-    Attributes:
-        only: The one stream, but for grants.
-        confirming: The stream of grants that replicas confirm; where none do, the same.
-    """
-
-    def __init__(self, stream: Stream, confirming: Stream | None = None) -> None:
-        self.use(stream, confirming)
-
-    def use(self, stream: Stream, confirming: Stream | None = None) -> None:
-        """Send everything through another stream from now on."""
-        self.only: Stream = stream
-        self.confirming: Stream = confirming or stream
-
-    def confirming_for(self, key: bytes) -> Stream:
-        """Return the stream of grants to the node that serves `key`."""
-        return self.confirming
-
-    def listener(self, channel: bytes) -> Stream:
-        """Return the stream on which to listen to a channel: that of the asks behind it."""
-        return self.only if channel.startswith(_NO_GRANTS) else self.confirming
+class Router(Protocol):
+    """The streams of one client."""
 
     def stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node that serves `key`."""
-        return self.only
+        ...
 
     def streams(self) -> tuple[Stream, ...]:
         """Return every stream there is."""
-        return (self.only,) if self.confirming is self.only else (self.only, self.confirming)
+        ...
 
     def group(self, key: bytes) -> int:
         """Return a number that is the same for keys one script may touch together."""
-        return 0
+        ...
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went over the connections of all streams there are and were."""
+        ...
 
     async def run(self) -> None:
         """Keep the streams open for as long as they are needed; ends by cancellation."""
-        if self.confirming is self.only:
-            await self.only.run()
-            return
-        other = start_task(self.confirming.run(), "redisson_py confirming")
-        try:
-            await self.only.run()
-        finally:
-            await stop_task(other)
+        ...
 
     async def close(self, error: ClientClosedError) -> None:
         """Close every stream; what is under way fails with `error`."""
-        for stream in self.streams():
-            await stream.close(error)
+        ...
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        ...
+
+    def break_down(self, cause: BaseException) -> None:
+        """The background task has failed: fail what waits; what must arrive goes out later."""
+        ...
+
+    def leave_behind(self) -> None:
+        """Close the sockets although the event loop was closed."""
+        ...
+
+    def start_over(self) -> object:
+        """Be as new, for another event loop or process; return what was there."""
+        ...
+
+
+class SingleRouter:
+    """The one stream of a client of one server, or of one master.
+
+    Args:
+        new_stream: Makes the stream, and another one for another event loop.
+
+    Attributes:
+        only: The one stream.
+    """
+
+    def __init__(self, new_stream: Callable[[], Stream]) -> None:
+        self._new_stream = new_stream
+        self.only: Stream = new_stream()
+
+    def stream_for(self, key: bytes) -> Stream:
+        """Return the one stream."""
+        return self.only
+
+    def streams(self) -> tuple[Stream, ...]:
+        """Return the one stream."""
+        return (self.only,)
+
+    def group(self, key: bytes) -> int:
+        """Return the same number for all keys."""
+        return 0
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went over the connections of the one stream, and of those before it."""
+        return self.only.traffic
+
+    async def run(self) -> None:
+        """Keep the stream open for as long as it is needed; ends by cancellation."""
+        await self.only.run()
+
+    async def close(self, error: ClientClosedError) -> None:
+        """Close the stream; what is under way fails with `error`."""
+        await self.only.close(error)
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        self.only.fail(error)
+
+    def break_down(self, cause: BaseException) -> None:
+        """The background task has failed: fail what waits; what must arrive goes out later."""
+        self.only.break_down(cause)
+
+    def leave_behind(self) -> None:
+        """Close the socket although the event loop was closed."""
+        self.only.leave_behind()
+
+    def start_over(self) -> object:
+        """Have another stream; return the one that was there."""
+        before, self.only = self.only, self._new_stream()
+        self.only.traffic = before.traffic
+        return before

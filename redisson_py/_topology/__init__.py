@@ -1,1 +1,1 @@
-"""Several servers: which one serves a key, and which of them must have confirmed a grant."""
+"""Which server serves a key: clusters, Sentinel, several servers of which one is master."""

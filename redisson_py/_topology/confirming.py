@@ -162,7 +162,7 @@ class ConfirmingStream(Stream):
         gate = self._gate = Call(words, 0, must=True)
         gate.future = _Gate(then, failed)
         self._gate_ends = running_loop().time() + seconds
-        self._wire.put(gate, gate.pack(modern=True))
+        self._wire.put(gate, gate.pack(self._dialect))
 
     def _waited(self, got: int) -> None:
         """So many replicas have what was written before WAIT."""

@@ -13,7 +13,7 @@ from redisson_py._engine.context import Context
 from redisson_py._engine.inspecting import description
 from redisson_py._engine.receipts import Receipts
 from redisson_py._engine.wait import Wait
-from redisson_py._keys import Name
+from redisson_py._keys import Name, barrier_channel
 from redisson_py._numbers import check_whole
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
@@ -121,7 +121,7 @@ class CyclicBarrier:
         self._parties = check_whole(parties, "parties")
         self._context = context
         self._name = name
-        name_key = context.options.names.key(name)
+        name_key = context.options.names.key(name, barrier_channel)
         self._waiters_key = self.kind.encode() + b":" + name_key
         self._commands = BarrierCommands(name_key)
         self._receipts = Receipts(context, name_key)

@@ -14,7 +14,7 @@ from redisson_py._engine.context import Context
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
 from redisson_py._engine.receipts import Receipts, receipt_key
 from redisson_py._engine.wait import Wait
-from redisson_py._keys import Name
+from redisson_py._keys import Name, latch_channel
 from redisson_py._loop import call_later, current_task, fail, wake
 from redisson_py._numbers import check_whole
 from redisson_py._owner import TaskRef, reference
@@ -66,7 +66,7 @@ class CountDownLatch:
     the latch is unset, which is open, and waiters are let go.
 
     Cancelled while it waits, a task leaves nothing; any other call is carried out all the same.
-    In a Redis Cluster the name must have no braces. Protocol: Redisson's RCountDownLatch, a
+    In a Redis Cluster a name with braces is refused. Protocol: Redisson's RCountDownLatch, a
     string that counts down and a message at zero.
     """
 
@@ -75,10 +75,10 @@ class CountDownLatch:
     def __init__(self, context: Context, name: Name, count: int | None) -> None:
         self._context = context
         self._name = name
-        self._key = context.options.names.key(name)
+        self._key = context.options.names.key(name, latch_channel)
         self._waiters_key = self.kind.encode() + b":" + self._key
         self._started_by = ""
-        self._commands = LatchCommands(self._key, b"", commands.latch_channel(self._key))
+        self._commands = LatchCommands(self._key, b"", latch_channel(self._key))
         self._first_count = 0 if count is None else check_whole(count, "count")
         self._queue: LocalQueue[Any] = context.registry.queue(self._waiters_key, LocalQueue)
         self._receipts = Receipts(context, self._key)

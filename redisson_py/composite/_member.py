@@ -53,7 +53,7 @@ def ask(
         fails_fast: It fails with the first attempt to connect that fails.
     """
     holds, executor = member.holds, member.context.executor
-    stream = executor.router.confirming_for(member.commands.key)
+    stream = executor.router.stream_for(member.commands.key)
     if (
         lease_time is not None
         or running_loop() is not executor.loop
@@ -129,7 +129,7 @@ async def _grant(
         held = member.holds.of(task)
         if held is not None and held.state == "held" and member.can_enter_again(held):
             return await member.reenter(held, deadline, fails_fast, lease_time)
-        stream = context.executor.router.confirming_for(member.commands.key)
+        stream = stream_of(member)
         if stream.full:
             await stream.room(context.executor.limit(deadline))
     request = begun or member.new_request(task, lease_time, once=True, deadline=deadline)

@@ -98,7 +98,7 @@ class TaskOwnership(ServerState):
                     return None
                 waiter = queue.join(Waiter(holds.key(task), True))
                 return waiter, waiter.future
-        stream = context.executor.router.confirming_for(self.commands.key)
+        stream = context.executor.router.stream_for(self.commands.key)
         if not stream.has_room:
             return None
         if queue is not None:
@@ -177,7 +177,7 @@ class TaskOwnership(ServerState):
                 return await self.reenter(held, deadline, once, lease_time)
             if self.reads is not None:
                 self._refuse_upgrade(task)
-            stream = context.executor.router.confirming_for(self.commands.key)
+            stream = context.executor.router.stream_for(self.commands.key)
             if stream.full:
                 await stream.room(context.executor.limit(None if once else deadline))
         stale_grants = 0

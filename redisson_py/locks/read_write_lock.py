@@ -20,7 +20,7 @@ from redisson_py._commands.read_write_lock import (
 )
 from redisson_py._engine.context import Context
 from redisson_py._engine.inspecting import Describer, HolderSnapshot, LockSnapshot, seconds, texts
-from redisson_py._keys import Name
+from redisson_py._keys import Name, read_write_channel
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock import ServerLock
@@ -70,7 +70,7 @@ class ReadLock(ServerLock):
 
     def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
         kind = YieldingReadLockCommands if prefer == "writers" else ReadLockCommands
-        commands = kind(context.options.names.key(name))
+        commands = kind(context.options.names.key(name, read_write_channel))
         self._prefer: Prefer = prefer
         ownership = TaskOwnership(context, name, commands, passes=False)
         ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
@@ -115,7 +115,7 @@ class WriteLock(ServerLock):
 
     def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
         kind = PreferredWriteLockCommands if prefer == "writers" else WriteLockCommands
-        commands = kind(context.options.names.key(name))
+        commands = kind(context.options.names.key(name, read_write_channel))
         self._prefer: Prefer = prefer
         ownership = TaskOwnership(context, name, commands)
         ownership.reads_waiting_key = b"read lock:" + commands.key

@@ -74,7 +74,7 @@ class PermitOwnership(Ownership):
     def begin(self, loop: object, task: Task) -> tuple[PermitRequest, Future[Any]] | None:
         """Send the request of a task that waits, if nobody waits here."""
         context = self.context
-        stream = context.executor.router.confirming_for(self.commands.key)
+        stream = context.executor.router.stream_for(self.commands.key)
         if (
             self.plain is None
             or loop is not context.executor.loop
@@ -130,7 +130,7 @@ class PermitOwnership(Ownership):
         if begun is None:
             context = self.context
             context.check()
-            stream = context.executor.router.confirming_for(self.commands.key)
+            stream = context.executor.router.stream_for(self.commands.key)
             if stream.full:
                 await stream.room(context.executor.limit(None if once else deadline))
         stale_grants = 0

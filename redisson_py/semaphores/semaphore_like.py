@@ -19,7 +19,7 @@ from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.receipts import Receipts, Started
 from redisson_py._engine.waiting import deadline_in
-from redisson_py._keys import Name
+from redisson_py._keys import Name, permit_channel
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._numbers import check_whole
 from redisson_py._scripts.source import Arg, Script
@@ -76,7 +76,7 @@ class SemaphoreLike(ABC):
         def make() -> PermitOwnership:
             start_units = -1 if permits is None else check_whole(permits, "permits", 0)
             options = context.options
-            commands = kind(options.names.key(name), start_units, options.idle_ms)
+            commands = kind(options.names.key(name, permit_channel), start_units, options.idle_ms)
             return PermitOwnership(context, name, commands)
 
         # True equals 1, but is no number of permits.

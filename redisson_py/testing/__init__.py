@@ -6,6 +6,7 @@ Nothing here needs pytest or the rest of the package. Servers come from the opti
 
 from __future__ import annotations
 
+from ._asking import CommandError
 from ._binaries import ServerNotFoundError, find_server, server_version
 from ._container import ContainerServer, container_server
 from ._lane import Traffic
@@ -18,9 +19,20 @@ from ._server import (
     embedded_server,
     running_server,
 )
+from ._topologies.cluster import (
+    ClusterOptions,
+    EmbeddedCluster,
+    embedded_cluster,
+    running_cluster,
+)
+from ._topologies.migration import SlotMigration
+from ._topologies.topology import TopologyError
 
 __all__ = [
+    "ClusterOptions",
+    "CommandError",
     "ContainerServer",
+    "EmbeddedCluster",
     "EmbeddedServer",
     "FaultProxy",
     "Frame",
@@ -29,10 +41,14 @@ __all__ = [
     "ServerNotFoundError",
     "ServerOptions",
     "ServerStartError",
+    "SlotMigration",
+    "TopologyError",
     "Traffic",
     "container_server",
+    "embedded_cluster",
     "embedded_server",
     "find_server",
+    "running_cluster",
     "running_server",
     "server_version",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._commands.latch import latch_channel
+from redisson_py._keys import latch_channel
 from redisson_py._scripts.source import Arg
 from tests.lua.scripts import TOMBSTONE, Scripts, ask
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pytest_asyncio
 
-from redisson_py._redis import connector_from_url
+from redisson_py._redis import servers_from_url
 from redisson_py._scripts.source import parse
 from redisson_py._stream.call import Arg, Call
 from redisson_py._stream.stream import Stream
@@ -44,12 +44,12 @@ class Talk:
         self.connected = 0
         self.downs = 0
         self.stream = Stream(
-            connector_from_url(url, None),
+            servers_from_url(url, None).connector,
             reply_timeout,
             on_message=lambda channel, payload: self.messages.append((channel, payload)),
             on_connected=self._on_connected,
             on_down=self._on_down,
-            needed=lambda: self.needed,
+            needed=lambda _: self.needed,
         )
         self._running: asyncio.Task[None] | None = None
         self._calls: list[Call] = []
@@ -89,10 +89,10 @@ class Talk:
         """Send a command and return its reply."""
         return await self.call(*args).future
 
-    def _on_connected(self) -> None:
+    def _on_connected(self, _: Stream) -> None:
         self.connected += 1
 
-    def _on_down(self) -> None:
+    def _on_down(self, _: Stream) -> None:
         self.downs += 1
 
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._redis import connector_from_url, let_go
+from redisson_py._redis import let_go, servers_from_url
 from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
@@ -151,7 +151,7 @@ async def test_a_silent_server_is_not_taken_for_one_without_tls(
     monkeypatch.setattr(Link, "data_received", lambda link, data: None)
     async with FakePeer() as peer:
         with pytest.raises(ConnectionLostError, match="within") as caught:
-            await connector_from_url(peer.url.replace("redis:", "rediss:"), None).open(0.4)
+            await servers_from_url(peer.url.replace("redis:", "rediss:"), None).connector.open(0.4)
         assert "TLS" not in str(caught.value)
 
 
@@ -159,7 +159,7 @@ async def test_a_server_that_breaks_every_connection_is_not_taken_for_one_with_t
     """It is asked a few times whether it speaks TLS, and not for ever."""
     async with FakePeer() as peer:
         peer.greeting = CUT
-        connector = connector_from_url(peer.url, None)
+        connector = servers_from_url(peer.url, None).connector
         for _ in range(6):
             with pytest.raises(ConnectionLostError, match=r"closed|reset"):
                 await connector.open(5)
@@ -168,7 +168,7 @@ async def test_a_server_that_breaks_every_connection_is_not_taken_for_one_with_t
 
 async def test_a_server_that_was_reached_once_is_not_asked_for_tls() -> None:
     async with FakePeer() as peer:
-        connector = connector_from_url(peer.url, None)
+        connector = servers_from_url(peer.url, None).connector
         let_go(await connector.open(5))
         peer.greeting = CUT
         with pytest.raises(ConnectionLostError, match=r"closed|reset"):

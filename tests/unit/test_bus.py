@@ -22,7 +22,7 @@ class FakeStream:
     def __init__(self) -> None:
         self.log: list[tuple[str, bytes]] = []
 
-    def listener(self, channel: bytes) -> FakeStream:
+    def stream_for(self, key: bytes) -> FakeStream:
         return self
 
     def subscribe(self, channel: bytes) -> None:

@@ -73,7 +73,6 @@ def test_a_name_mapper_is_taken() -> None:
         ({"on_lost": "ignore"}, ValueError),
         ({"on_lost": None}, ValueError),
         ({"sharded_pubsub": True}, ValueError),
-        ({"sharded_pubsub": "on"}, ValueError),
         ({"sync_replicas": "all"}, TypeError),
         ({"sync_replicas": True}, TypeError),
         ({"sync_replicas": 1.0}, TypeError),

@@ -92,7 +92,7 @@ class Client(Link):
         self.resubscribe = self.bus.resubscribe  # type: ignore[method-assign]
         self.askers: list[Task] = []
 
-    def listener(self, channel: bytes) -> Client:
+    def stream_for(self, channel: bytes) -> Client:
         return self
 
     def subscribe(self, channel: bytes) -> None:
