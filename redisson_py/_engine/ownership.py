@@ -40,10 +40,6 @@ LastRelease = tuple["Ownership", Hold, Release | None]
 answered `Ownership.left` must follow, or `Ownership.finish_release` if the reply is not plain."""
 
 
-def _gives_nothing(_: object) -> bool:
-    return False
-
-
 class Ownership:
     """What one client holds of one name.
 
@@ -326,7 +322,7 @@ class Ownership:
         """Send a release, and repeat it for as long as there can be anything to give back.
 
         That is for `keep` seconds; its future fails after `command_timeout` at the latest. In line
-        with grants where the owner goes on: their versions tell which change came last.
+        with grants it goes where its owner goes on.
         """
         packed = self.commands.release_script.head + args
         return self._start_packed_release(packed, keep, in_line)
@@ -335,11 +331,8 @@ class Ownership:
         commands, executor = self.commands, self.context.executor
         until = executor.time() + max(keep, RELEASE_LEAST)
         deadline = min(executor.limit(), until)
-        if in_line:
-            return executor.start_grant(
-                commands.release_script, commands.key, packed, _gives_nothing, deadline, True, until
-            )
-        return executor.start_packed(
+        start = executor.start_in_line if in_line else executor.start_packed
+        return start(
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
@@ -382,10 +375,7 @@ class Ownership:
                 self._send_release(hold)
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)
-            elif hold.renewed and (
-                hold.reason == "ended"
-                or (hold.reason == "expired" and self.context.executor.confirms)
-            ):
+            elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
                 # It was renewed until now, so Redis may keep it for a while yet.
                 self._send_release(hold)
         self.over(hold)

@@ -103,6 +103,18 @@ class Executor:
             grant.future = Unconfirmed(gives)
         return stream.send(grant)
 
+    def start_in_line(
+        self,
+        script: Script,
+        key: bytes,
+        call: bytes,
+        deadline: float | None = None,
+        must: bool = False,
+        until: float = 0.0,
+    ) -> Call:
+        """As `start_packed`, in line with all that grants, although it gives nothing itself."""
+        return self.start_grant(script, key, call, lambda _: False, deadline, must, until)
+
     def limit(self, deadline: float | None = None) -> float:
         """Return until when a call waits for a Redis that does not answer, in loop time."""
         return self.time() + self.command_timeout if deadline is None else deadline

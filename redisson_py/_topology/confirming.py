@@ -121,17 +121,26 @@ class ConfirmingStream(Stream):
             if 0 < call.deadline < self._deadlines.next:
                 self._deadlines.arm(call.deadline)
             return call
-        if not self._ending:
-            # Before the wire's own: WAIT leaves in one write with what it confirms.
-            self._ending = True
-            running_loop().call_soon(self._end_batch)
+        self._begin_batch()
         future = call.future
         if type(future) is Unconfirmed:
             future.begin(self._number > 0)
             self._batch.append(call)
         return super().send(call)
 
+    def gather(self) -> None:
+        """Write what is sent in this turn of the event loop at its end, all at once."""
+        if self.ready and self._gate is None:
+            self._begin_batch()
+            super().gather()
+
     # Batches.
+
+    def _begin_batch(self) -> None:
+        if not self._ending:
+            # Before the wire's own: WAIT leaves in one write with what it confirms.
+            self._ending = True
+            running_loop().call_soon(self._end_batch)
 
     def _end_batch(self) -> None:
         """Write WAIT behind the calls of this turn, if any of them has to be confirmed."""

@@ -110,7 +110,7 @@ class SyncedStream(Stream):
 
     def gather(self) -> None:
         """Write what is sent in this turn of the event loop at its end, all at once."""
-        super().gather()
+        # Renewals, who alone ask for it.
         self.grants.gather()
 
     def subscribe(self, channel: bytes) -> None:
