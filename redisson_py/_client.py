@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self, Unpack, final
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.context import Context, Recent
+from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.inspecting import own_description
 from redisson_py._engine.wakeups import Table
@@ -194,6 +195,7 @@ class Redisson:
         self._teller = teller
         self._table = Table()
         self._bus = Bus(self._table)
+        self._followers = Followers(self._bus)
         self._replicas = options.replicas_where(servers.topology)
         self._router: Router = self._new_router(servers)
         self._bus.attach(self._router)
@@ -201,6 +203,7 @@ class Redisson:
         self._executor.confirms = self._replicas != 0
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
+        self._followers.attach(self._watchdog)
         self._context = Context(
             options,
             self._executor,
@@ -246,7 +249,7 @@ class Redisson:
             address_map=self._options.address_map,
             sharded_pubsub=self._options.sharded_pubsub,
             new_stream=self._new_stream,
-            on_moved=self._moved,
+            followers=self._followers,
         )
 
     def _new_stream(
@@ -260,8 +263,8 @@ class Redisson:
             opener,
             options.reply_timeout_where(fails_over),
             on_message=self._table.message,
-            on_connected=self._connected,
-            on_down=lambda _: self._table.wake_all(),
+            on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
+            on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
             on_end=self._end_with_loop,
             on_outlived=self._outlived,
             needed=self._needs,
@@ -271,22 +274,15 @@ class Redisson:
             topology=topology,
         )
 
-    def _connected(self, stream: Stream) -> None:
-        """A connection is new: listen on it, and see whether what is held there still is."""
-        self._moved(lambda key: self._router.stream_for(key) is stream)
-
-    def _moved(self, concerns: Callable[[bytes], bool]) -> None:
-        """Keys live elsewhere from now on: listen there, and see whether what is held is there."""
-        self._bus.resubscribe(concerns)
+    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
+        """Return what tells the keys that a stream serves."""
+        return lambda key: self._router.stream_for(key) is stream
 
     def _needs(self, stream: Stream) -> bool:
         """Whether somebody holds or waits for what a stream serves."""
         if isinstance(self._router, SingleRouter):
-            return bool(self._watchdog.holds) or self._table.seats > 0
-        serves = self._router.stream_for
-        return any(
-            serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
-        ) or any(serves(name) is stream for name in self._table.channels)
+            return self._followers.any
+        return self._followers.rely_on(stream, self._router)
 
     @property
     def _stream(self) -> Stream:

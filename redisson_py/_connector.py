@@ -245,7 +245,7 @@ async def ask_once(connector: Connector, limit: float, *words: str) -> Any:
     connection = await connector.open(limit)
     try:
         async with asyncio.timeout_at(until):
-            await connection.send_command(*words)  # type: ignore[no-untyped-call]
+            await connection.send_command(*words)
             return await connection.read_response()
     except TimeoutError:
         problem: BackendError = ConnectionLostError(

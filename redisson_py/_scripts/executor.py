@@ -125,17 +125,21 @@ class Executor:
         keys: list[bytes],
         rest: Sequence[str | bytes],
         seconds: float,
+        *,
+        splits: bool = False,
         **values: Arg,
     ) -> Call:
         """Put one renewal of many keys of one group in line with their grants.
 
-        Those of one turn of the event loop leave in one write, however many they are.
+        Those of one turn of the event loop leave in one write, however many they are. With `splits`
+        it fails at once where calls of single keys might be served.
         """
         deadline = self.time() + seconds
         args = script.bind_batch(keys, values, rest)
+        call = Call(args, deadline, script, key=keys[0])
+        call.splits = splits
         stream = self.router.stream_for(keys[0])
         stream.gather()
-        call = Call(args, deadline, script, key=keys[0])
         if self.confirms:
             call.future = Unconfirmed(any)
         return stream.send(call)

@@ -76,6 +76,8 @@ class Call:
         asking: Another node of a cluster said that this one may have the key (ASK): ASKING is
             written right before it. Whoever sends it to yet another node takes that back.
         fails_fast: It fails with the first attempt to connect that fails.
+        splits: It is about several keys, and fails at once where single keys would be served: while
+            their slot moves.
         timed_by: In whose heap its deadline is, or was.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
@@ -93,6 +95,7 @@ class Call:
         "must",
         "script",
         "sends",
+        "splits",
         "timed_by",
         "uncertain",
         "until",
@@ -122,6 +125,7 @@ class Call:
         self.errors: int = 0
         self.asking: bool = False
         self.fails_fast: bool = False
+        self.splits: bool = False
         self.timed_by: object = None
         self.uncertain: bool = False
         self.written_at: int = 0

@@ -51,14 +51,19 @@ class Outages:
         log.log(logging.DEBUG if self._refused else logging.ERROR, "%s", error)
         self._refused = True
 
-    def over(self) -> None:
-        """A connection is ready."""
+    def over(self, served_elsewhere: bool = False) -> None:
+        """A connection is ready, or none is needed any more."""
         since, self._since, self._refused = self._since, None, False
         if since is None:
             return
         away = now() - since
         self._counts.reconnects += 1
-        log.info("connected to Redis at %s after %.3f s without", self._where, away)
+        text = (
+            "what Redis at %s served is served elsewhere after %.3f s"
+            if served_elsewhere
+            else "connected to Redis at %s after %.3f s without"
+        )
+        log.info(text, self._where, away)
         if self._teller is not None:
             self._teller.tell("connection_restored", ConnectionRestoredEvent(self._where, away))
 

@@ -46,7 +46,7 @@ from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.retry import is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.topology import LONGEST_PAUSE, SLOW_OPENING, Elsewhere
 from redisson_py._stream.wire import Traffic, Wire
@@ -178,6 +178,11 @@ class Stream:
     def in_doubt(self) -> bool:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
         return self._in_doubt
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for a server that is in doubt."""
+        return self._in_doubt and (bool(self._backlog) or self.needed)
 
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
@@ -329,6 +334,8 @@ class Stream:
             except Elsewhere:
                 self._send_on()
             except ConnectionLostError as error:
+                if self._retired:
+                    return
                 self._last_error = error
                 self._outages.failed(error)
                 self._fail_fast()
@@ -515,7 +522,7 @@ class Stream:
             wire.in_flight.clear()
         unanswered = self.take(lambda _: True)
         self._deadlines.close()
-        self._outages.over()
+        self._outages.over(served_elsewhere=True)
         wake(self._wanted)
         wake(self._pause)
         return unanswered
@@ -648,6 +655,8 @@ class Stream:
             return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
+        elif call.splits and is_moving(text):
+            call.fail(error)
         elif is_try_again(text) and call.deadline:
             self.delay(call, text)
             if "READONLY" in text:

@@ -56,8 +56,13 @@ _AT_ONCE = 2
 #: Shortest time in seconds between two questions for the map.
 _BETWEEN = 0.02
 
-#: What a script answers that reached for a key of a slot which moves.
-_NON_LOCAL = "non local key"
+
+class Followers(Protocol):
+    """What relies on the servers of its keys: seats and holds."""
+
+    def moved(self, concerns: Callable[[bytes], bool]) -> None: ...
+    def gone(self, stream: Stream, channel: bytes) -> bool: ...
+    def recover(self) -> None: ...
 
 
 class NewStream(Protocol):
@@ -75,7 +80,7 @@ class ClusterRouter:
         address_map: Turns an announced address into one that can be reached from here.
         sharded_pubsub: What the user wants.
         new_stream: Makes a stream.
-        on_moved: Called when slots have another master, with what tells their keys.
+        followers: What relies on the servers of its keys.
     """
 
     def __init__(
@@ -86,14 +91,14 @@ class ClusterRouter:
         address_map: AddressMap | None,
         sharded_pubsub: Literal["auto", "on", "off"],
         new_stream: NewStream,
-        on_moved: Callable[[Callable[[bytes], bool]], None],
+        followers: Followers,
     ) -> None:
         self._connector = connector
         self._seeds = tuple(seeds)
         self._address_map = address_map
         self._sharded_pubsub = sharded_pubsub
         self._new_stream = new_stream
-        self._on_moved = on_moved
+        self._followers = followers
         self._past = Traffic()
         self._begin()
 
@@ -110,8 +115,8 @@ class ClusterRouter:
         self._owners: list[Stream] = [self._lobby] * SLOTS
         #: What a MOVED has said of a slot, and when: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
-        #: Channels that a node has stopped.
-        self._homeless: set[bytes] = set()
+        #: Nodes have ended subscriptions that are needed again.
+        self._homeless = False
         self._tasks: dict[Task, Stream | None] = {}
         self._over: Future[None] | None = None
         self._asking: Task | None = None
@@ -247,11 +252,17 @@ class ClusterRouter:
             answer = await self._answer()
             if answer is not None:
                 self._take(answer)
-                self._find_homes()
-            if not (self._ask_again or self._homeless):
+                if self._homeless:
+                    self._homeless = False
+                    self._followers.recover()
+            if self._ask_again:
+                await sleep(_BETWEEN)
+            elif self._homeless or any(each.in_trouble for each in self._streams.values()):
+                # Another master may be chosen at any moment.
+                await sleep(max(_BETWEEN, min(pause_before(attempt), LONGEST_PAUSE)))
+                attempt += 1
+            else:
                 return
-            await sleep(max(_BETWEEN, 0.0 if answer else min(pause_before(attempt), LONGEST_PAUSE)))
-            attempt += 1
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
         """Ask those who are not in doubt."""
@@ -325,18 +336,17 @@ class ClusterRouter:
         if moved:
             self._follow(moved, losers)
 
-    def _serve_at(self, slot: int, address: Address) -> bool:
-        """A node has said that another one serves a slot; return whether that is new."""
+    def _serve_at(self, slot: int, address: Address) -> None:
+        """A node has said that another one serves a slot."""
         stream, before = self._stream_at(address), self._owners[slot]
         if before is stream or self._slots is None:
-            return False
+            return
         self._redirected[slot] = (address, running_loop().time())
         self._slots.move(slot, address)
         self._owners[slot] = stream
         for call in before.take(lambda key: key_slot(key) == slot):
             self.send_again(call)
-        self._on_moved(lambda key: key_slot(key) == slot)
-        return True
+        self._followers.moved(lambda key: key_slot(key) == slot)
 
     def _follow(self, moved: Collection[int], losers: Collection[Stream]) -> None:
         """Send on what waits at those who have lost slots; give up who has none any more."""
@@ -349,7 +359,7 @@ class ClusterRouter:
                 calls = self._retire(loser, address)
             for call in calls:
                 self.send_again(call)
-        self._on_moved(lambda key: key_slot(key) in moved)
+        self._followers.moved(lambda key: key_slot(key) in moved)
 
     def _retire(self, stream: Stream, address: Address) -> list[Call]:
         log.info("Redis at %s serves no slots of the cluster any more", stream.where)
@@ -357,12 +367,6 @@ class ClusterRouter:
         calls = stream.retire(f"Redis at {stream.where} serves no slots any more")
         _add(self._past, stream.traffic)
         return calls
-
-    def _find_homes(self) -> None:
-        """Listen again to the channels that a node has stopped."""
-        homeless, self._homeless = self._homeless, set()
-        if homeless:
-            self._on_moved(homeless.__contains__)
 
     # What streams tell.
 
@@ -382,8 +386,9 @@ class ClusterRouter:
         self.ask()
 
     def gone(self, stream: Stream, channel: bytes) -> None:
-        """A node has stopped a channel: its slot moved."""
-        self._homeless.add(channel)
+        """A node has ended a subscription: its slot moved."""
+        if self._followers.gone(stream, channel):
+            self._homeless = True
         self.ask()
 
     def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
@@ -403,13 +408,12 @@ class ClusterRouter:
         if call.channel is not None and is_try_again(text):
             self.gone(stream, call.channel)
             return True
-        if _NON_LOCAL in text and call.deadline:
-            stream.delay(call, text)
-            return True
         return False
 
     def _redirect(self, stream: Stream, call: Call, redirect: Redirect, error: ReplyError) -> bool:
         if redirect.asks:
+            if call.splits:
+                return False
             if call.script is not None and not call.script.follows_ask:
                 stream.delay(call, str(error))
             elif call.wanted:
@@ -417,11 +421,12 @@ class ClusterRouter:
                 call.asking = True
                 self._stream_at(redirect.address).send(call)
             return True
-        is_new = self._serve_at(redirect.slot, redirect.address)
+        if call.channel is not None:
+            # Subscribed again with the next map, or by this.
+            self.gone(stream, call.channel)
+        self._serve_at(redirect.slot, redirect.address)
         self.ask()
         if call.channel is not None:
-            if not is_new:
-                self._homeless.add(call.channel)
             return True
         if not call.deadline:
             return False

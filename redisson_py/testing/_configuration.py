@@ -27,7 +27,8 @@ class Part:
     Attributes:
         host: The address it listens on.
         bus: Whether it is a node of a cluster, which takes a second port.
-        sentinel: Whether it is a sentinel. It rewrites its configuration and goes on with it.
+        sentinel: Whether it is a sentinel.
+        keeps: Whether it starts again with the configuration it has rewritten meanwhile.
         lines: More lines for its configuration.
         login: What we authenticate with; empty for the server's password.
         source: The address we connect from; None for any.
@@ -36,6 +37,7 @@ class Part:
     host: str = HOST
     bus: bool = False
     sentinel: bool = False
+    keeps: bool = False
     lines: tuple[str, ...] = ()
     login: tuple[str, ...] = ()
     source: str | None = None

@@ -269,7 +269,7 @@ class EmbeddedServer:
     def _started_on(self, port: int, deadline: float) -> bool:
         """Try to start on `port`; return False if somebody else has it."""
         settings = self.directory / "server.conf"
-        if self._port is None or not self._part.sentinel:
+        if self._port is None or not self._part.keeps:
             self._configuration.write(settings, port)
         logged = len(self._log_text())
         mode = ["--sentinel"] if self._part.sentinel else []

@@ -26,7 +26,9 @@ _SENTINEL_RULES: Final = (
     "allchannels +multi +exec +slaveof +role +info +ping +subscribe +publish +config|rewrite"
     " +client|kill +client|setname +script|kill"
 )
-_ADMIN, _REPLICA, _SENTINEL = (f"redisson-py-{name}" for name in ("admin", "replica", "sentinel"))
+ADMIN: Final = "redisson-py-admin"
+_REPLICA: Final = "redisson-py-replica"
+WATCHER: Final = "redisson-py-sentinel"
 
 
 class TopologyOptions(TypedDict, total=False):
@@ -177,24 +179,52 @@ class Topology(ABC):
     # What the servers are configured with
 
     async def _new_node(
-        self, config: Mapping[str, str], *, bus: bool = False, lines: tuple[str, ...] = ()
+        self,
+        config: Mapping[str, str],
+        *,
+        bus: bool = False,
+        sentinel: bool = False,
+        lines: tuple[str, ...] = (),
+        password: str | None = None,
+        guarded: bool = False,
     ) -> EmbeddedServer:
-        """Make a data server, with the caller's configuration over ours."""
-        login = (_ADMIN, self._secret) if self._guarded else ()
-        part = Part(bus=bus, lines=(*self._user_lines(), *lines), login=login)
+        """Make a server.
+
+        Args:
+            config: Its configuration.
+            bus: Whether it is a node of a cluster.
+            sentinel: Whether it is a sentinel.
+            lines: More lines of its configuration.
+            password: What its clients must authenticate with.
+            guarded: Whether we log in as a user of our own.
+        """
         return await asyncio.to_thread(
             part_of,
-            part,
+            Part(
+                bus=bus,
+                sentinel=sentinel,
+                keeps=True,
+                lines=lines,
+                login=(ADMIN, self._secret) if guarded else (),
+            ),
             str(self.binary),
-            config={
-                **config,
-                **({"masteruser": _REPLICA, "masterauth": self._secret} if self._guarded else {}),
-                **self._tls_config(),
-                **self._config,
-            },
-            password=self.password,
+            config={**config, **self._tls_config()},
+            password=password,
             tls=self._tls,
             start_timeout=self._start_timeout,
+        )
+
+    async def _new_data_node(
+        self, config: Mapping[str, str], *, bus: bool = False
+    ) -> EmbeddedServer:
+        """Make a data server, with the caller's configuration over ours."""
+        replica = {"masteruser": _REPLICA, "masterauth": self._secret} if self._guarded else {}
+        return await self._new_node(
+            {"repl-diskless-sync-delay": "0", **config, **replica, **self._config},
+            bus=bus,
+            lines=self._user_lines(),
+            password=self.password,
+            guarded=self._guarded,
         )
 
     @property
@@ -208,15 +238,15 @@ class Topology(ABC):
     def _user_lines(self) -> tuple[str, ...]:
         if not self._guarded:
             return ()
-        ours = {
-            _ADMIN: "~* &* +@all",
-            _REPLICA: _REPLICA_RULES,
-            _SENTINEL: _SENTINEL_RULES,
-        }
         return (
-            *(f"user {name} on >{self._secret} {rules}" for name, rules in ours.items()),
+            self._user_line(ADMIN, "~* &* +@all"),
+            self._user_line(_REPLICA, _REPLICA_RULES),
+            self._user_line(WATCHER, _SENTINEL_RULES),
             *(f"user {quoted(name)} {rules}" for name, rules in self._users.items()),
         )
+
+    def _user_line(self, name: str, rules: str) -> str:
+        return f"user {name} on >{self._secret} {rules}"
 
     def _url(self, scheme: str, servers: list[EmbeddedServer], rest: str = "") -> str:
         letter = "s" if self._tls else ""
