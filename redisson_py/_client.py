@@ -471,19 +471,14 @@ class Redisson:
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
         counts, traffic = self._context.counts, self._router.traffic
-        grants = [
-            stream.grants.traffic
-            for stream in self._router.streams()
-            if isinstance(stream, SyncedStream)
-        ]
         return ClientStatistics(
             waiters=self._context.registry.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
             renewals=self._watchdog.renewals,
             losses=sum(counts.losses.values()),
             wake_ups=self._table.wakeups,
-            commands_sent=sum((each.commands for each in grants), traffic.commands),
-            connections=sum((each.connections for each in grants), traffic.connections),
+            commands_sent=traffic.commands,
+            connections=traffic.connections,
             acquires=counts.acquires,
             waits=counts.waits,
             waited=counts.waited,
@@ -492,7 +487,7 @@ class Redisson:
             losses_by_reason=MappingProxyType(dict(counts.losses)),
             reconnects=counts.reconnects,
             late_renewals=counts.late_renewals,
-            evictions=sum((each.evicted for each in grants), traffic.evicted),
+            evictions=traffic.evicted,
         )
 
     async def aclose(self) -> None:
