@@ -123,7 +123,7 @@ class SingleRouter:
     @property
     def traffic(self) -> Traffic:
         """What went over the connections of the one stream, and of those before it."""
-        return self.only.traffic
+        return self.only.whole_traffic
 
     async def run(self) -> None:
         """Keep the stream open for as long as it is needed; ends by cancellation."""
