@@ -187,7 +187,9 @@ async def test_a_client_outlives_its_sentinels_and_needs_them_to_find_another_ma
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
     client = clients(own_sentinel.url, lease_time=20)
-    await client.ping()
+    # All connections that it needs are open then.
+    async with client.get_lock("a"):
+        pass
     await until(lambda: listens(client))
     for sentinel in own_sentinel.sentinels:
         await own_sentinel.kill(sentinel)
@@ -229,7 +231,9 @@ async def test_an_idle_client_sends_nothing(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
     client = clients(own_sentinel.url, lease_time=20)
-    await client.ping()
+    # All connections that it needs are open then.
+    async with client.get_lock("a"):
+        pass
     await until(lambda: listens(client))
     sentinels = [each.stream.traffic for each in finder_of(client).sentinels.known]
     before: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
@@ -237,4 +241,4 @@ async def test_an_idle_client_sends_nothing(
     await asyncio.sleep(2.5)
     after: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
     assert after == before
-    assert client.statistics().connections == 1
+    assert client.statistics().connections <= 2
