@@ -80,6 +80,7 @@ class EmbeddedReplicas(Replicated):
         password: str | None = None,
         users: Mapping[str, str] | None = None,
         tls: tuple[Path, Path, Path] | None = None,
+        own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Find the binary; nothing is started.
@@ -93,6 +94,8 @@ class EmbeddedReplicas(Replicated):
                 users, the servers replicate as a user that may do no more than that.
             tls: Certificate, key and authority (PEM files); see `EmbeddedServer`. Clients need
                 no certificate.
+            own_addresses: Give every server an address of its own, for `partition`. Works only
+                in a network of one's own: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -101,6 +104,7 @@ class EmbeddedReplicas(Replicated):
             password=password,
             users=users,
             tls=tls,
+            own_addresses=own_addresses,
             start_timeout=start_timeout,
         )
         self._count: Final = replicas

@@ -60,6 +60,7 @@ class EmbeddedSentinel(Replicated):
         sentinel_password: str | None = None,
         sentinel_users: Mapping[str, str] | None = None,
         tls: tuple[Path, Path, Path] | None = None,
+        own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Find the binary; nothing is started.
@@ -80,6 +81,8 @@ class EmbeddedSentinel(Replicated):
             sentinel_users: More users of the sentinels.
             tls: Certificate, key and authority (PEM files), for all; see `EmbeddedServer`.
                 Clients need no certificate.
+            own_addresses: Give every server an address of its own, for `partition`. Works only
+                in a network of one's own: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -88,6 +91,7 @@ class EmbeddedSentinel(Replicated):
             password=password,
             users=users,
             tls=tls,
+            own_addresses=own_addresses,
             start_timeout=start_timeout,
         )
         self.sentinels: Final[list[EmbeddedServer]] = []
@@ -270,7 +274,7 @@ class EmbeddedSentinel(Replicated):
     # Looking at it
 
     def _awake_sentinels(self) -> list[EmbeddedServer]:
-        return [each for each in self.sentinels if each.running and not each.paused]
+        return [each for each in self.sentinels if self._is_awake(each)]
 
     async def _named(self, sentinel: EmbeddedServer) -> tuple[int, int, int]:
         """Return the epoch and the port of the master that a sentinel names, and of the last one.

@@ -6,14 +6,22 @@ import asyncio
 import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self, TypedDict
 from urllib.parse import quote
 
 from redisson_py.testing._asking import CommandError
 from redisson_py.testing._binaries import find_server, server_version
-from redisson_py.testing._configuration import Part, quoted
+from redisson_py.testing._configuration import HOST, Part, quoted
+from redisson_py.testing._network import (
+    OBSERVER,
+    Cuts,
+    NetworkNotFoundError,
+    host_of,
+    in_own_network,
+)
 from redisson_py.testing._server import EmbeddedServer, part_of
 
 #: Answers "" if a condition holds, else what is missing.
@@ -40,6 +48,7 @@ class TopologyOptions(TypedDict, total=False):
     password: str | None
     users: Mapping[str, str] | None
     tls: tuple[Path, Path, Path] | None
+    own_addresses: bool
     start_timeout: float
 
 
@@ -62,6 +71,7 @@ class Topology(ABC):
         password: str | None = None,
         users: Mapping[str, str] | None = None,
         tls: tuple[Path, Path, Path] | None = None,
+        own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Find the binary; nothing is started.
@@ -75,6 +85,8 @@ class Topology(ABC):
                 users of our own with exactly the permissions they need.
             tls: Certificate, key and authority (PEM files). Plain TCP is then off; clients need
                 no certificate.
+            own_addresses: Give every server an address of its own, for `partition`. Works only
+                in a network of one's own: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         self.binary: Final = find_server(kind)
@@ -84,6 +96,10 @@ class Topology(ABC):
         self._users: Final = dict(users or {})
         self._tls: Final = tls
         self._start_timeout: Final = start_timeout
+        self._own_addresses: Final = own_addresses
+        self._addresses: Final = count()
+        self._cuts: Final = Cuts()
+        self._apart: Final[set[EmbeddedServer]] = set()
         self._secret: Final = secrets.token_hex(16)
 
     @property
@@ -126,6 +142,11 @@ class Topology(ABC):
         """
         if self.nodes:
             raise RuntimeError("it has been started already")
+        if self._own_addresses and not in_own_network():
+            raise NetworkNotFoundError(
+                "own_addresses=True works only in a network of one's own: run the program, or "
+                "pytest, by run_in_own_network"
+            )
         try:
             await self._set_up()
             await self.wait_healthy(self._start_timeout)
@@ -135,6 +156,7 @@ class Topology(ABC):
 
     async def close(self) -> None:
         """End all servers and delete their directories."""
+        await self._cuts.heal()
         servers = self._servers()
         # Nobody misses what they would write down: a kill is quicker than an orderly end.
         await asyncio.gather(*(server.kill() for server in servers))
@@ -164,6 +186,30 @@ class Topology(ABC):
         """Let a frozen server go on (SIGCONT); it then answers what has piled up."""
         await node.resume()
 
+    async def partition(self, *groups: Iterable[EmbeddedServer | str]) -> None:
+        """Cut groups of servers off from each other, and from the servers in no group.
+
+        Needs `own_addresses`. Packets between them disappear, as in a network that has failed;
+        `heal` ends it. A client belongs to a group if its address does (a text): see
+        `connecting_from`. Clients bound to no address reach no server meanwhile; `execute` and
+        our own methods reach all of them, but `wait_master`, `master_of` and the like listen
+        only to servers in no group: make these the part that goes on.
+        """
+        if not self._own_addresses:
+            raise RuntimeError("only servers with own_addresses=True can be cut off")
+        named = [
+            [each if isinstance(each, str) else each.host for each in group] for group in groups
+        ]
+        nodes = [server.host for server in self._servers()]
+        self._apart.update(each for group in groups for each in group if not isinstance(each, str))
+        rest = [node for node in nodes if not any(node in group for group in named)]
+        await self._cuts.cut([*named, rest], nodes)
+
+    async def heal(self) -> None:
+        """End every `partition`."""
+        self._apart.clear()
+        await self._cuts.heal()
+
     def _servers(self) -> list[EmbeddedServer]:
         """Return every server there is, sentinels included."""
         return self.nodes
@@ -175,8 +221,11 @@ class Topology(ABC):
                 raise result
 
     def _awake(self) -> list[EmbeddedServer]:
-        """Return the data servers that can answer."""
-        return [node for node in self.nodes if node.running and not node.paused]
+        """Return the data servers that can answer and have not been cut off."""
+        return [node for node in self.nodes if self._is_awake(node)]
+
+    def _is_awake(self, server: EmbeddedServer) -> bool:
+        return server.running and not server.paused and server not in self._apart
 
     # What the servers are configured with
 
@@ -200,9 +249,12 @@ class Topology(ABC):
             password: What its clients must authenticate with.
             guarded: Whether we log in as a user of our own.
         """
+        host = host_of(next(self._addresses)) if self._own_addresses else HOST
         return await asyncio.to_thread(
             part_of,
             Part(
+                host=host,
+                source=OBSERVER if self._own_addresses else None,
                 bus=bus,
                 sentinel=sentinel,
                 keeps=True,
@@ -210,7 +262,7 @@ class Topology(ABC):
                 login=(ADMIN, self._secret) if guarded else (),
             ),
             str(self.binary),
-            config={**config, **self._tls_config()},
+            config={**self._address_config(host, bus, sentinel), **config, **self._tls_config()},
             password=password,
             tls=self._tls,
             start_timeout=self._start_timeout,
@@ -228,6 +280,18 @@ class Topology(ABC):
             password=self.password,
             guarded=self._guarded,
         )
+
+    def _address_config(self, host: str, bus: bool, sentinel: bool) -> dict[str, str]:
+        """Return what keeps a server to its own address, in both directions."""
+        if not self._own_addresses:
+            return {}
+        announce = {"sentinel announce-ip": host} if sentinel else {"replica-announce-ip": host}
+        if bus:
+            announce = {"cluster-announce-ip": host}
+        # Before 7.0 connections come from the first address that is bound to. Only 127.0.0.1 is
+        # at home for protected mode.
+        own = {**announce, "protected-mode": "no"}
+        return {**own, **({"bind-source-addr": host} if self.version >= (7, 0, 0) else {})}
 
     @property
     def _guarded(self) -> bool:
