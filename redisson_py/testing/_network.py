@@ -13,7 +13,7 @@ import functools
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import combinations
 from pathlib import Path
@@ -104,7 +104,7 @@ def _obstacle() -> str:
 
 
 @contextlib.contextmanager
-def connecting_from(address: str) -> Iterator[None]:
+def connecting_from(address: str) -> Generator[None]:
     """Have connections that are opened inside the block come from this address.
 
     So do those of tasks that begin in the block, for as long as they run: use a client for the

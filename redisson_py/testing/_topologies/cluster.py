@@ -324,9 +324,9 @@ class EmbeddedCluster(Topology):
             "cluster-enabled": "yes",
             "cluster-node-timeout": str(round(self._node_timeout * 1000)),
             "cluster-allow-replica-migration": "no",
-            **({"tls-cluster": "yes"} if self._tls else {}),
+            **({"tls-cluster": "yes"} if self._maker.tls else {}),
         }
-        return await self._new_data_node(config, bus=True)
+        return await self._maker.data_server(config, bus=True)
 
     async def _learn_id(self, node: EmbeddedServer) -> None:
         self._map.ids[str(await self._order(node, "CLUSTER", "MYID"))] = node

@@ -24,12 +24,12 @@ class Replicated(Topology):
 
     async def _start_data(self, replicas: int) -> None:
         """Start a master, then its replicas; they may still be loading its data."""
-        self.nodes.append(await self._new_data_node({}))
+        self.nodes.append(await self._maker.data_server({}))
         await self._start_all(self.nodes)
         host, port = self.nodes[0].host, self.nodes[0].port
         config = {"replicaof": f"{host} {port}"}
         self.nodes.extend(
-            await asyncio.gather(*(self._new_data_node(config) for _ in range(replicas)))
+            await asyncio.gather(*(self._maker.data_server(config) for _ in range(replicas)))
         )
         await self._start_all(self.nodes[1:])
 

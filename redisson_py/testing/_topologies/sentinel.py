@@ -13,8 +13,9 @@ from redisson_py.testing._asking import CommandError
 from redisson_py.testing._configuration import quoted
 from redisson_py.testing._server import EmbeddedServer
 
+from .making import ADMIN, WATCHER
 from .replicas import Replicated
-from .topology import ADMIN, WATCHER, TopologyError, TopologyOptions
+from .topology import TopologyError, TopologyOptions
 
 
 class SentinelOptions(TopologyOptions, total=False):
@@ -248,19 +249,19 @@ class EmbeddedSentinel(Replicated):
             f"down-after-milliseconds {self.service} {round(self._down_after * 1000)}",
             f"failover-timeout {self.service} {round(self._failover_timeout * 1000)}",
         ]
-        if self._guarded:
+        if self._maker.guarded:
             settings += [
                 f"auth-user {self.service} {WATCHER}",
-                f"auth-pass {self.service} {self._secret}",
+                f"auth-pass {self.service} {self._maker.secret}",
             ]
         users = []
         if guarded:
-            settings += [f"sentinel-user {ADMIN}", f"sentinel-pass {self._secret}"]
+            settings += [f"sentinel-user {ADMIN}", f"sentinel-pass {self._maker.secret}"]
             users = [
-                self._user_line(ADMIN, "~* &* +@all"),
+                self._maker.user_line(ADMIN, "~* &* +@all"),
                 *(f"user {quoted(name)} {rules}" for name, rules in self._sentinel_users.items()),
             ]
-        return await self._new_node(
+        return await self._maker.server(
             {},
             sentinel=True,
             lines=(*users, *(f"sentinel {each}" for each in settings)),

@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self, TypedDict
 from urllib.parse import quote
 
 from redisson_py.testing._asking import CommandError
 from redisson_py.testing._binaries import find_server, server_version
-from redisson_py.testing._configuration import HOST, Part, quoted
-from redisson_py.testing._network import (
-    OBSERVER,
-    Cuts,
-    NetworkNotFoundError,
-    host_of,
-    in_own_network,
-)
-from redisson_py.testing._server import EmbeddedServer, part_of
+from redisson_py.testing._network import Cuts, NetworkNotFoundError, in_own_network
+from redisson_py.testing._server import EmbeddedServer
+
+from .making import ServerMaker
 
 #: Answers "" if a condition holds, else what is missing.
 Check = Callable[[], Awaitable[str]]
-#: Neither the master waits for more replicas, nor the replica for its clock (Valkey 9: a second).
-_ATTACH_AT_ONCE: Final = {"repl-diskless-sync-delay": "0", "repl-diskless-load": "on-empty-db"}
 _LOOK_AGAIN: Final = 0.01
 _ANSWER_TIME: Final = 2.0
-#: What a server asks to be given before a replica may follow it, or a sentinel watch it.
-_REPLICA_RULES: Final = "+psync +replconf +ping"
-_SENTINEL_RULES: Final = (
-    "allchannels +multi +exec +slaveof +role +info +ping +subscribe +publish +config|rewrite"
-    " +client|kill +client|setname +script|kill"
-)
-ADMIN: Final = "redisson-py-admin"
-_REPLICA: Final = "redisson-py-replica"
-WATCHER: Final = "redisson-py-sentinel"
 
 
 class TopologyOptions(TypedDict, total=False):
@@ -92,15 +74,19 @@ class Topology(ABC):
         self.binary: Final = find_server(kind)
         self.nodes: Final[list[EmbeddedServer]] = []
         self.password: Final = password
-        self._config: Final = dict(config or {})
-        self._users: Final = dict(users or {})
-        self._tls: Final = tls
         self._start_timeout: Final = start_timeout
         self._own_addresses: Final = own_addresses
-        self._addresses: Final = count()
+        self._maker: Final = ServerMaker(
+            self.binary,
+            dict(config or {}),
+            password,
+            dict(users or {}),
+            tls,
+            own_addresses,
+            start_timeout,
+        )
         self._cuts: Final = Cuts()
         self._apart: Final[set[EmbeddedServer]] = set()
-        self._secret: Final = secrets.token_hex(16)
 
     @property
     @abstractmethod
@@ -227,95 +213,8 @@ class Topology(ABC):
     def _is_awake(self, server: EmbeddedServer) -> bool:
         return server.running and not server.paused and server not in self._apart
 
-    # What the servers are configured with
-
-    async def _new_node(
-        self,
-        config: Mapping[str, str],
-        *,
-        bus: bool = False,
-        sentinel: bool = False,
-        lines: tuple[str, ...] = (),
-        password: str | None = None,
-        guarded: bool = False,
-    ) -> EmbeddedServer:
-        """Make a server.
-
-        Args:
-            config: Its configuration.
-            bus: Whether it is a node of a cluster.
-            sentinel: Whether it is a sentinel.
-            lines: More lines of its configuration.
-            password: What its clients must authenticate with.
-            guarded: Whether we log in as a user of our own.
-        """
-        host = host_of(next(self._addresses)) if self._own_addresses else HOST
-        return await asyncio.to_thread(
-            part_of,
-            Part(
-                host=host,
-                source=OBSERVER if self._own_addresses else None,
-                bus=bus,
-                sentinel=sentinel,
-                keeps=True,
-                lines=lines,
-                login=(ADMIN, self._secret) if guarded else (),
-            ),
-            str(self.binary),
-            config={**self._address_config(host, bus, sentinel), **config, **self._tls_config()},
-            password=password,
-            tls=self._tls,
-            start_timeout=self._start_timeout,
-        )
-
-    async def _new_data_node(
-        self, config: Mapping[str, str], *, bus: bool = False
-    ) -> EmbeddedServer:
-        """Make a data server, with the caller's configuration over ours."""
-        replica = {"masteruser": _REPLICA, "masterauth": self._secret} if self._guarded else {}
-        return await self._new_node(
-            {**_ATTACH_AT_ONCE, **config, **replica, **self._config},
-            bus=bus,
-            lines=self._user_lines(),
-            password=self.password,
-            guarded=self._guarded,
-        )
-
-    def _address_config(self, host: str, bus: bool, sentinel: bool) -> dict[str, str]:
-        """Return what keeps a server to its own address, in both directions."""
-        if not self._own_addresses:
-            return {}
-        announce = {"sentinel announce-ip": host} if sentinel else {"replica-announce-ip": host}
-        if bus:
-            announce = {"cluster-announce-ip": host}
-        # Before 7.0 connections come from the first address that is bound to. Only 127.0.0.1 is
-        # at home for protected mode.
-        own = {**announce, "protected-mode": "no"}
-        return {**own, **({"bind-source-addr": host} if self.version >= (7, 0, 0) else {})}
-
-    @property
-    def _guarded(self) -> bool:
-        """Whether anybody must authenticate."""
-        return self.password is not None or bool(self._users)
-
-    def _tls_config(self) -> dict[str, str]:
-        return {"tls-auth-clients": "no", "tls-replication": "yes"} if self._tls else {}
-
-    def _user_lines(self) -> tuple[str, ...]:
-        if not self._guarded:
-            return ()
-        return (
-            self._user_line(ADMIN, "~* &* +@all"),
-            self._user_line(_REPLICA, _REPLICA_RULES),
-            self._user_line(WATCHER, _SENTINEL_RULES),
-            *(f"user {quoted(name)} {rules}" for name, rules in self._users.items()),
-        )
-
-    def _user_line(self, name: str, rules: str) -> str:
-        return f"user {name} on >{self._secret} {rules}"
-
     def _url(self, scheme: str, servers: list[EmbeddedServer], rest: str = "") -> str:
-        letter = "s" if self._tls else ""
+        letter = "s" if self._maker.tls else ""
         kind, plus, word = scheme.partition("+")
         user = "" if self.password is None else f":{quote(self.password, safe='')}@"
         hosts = ",".join(server.address for server in servers)
