@@ -206,7 +206,8 @@ class Redisson:
         from redisson_py._redis import servers_from_target
 
         target, taken = read_config(path, options)
-        checked = check_options(**{**taken, **options})
+        taken.update(options)
+        checked = check_options(**taken)
         self = cls.__new__(cls)
         self._build(servers_from_target(target, checked.client_name), checked)
         return self

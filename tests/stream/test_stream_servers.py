@@ -10,7 +10,6 @@ import pytest
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialBackoff
 
 from redisson_py import Redisson
@@ -99,15 +98,10 @@ class TestUrls:
         names = [row["name"] for row in await redis.client_list()]
         assert names.count("billing-7") == 1
 
-    @pytest.mark.parametrize("scheme", ["redis+cluster", "rediss+cluster"])
-    def test_cluster_urls_are_refused_clearly(self, scheme: str) -> None:
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson.from_url(f"{scheme}://:{CANARY}@h:1")
-
-    @pytest.mark.parametrize("scheme", ["redis+sentinel", "rediss+sentinel"])
-    def test_sentinel_urls_are_refused_clearly(self, scheme: str) -> None:
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson.from_url(f"{scheme}://:{CANARY}@h:1/service")
+    @pytest.mark.parametrize("scheme", ["redis+cluster", "valkeys+cluster"])
+    def test_clusters_are_taken_and_told_without_secrets(self, scheme: str) -> None:
+        client = Redisson.from_url(f"{scheme}://{CANARY}:{CANARY}@h:1,[::1]:2")
+        assert repr(client) == "<Redisson h:1,[::1]:2: 0 held>"
 
     @pytest.mark.parametrize(
         "url",
@@ -146,16 +140,9 @@ class TestGivenClients:
         finally:
             await given.aclose()
 
-    async def test_a_cluster_client_is_refused_clearly(self) -> None:
-        cluster: Any = RedisCluster(host="127.0.0.1", port=1)
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson(cluster)
-
-    async def test_a_sentinel_client_is_refused_clearly(self) -> None:
-        make: Any = Sentinel
-        sentinel = make([("127.0.0.1", 1)])
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson(sentinel.master_for("service"))
+    async def test_a_cluster_client_is_taken(self) -> None:
+        client = Redisson(RedisCluster(host="127.0.0.1", port=1, password=CANARY))
+        assert repr(client) == "<Redisson 127.0.0.1:1: 0 held>"
 
     @pytest.mark.parametrize("given", [None, "redis://h", object()])
     def test_what_is_no_client_is_refused_clearly(self, given: Any) -> None:
