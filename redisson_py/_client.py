@@ -43,6 +43,7 @@ from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._topology.routers import new_router
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -214,9 +215,8 @@ class Redisson:
 
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
-        supported = servers.topology in ("single", "cluster")
-        if not supported or options.sync_replicas not in ("auto", 0):
-            raise ValueError("Sentinel and replicas are not supported by this version")
+        if options.sync_replicas not in ("auto", 0):
+            raise ValueError("sync_replicas is not supported by this version")
         options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where
         self._options = options
@@ -227,7 +227,7 @@ class Redisson:
         self._table = Table()
         self._bus = Bus(self._table)
         self._followers = Followers(self._bus)
-        self._router: Router = self._new_router(servers)
+        self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
@@ -241,7 +241,6 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
-            servers.connector.database,
             counts,
             teller,
         )
@@ -267,24 +266,14 @@ class Redisson:
         self._why_closed = ""
         self._described_until = 0.0
 
-    def _new_router(self, servers: Servers) -> Router:
-        if servers.topology == "single":
-            return SingleRouter(lambda: self._new_stream(servers.connector))
-        from redisson_py._topology.cluster import ClusterRouter
-
-        return ClusterRouter(
-            servers.connector,
-            servers.addresses,
-            address_map=self._options.address_map,
-            sharded_pubsub=self._options.sharded_pubsub,
-            new_stream=self._new_stream,
-            followers=self._followers,
-        )
-
     def _new_stream(
-        self, opener: Opener, topology: Topology | None = None, *, sharded: bool = False
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
     ) -> Stream:
-        fails_over = topology is not None
         return Stream(
             opener,
             self._options.reply_timeout_where(fails_over),

@@ -10,12 +10,18 @@ from collections.abc import Callable
 from typing import Protocol
 
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.wire import Traffic
 from redisson_py.errors import ClientClosedError
 
 
 class Router(Protocol):
     """The streams of one client."""
+
+    @property
+    def database(self) -> str:
+        """What is the same for all clients of the same servers and database."""
+        ...
 
     def stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node that serves `key`."""
@@ -59,17 +65,53 @@ class Router(Protocol):
         ...
 
 
+class NewStream(Protocol):
+    """Makes a stream."""
+
+    def __call__(
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
+    ) -> Stream: ...
+
+
+class Followers(Protocol):
+    """What relies on the servers of its keys: seats and holds."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    def moved(self, concerns: Callable[[bytes], bool]) -> None:
+        """Keys have another master, or their connection is new."""
+        ...
+
+    def gone(self, stream: Stream, channel: bytes) -> bool:
+        """A server has ended a subscription; return whether it is needed again."""
+        ...
+
+    def recover(self) -> None:
+        """Subscribe again to what servers have ended."""
+        ...
+
+
 class SingleRouter:
     """The one stream of a client of one server, or of one master.
 
     Args:
         new_stream: Makes the stream, and another one for another event loop.
+        database: What is the same for all clients of the same server and database.
 
     Attributes:
         only: The one stream.
     """
 
-    def __init__(self, new_stream: Callable[[], Stream]) -> None:
+    def __init__(self, new_stream: Callable[[], Stream], database: str) -> None:
+        self.database = database
         self._new_stream = new_stream
         self.only: Stream = new_stream()
 

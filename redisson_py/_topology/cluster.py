@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import fields
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from redisson_py._addresses import Address, AddressMap, write_address
 from redisson_py._keys import SLOTS, key_slot
@@ -34,7 +34,8 @@ from redisson_py._loop import (
     wait_until,
 )
 from redisson_py._stream.retry import is_try_again, pause_before
-from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere, Opener, Topology
+from redisson_py._stream.router import Followers, NewStream
+from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.discovery import Answer, Discovery
 from redisson_py._topology.slots import Redirect, SlotMap, changes, read_redirect
@@ -55,20 +56,6 @@ _AT_ONCE = 2
 
 #: Shortest time in seconds between two questions for the map.
 _BETWEEN = 0.02
-
-
-class Followers(Protocol):
-    """What relies on the servers of its keys: seats and holds."""
-
-    def moved(self, concerns: Callable[[bytes], bool]) -> None: ...
-    def gone(self, stream: Stream, channel: bytes) -> bool: ...
-    def recover(self) -> None: ...
-
-
-class NewStream(Protocol):
-    """Makes the stream of a node."""
-
-    def __call__(self, opener: Opener, topology: Topology, *, sharded: bool = False) -> Stream: ...
 
 
 class ClusterRouter:
@@ -111,7 +98,7 @@ class ClusterRouter:
         self._streams: dict[Address, Stream] = {}
         self._addresses: dict[Stream, Address] = {}
         lobby = _Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
-        self._lobby = self._new_stream(lobby, self)
+        self._lobby = self._new_stream(lobby, self, fails_over=True)
         self._owners: list[Stream] = [self._lobby] * SLOTS
         #: What a MOVED has said of a slot, and when: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
@@ -138,6 +125,11 @@ class ClusterRouter:
         return (self._lobby, *self._streams.values())
 
     @property
+    def database(self) -> str:
+        """The addresses that the user knows, and the number of the database."""
+        return f"{self._lobby.where}/{self._connector.settings.get('db') or 0}"
+
+    @property
     def node_ids(self) -> frozenset[str]:
         """What the nodes call themselves, as far as is known: the same from whatever seeds."""
         return frozenset() if self._slots is None else self._slots.node_ids
@@ -159,7 +151,7 @@ class ClusterRouter:
         stream = self._streams.get(address)
         if stream is None:
             opener = self._connector.at(*address)
-            stream = self._new_stream(opener, self, sharded=bool(self._sharded))
+            stream = self._new_stream(opener, self, sharded=bool(self._sharded), fails_over=True)
             self._streams[address] = stream
             self._addresses[stream] = address
             self._start(stream)
