@@ -1,5 +1,5 @@
 --! script   semaphore.acquire
---! version  5
+--! version  6
 --! keys     counter:string permits:zset counts:hash tombstone:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
@@ -106,11 +106,11 @@ if granted then
   redis.call('INCRBY', counter, string.format('%.0f', change))
   local refused = redis.pcall('ZADD', permits, ends_at, owner)
   if type(refused) ~= 'table' then
-    refused = redis.pcall('HSET', counts, owner, units)
+    refused = redis.pcall('HSET', counts, owner, string.format('%.0f', units))
   end
   if type(refused) == 'table' then
     redis.pcall('ZREM', permits, owner)
-    redis.call('INCRBY', counter, units)
+    redis.call('INCRBY', counter, string.format('%.0f', units))
     return refused
   end
 elseif not found then

@@ -664,7 +664,9 @@ class Stream:
                 self._demoted = True
                 self.abort(text)
         elif call.channel is not None:
-            log.error("cannot listen to %r: %s", call.channel, text)
+            # An end that is refused because the slot has moved away is one all the same.
+            if call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
+                log.error("cannot listen to %r: %s", call.channel, text)
         else:
             call.fail(error)
 
