@@ -30,7 +30,9 @@ SERVERS = (
         "redisson_py/_redis.py",
         'if name != "redis_connect_func"',
         "if name",
-        ("tests/unit/test_servers_from_client.py::test_a_cluster_client_that_reads_from_replicas_does_not_make_ours_do_so",),
+        (
+            "tests/unit/test_servers_from_client.py::test_a_cluster_client_that_reads_from_replicas_does_not_make_ours_do_so",
+        ),
     ),
     Mutant(
         "what asks replicas is taken for a master",
