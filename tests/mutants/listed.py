@@ -12,6 +12,7 @@ from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
+from tests.mutants.listed_servers import SERVERS
 from tests.mutants.mutant import Mutant
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
@@ -257,6 +258,7 @@ MUTANTS = (
     ),
     *HOLDS,
     *ENDS,
+    *SERVERS,
     *PLAIN,
     *CLUSTER,
     *COMPOSITE,
