@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Future, new_future, running_loop, wait_for_all, wake
+from redisson_py._loop import (
+    Future,
+    Task,
+    discard,
+    is_closed,
+    new_future,
+    running_loop,
+    wait_for_all,
+    wake,
+)
 from redisson_py._stream.handshake import is_master
 from redisson_py._topology.choice import Failure, Named, not_found
 from redisson_py._topology.sentinels import ASK_TIMEOUT, Sentinels
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
+_C = TypeVar("_C")
 Opening = asyncio.Task["AbstractConnection"]
 #: None from a server that is no master.
 Attempt = asyncio.Task["AbstractConnection | None"]
@@ -54,6 +64,7 @@ class Finder:
         self._on_elsewhere = on_elsewhere
         #: They remember whether a server speaks TLS.
         self._connectors: dict[Address, Connector] = {}
+        self._attempts: set[Task] = set()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.where}>"
@@ -75,9 +86,11 @@ class Finder:
         """
         raise NotImplementedError
 
-    async def run(self) -> None:
-        """Hear of changes; ends by cancellation."""
-        await new_future()
+    def start(self) -> None:
+        """Begin to hear of changes, in tasks of the running loop."""
+
+    async def stop(self) -> None:
+        """End these tasks."""
 
     async def close(self, error: ClientClosedError) -> None:
         """Close what hears of changes."""
@@ -86,7 +99,10 @@ class Finder:
         """As `close`, where nothing can be awaited."""
 
     def leave_behind(self) -> None:
-        """Close the sockets of an event loop that was closed."""
+        """Close the sockets of an event loop that was closed, and end its tasks."""
+        for attempt in self._attempts:
+            if not attempt.done():
+                discard(attempt)
 
     def start_over(self) -> object:
         """Begin again for another event loop; return what was there."""
@@ -101,6 +117,13 @@ class Finder:
                 self._connectors.clear()
             self._connectors[address] = self._connector.at(*address)
         return self._connectors[address]
+
+    def _begin(self, opening: Coroutine[None, None, _C]) -> asyncio.Task[_C]:
+        """Begin an attempt to connect."""
+        attempt = asyncio.create_task(opening)
+        self._attempts.add(attempt)
+        attempt.add_done_callback(self._attempts.discard)
+        return attempt
 
     def _reached(self, address: Address, reason: str) -> None:
         """The master is here: another stream may still be where it was."""
@@ -157,9 +180,13 @@ class SentinelFinder(Finder):
     def _looked_for(self) -> str:
         return repr(self.sentinels)
 
-    async def run(self) -> None:
-        """Keep the streams to the Sentinels; ends by cancellation."""
-        await self.sentinels.run()
+    def start(self) -> None:
+        """Let the streams to the Sentinels run."""
+        self.sentinels.start()
+
+    async def stop(self) -> None:
+        """End the tasks of these streams."""
+        await self.sentinels.stop()
 
     async def close(self, error: ClientClosedError) -> None:
         """Close the streams to the Sentinels."""
@@ -170,7 +197,8 @@ class SentinelFinder(Finder):
         self.sentinels.fail(error)
 
     def leave_behind(self) -> None:
-        """Close the sockets of an event loop that was closed."""
+        """Close the sockets of an event loop that was closed, and end its tasks."""
+        super().leave_behind()
         self.sentinels.leave_behind()
 
     def start_over(self) -> object:
@@ -184,8 +212,8 @@ class SentinelFinder(Finder):
         while True:
             news = self._listen()
             named = await self.sentinels.master(end - running_loop().time())
-            opening = self._connector_to(named.address).open(end - running_loop().time())
-            attempt = asyncio.create_task(opening)
+            limit = end - running_loop().time()
+            attempt = self._begin(self._connector_to(named.address).open(limit))
             opened = False
             try:
                 if not await self._moved_while(attempt, news, named):
@@ -260,7 +288,7 @@ class ReplicatedFinder(Finder):
     async def open(self, limit: float) -> AbstractConnection:
         """Return a connection to the only master; errors as for `Finder`."""
         attempts = {
-            address: asyncio.create_task(_open_master(self._connector_to(address), limit))
+            address: self._begin(_open_master(self._connector_to(address), limit))
             for address in self._addresses
         }
         master = None
@@ -344,6 +372,8 @@ def _failure(address: Address, attempt: Attempt) -> Failure:
 
 async def _abandon(attempts: Collection[Attempt | Opening]) -> None:
     """End attempts to connect, and close what they have opened."""
+    # Those of an event loop that was closed are ended by `leave_behind`.
+    attempts = [attempt for attempt in attempts if not is_closed(attempt.get_loop())]
     for attempt in attempts:
         attempt.cancel()
     await wait_for_all(attempts)

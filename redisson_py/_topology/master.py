@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
-from redisson_py._loop import stop_task
 from redisson_py._stream.router import NewStream, SingleRouter
 from redisson_py._topology.finder import Finder
 from redisson_py.errors import ClientClosedError
@@ -33,11 +31,11 @@ class FinderRouter(SingleRouter):
 
     async def run(self) -> None:
         """Keep the stream, and what hears of a new master; ends by cancellation."""
-        hearing = asyncio.create_task(self._finder.run(), name="redisson_py finder")
+        self._finder.start()
         try:
             await super().run()
         finally:
-            await stop_task(hearing)
+            await self._finder.stop()
 
     async def close(self, error: ClientClosedError) -> None:
         """Close everything; what is under way fails with `error`."""
@@ -51,8 +49,8 @@ class FinderRouter(SingleRouter):
 
     def leave_behind(self) -> None:
         """Close the sockets although the event loop was closed."""
-        super().leave_behind()
         self._finder.leave_behind()
+        super().leave_behind()
 
     def start_over(self) -> object:
         """Have other streams; return what was there."""

@@ -181,8 +181,9 @@ class Sentinel:
         """Close the socket although the event loop was closed and nothing of it runs any more."""
         self._stop()
         self.stream.leave_behind()
-        if self.task is not None and not self.task.done():
-            discard(self.task)
+        task, self.task = self.task, None
+        if task is not None and not task.done():
+            discard(task)
 
     def _stop(self) -> None:
         self._closed = True

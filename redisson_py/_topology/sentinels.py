@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Task, new_future, running_loop, wait_for_all
+from redisson_py._loop import Task, running_loop, wait_for_all
 from redisson_py._topology.choice import Failure, Knowledge, Named, not_found
 from redisson_py._topology.sentinel import Question, Sentinel
 from redisson_py.errors import BackendError, ClientClosedError
@@ -66,7 +66,7 @@ class Sentinels:
         #: Who said `+switch-master` and was not asked since: its answer is waited for.
         self._informants: set[Sentinel] = set()
         self._knowledge = Knowledge()
-        self._end: asyncio.Future[None] | None = None
+        self._runs = False
         self._closed = False
         self.start_over()
 
@@ -94,7 +94,7 @@ class Sentinels:
         while True:
             left = end - running_loop().time()
             for sentinel in self.known:
-                if self._end is not None and sentinel.has_failed:
+                if self._runs and sentinel.has_failed:
                     self._start(sentinel)
                 if sentinel not in asked and left > 0:
                     asked[sentinel] = Question(sentinel, left)
@@ -123,19 +123,21 @@ class Sentinels:
         there = self._mapped(newest.address)
         return Named(there, newest.epoch, newest.promoted, newest.sentinel)
 
-    async def run(self) -> None:
-        """Keep the streams; ends by cancellation."""
-        end = self._end = new_future()
+    def start(self) -> None:
+        """Let the streams run, in tasks of the running loop."""
+        self._runs = True
         for sentinel in self.known:
             self._start(sentinel)
-        try:
-            await end
-        finally:
-            self._end = None
-            tasks = [each.task for each in self.known if each.task is not None]
-            for task in tasks:
+
+    async def stop(self) -> None:
+        """End these tasks."""
+        self._runs = False
+        tasks = [each.task for each in self.known if each.task is not None]
+        for task in tasks:
+            # An event loop that shuts down has cancelled them already, and once is enough.
+            if not task.cancelling():
                 task.cancel()
-            await wait_for_all(tasks)
+        await wait_for_all(tasks)
 
     async def close(self, error: ClientClosedError) -> None:
         """Close every stream."""
@@ -157,7 +159,7 @@ class Sentinels:
     def start_over(self) -> object:
         """Begin again with streams that were never opened; return those that were there."""
         before, self._all = self._all, {}
-        self._informants, self._end, self._closed = set(), None, False
+        self._informants, self._runs, self._closed = set(), False, False
         for address in before or self._seeds:
             self._add(address)
         return before
@@ -171,7 +173,7 @@ class Sentinels:
             kept=self._kept,
             needed=self._needed,
         )
-        if self._end is not None:
+        if self._runs:
             self._start(sentinel)
 
     def _start(self, sentinel: Sentinel) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from redisson_py._loop import Future, start_task, wait_for_all
+from redisson_py._loop import Future, Task, discard, start_task, wait_for_all
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
@@ -65,6 +65,7 @@ class SyncedStream(Stream):
             topology=topology,
             **others,
         )
+        self._grants_task: Task | None = None
         others["outages"] = self._outages
         self.grants = ConfirmingStream(
             opener,
@@ -138,6 +139,7 @@ class SyncedStream(Stream):
     async def run(self) -> None:
         """Open connections whenever they are needed; ends only by cancellation."""
         grants = start_task(self.grants.run(), f"redisson_py grants {self.where}")
+        self._grants_task = grants
         try:
             await super().run()
         finally:
@@ -188,6 +190,8 @@ class SyncedStream(Stream):
         """Close the sockets although the event loop was closed."""
         super().leave_behind()
         self.grants.leave_behind()
+        if self._grants_task is not None and not self._grants_task.done():
+            discard(self._grants_task)
 
     def _end_outlived(self, connection: Any) -> None:
         if self.grants.outlives is not None:

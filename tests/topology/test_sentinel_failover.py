@@ -1,0 +1,244 @@
+"""Clients of Sentinel while the master changes: killed, frozen, moved by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import pytest
+
+from redisson_py import ConnectionLostError, Lease, LeaseLostError
+from redisson_py.testing import EmbeddedSentinel
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.topologies import SentinelFactory
+from tests.support import until, until_async, until_listening
+from tests.topology.support import finder_of, has, listens
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+
+async def replicated(servers: EmbeddedSentinel, *keys: str) -> None:
+    """Return when every data server has all of these keys."""
+    for node in servers.nodes:
+        await until_async(partial(has, node, *keys))
+
+
+async def kill(servers: EmbeddedSentinel) -> None:
+    await servers.kill(await servers.master())
+
+
+async def freeze(servers: EmbeddedSentinel) -> None:
+    await servers.freeze(await servers.master())
+
+
+async def by_hand(servers: EmbeddedSentinel) -> None:
+    await servers.sentinels[0].execute("SENTINEL", "FAILOVER", servers.service)
+
+
+async def coordinated(servers: EmbeddedSentinel) -> None:
+    await servers.sentinels[0].execute("SENTINEL", "FAILOVER", servers.service, "COORDINATED")
+
+
+@pytest.mark.parametrize("fail", [kill, freeze, by_hand])
+async def test_what_was_replicated_is_kept_and_nobody_is_told_anything(
+    own_sentinel: EmbeddedSentinel,
+    clients: ClientFactory,
+    fail: Callable[[EmbeddedSentinel], Awaitable[None]],
+) -> None:
+    client, waiter = [clients(own_sentinel.url, lease_time=20) for _ in range(2)]
+    held = [f"held{n}" for n in range(20)]
+    leases = [await client.get_lock(name).acquire() for name in held]
+    waiting = asyncio.create_task(waiter.get_lock(held[0]).acquire())
+    await until_listening(waiter)
+    await until(lambda: listens(client) and listens(waiter))
+    await replicated(own_sentinel, *held)
+    old = await own_sentinel.master()
+    await fail(own_sentinel)
+    # Through the failover, whichever server answers.
+    await until(lambda: finder_of(client).master != (old.host, old.port), 30)
+    new = await own_sentinel.wait_master(other_than=old)
+    async with client.get_lock("fresh") as lease:
+        assert await has(new, "fresh")
+        assert not lease.lost
+    assert not any(lease.lost for lease in leases)
+    assert await has(new, *held)
+    # Its wake-up comes from the new master.
+    await leases.pop(0).release()
+    async with await waiting:
+        assert await has(new, held[0])
+    for lease in leases:
+        await lease.release()
+    assert not await has(new, held[1])
+    assert client.statistics().losses == 0
+
+
+async def test_no_grant_of_the_old_master_is_believed_after_the_message(
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory
+) -> None:
+    """It goes on as a master for ten seconds after a failover by hand."""
+    client = clients(own_sentinel.url, lease_time=20)
+    await client.ping()
+    await until(lambda: listens(client))
+    told = asyncio.Event()
+    finder = finder_of(client)
+    leave = finder._on_elsewhere
+
+    def left(reason: str) -> None:
+        leave(reason)
+        # Who was answered before runs before.
+        asyncio.get_running_loop().call_soon(told.set)
+
+    finder._on_elsewhere = left
+    old = await own_sentinel.master()
+    before: list[Lease] = []
+    after: dict[str, Lease] = {}
+
+    async def ask(number: int) -> None:
+        name = f"{number}-{len(before) + len(after)}"
+        lease = await client.get_lock(name).acquire()
+        if told.is_set():
+            after[name] = lease
+        else:
+            before.append(lease)
+
+    async def ask_on(number: int) -> None:
+        while len(after) < 200:
+            await ask(number)
+            await asyncio.sleep(0.001)
+
+    asking = [asyncio.create_task(ask_on(number)) for number in range(10)]
+    await by_hand(own_sentinel)
+    async with asyncio.timeout(30):
+        await told.wait()
+        # It does not know yet that another one took its place: it was not the one that told us.
+        assert (await old.execute("ROLE"))[0] == "master"
+        await asyncio.gather(*asking)
+    new = await own_sentinel.wait_master(other_than=old)
+    # The old one took grants until we were told.
+    assert before
+    assert await has(new, *after)
+    for lease in [*before, *after.values()]:
+        # What only the old one knew is lost.
+        with suppress(LeaseLostError):
+            await lease.release()
+
+
+async def test_a_coordinated_failover_loses_nothing(
+    sentinel_factory: SentinelFactory,
+    clients: ClientFactory,
+    server_choice: str,
+) -> None:
+    if server_choice != "valkey":
+        pytest.skip("only Valkey 9 has SENTINEL FAILOVER … COORDINATED")
+    servers = await sentinel_factory()
+    client = clients(servers.url, lease_time=20)
+    await client.ping()
+    await until(lambda: listens(client))
+    old = await servers.master()
+    granted: dict[str, Lease] = {}
+    moved = asyncio.Event()
+
+    async def ask_on(number: int) -> None:
+        after = 0
+        while after < 10:
+            after += moved.is_set()
+            name = f"{number}-{len(granted)}"
+            granted[name] = await client.get_lock(name).acquire()
+            await asyncio.sleep(0.01)
+
+    asking = [asyncio.create_task(ask_on(number)) for number in range(10)]
+    await until(lambda: len(granted) >= 20)
+    await coordinated(servers)
+    new = await servers.wait_master(other_than=old)
+    moved.set()
+    await asyncio.gather(*asking)
+    assert finder_of(client).master == (new.host, new.port)
+    assert await has(new, *granted)
+    for lease in granted.values():
+        await lease.release()
+
+
+async def test_late_grants_of_a_frozen_master_are_not_believed(
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory
+) -> None:
+    client = clients(own_sentinel.url, lease_time=20)
+    await client.ping()
+    await until(lambda: listens(client))
+    old = await own_sentinel.master()
+    await own_sentinel.freeze(old)
+    names = [f"late{n}" for n in range(100)]
+    asking = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
+    new = await own_sentinel.wait_master(other_than=old)
+    await own_sentinel.thaw(old)
+    leases = await asyncio.gather(*asking)
+    assert await has(new, *names)
+    await own_sentinel.wait_healthy()
+    assert await has(new, *names)
+    assert not any(lease.lost for lease in leases)
+    for lease in leases:
+        await lease.release()
+    assert int(await new.execute("EXISTS", *names)) == 0
+
+
+async def test_a_client_outlives_its_sentinels_and_needs_them_to_find_another_master(
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory
+) -> None:
+    client = clients(own_sentinel.url, lease_time=20)
+    # All connections that it needs are open then.
+    async with client.get_lock("a"):
+        pass
+    await until(lambda: listens(client))
+    for sentinel in own_sentinel.sentinels:
+        await own_sentinel.kill(sentinel)
+    async with client.get_lock("a"):
+        pass
+    client._stream.abort("the test says so")
+    with pytest.raises(ConnectionLostError) as caught:
+        await client.get_lock("a").acquire(timeout=1)
+    for sentinel in own_sentinel.sentinels:
+        assert sentinel.address in str(caught.value)
+    asking = asyncio.create_task(client.get_lock("a").acquire(timeout=60))
+    await own_sentinel.revive(own_sentinel.sentinels[1])
+    async with await asking:
+        pass
+    await own_sentinel.revive(own_sentinel.sentinels[0])
+    await own_sentinel.revive(own_sentinel.sentinels[2])
+    await until(lambda: listens(client))
+
+
+async def test_a_sentinel_that_slept_through_a_failover_is_outvoted(
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory
+) -> None:
+    sleeper = own_sentinel.sentinels[2]
+    await own_sentinel.freeze(sleeper)
+    old = await own_sentinel.master()
+    await kill(own_sentinel)
+    new = await own_sentinel.wait_master(other_than=old)
+    await own_sentinel.revive(old)
+    await own_sentinel.thaw(sleeper)
+    # It is asked first, alone, and names the others.
+    url = f"redis+sentinel://{sleeper.address}/{own_sentinel.service}"
+    client = clients(url)
+    async with client.get_lock("a"):
+        assert await has(new, "a")
+    assert finder_of(client).master == (new.host, new.port)
+
+
+async def test_an_idle_client_sends_nothing(
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory
+) -> None:
+    client = clients(own_sentinel.url, lease_time=20)
+    # All connections that it needs are open then.
+    async with client.get_lock("a"):
+        pass
+    await until(lambda: listens(client))
+    sentinels = [each.stream.traffic for each in finder_of(client).sentinels.known]
+    before: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
+    # Longer than any period of ours: the reply timeout here is a second at most.
+    await asyncio.sleep(2.5)
+    after: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
+    assert after == before
+    assert client.statistics().connections <= 2
