@@ -49,7 +49,7 @@ end
 if not alive then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), id)
 if idle_ms > 0 then
   keep(counter, permits, idle_ms)

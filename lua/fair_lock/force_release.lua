@@ -37,7 +37,7 @@ if head then
   local head_channel = channel .. ':' .. head
   redis.call('PUBLISH', head_channel, '0')
 end
-remember(receipt, string.format('%.0f', freed), receipt_ms)
+remember(receipt, freed, receipt_ms)
 if freed == 1 then
   redis.call('DEL', lock)
 end

@@ -86,7 +86,7 @@ if tells then
   told = redis.call('PUBLISH', head_channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 
 if final then
   redis.call('DEL', lock)

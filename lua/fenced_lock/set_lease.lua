@@ -24,7 +24,7 @@ end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', token, string.format('%.0f', lease_ms + idle_ms))
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
 return 1

@@ -26,7 +26,7 @@ local freed = redis.call('HLEN', lock) > 0 and 1 or 0
 if freed == 1 then
   redis.call('PUBLISH', channel, '0')
 end
-remember(receipt, string.format('%.0f', freed), receipt_ms)
+remember(receipt, freed, receipt_ms)
 if freed == 1 then
   redis.call('DEL', lock)
 end

@@ -36,7 +36,7 @@ if held and holds == 0 then
   reply = 1 + redis.call('PUBLISH', channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 if held and holds == 0 then
   redis.call('DEL', lock)
 elseif held then

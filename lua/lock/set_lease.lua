@@ -23,6 +23,6 @@ end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
 return 1

@@ -30,7 +30,7 @@ local ends_at = redis.call('ZSCORE', permits, field)
 if not ends_at or tonumber(ends_at) <= present then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZREM', permits, '')
 redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), field)
 if idle_ms > 0 then

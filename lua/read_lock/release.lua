@@ -61,7 +61,7 @@ if count == 1 and holds == 0 and mode == 'read' and fields == 2 then
   -- Nobody else is in: no leases to look at.
   local told = redis.call('PUBLISH', channel, '0')
   remember(tombstone, '1', tombstone_ms)
-  remember(version_key, string.format('%.0f', version), version_ms)
+  remember(version_key, version, version_ms)
   redis.call('DEL', lock, reader_key(lock, owner, 1), index)
   return 1 + told
 end
@@ -86,7 +86,7 @@ elseif not mode then
 end
 
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version_ms)
+remember(version_key, version, version_ms)
 if not held then
   return reply
 end

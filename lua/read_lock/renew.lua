@@ -25,7 +25,7 @@ if not lease_ms then
   return redis.error_reply('ERR lease_ms must be a whole number')
 end
 
-local renewed = {}
+local lease, renewed = string.format('%.0f', lease_ms), {}
 for i, lock in ipairs(KEYS) do
   local owner = ARGV[i + 1]
   local held = redis.pcall('HGET', lock, owner)
@@ -42,7 +42,7 @@ for i, lock in ipairs(KEYS) do
       renewed[i] = 1
       longest = math.max(longest, left)
       if lease_ms > 0 and left < lease_ms then
-        redis.call('PEXPIRE', key, string.format('%.0f', lease_ms))
+        redis.call('PEXPIRE', key, lease)
       end
     end
   end

@@ -71,7 +71,7 @@ if drops then
   end
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 if drops then
   if found then
     redis.call('INCRBY', counter, string.format('%.0f', back))

@@ -69,7 +69,7 @@ elseif waited and mode == 'read' then
   redis.call('PUBLISH', channel, '2')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 if waited then
   redis.call('ZREM', writers, owner)
 end
