@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Self, Unpack, final
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.context import Context, Recent
+from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.inspecting import own_description
 from redisson_py._engine.wakeups import Table
@@ -29,7 +31,6 @@ from redisson_py._loop import (
     sleep,
     start_task,
     stop_task,
-    task_or_none,
     wait_for_all,
     wake,
 )
@@ -38,9 +39,11 @@ from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.router import Router
+from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._topology.routers import new_router
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -53,9 +56,9 @@ from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSem
 from redisson_py.semaphores.semaphore import Semaphore
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from redis.asyncio import Redis, RedisCluster
 
-    from redisson_py._redis import Connector
+    from redisson_py._redis import Servers
 
 log = logging.getLogger("redisson_py")
 
@@ -93,7 +96,8 @@ class Redisson:
     One that has not connected yet may be used after a fork. Locks that it made go with it.
 
     Args:
-        client: A `redis.asyncio.Redis`, whose address, credentials and TLS settings are used; our
+        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
+            whose address, credentials and TLS settings are used; our
             connection is our own, and who passed the client in closes it. Its
             `socket_connect_timeout` bounds each attempt to connect, unless it is redis-py's
             default. Its `socket_timeout` is not taken over, as redis-py gives every client one:
@@ -108,9 +112,14 @@ class Redisson:
         turn: Seconds for which a contended lock is passed among this client's tasks before
             other processes get a chance; 0 never passes.
         client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
-        sharded_pubsub: For clusters; one server has no use for it.
-        sync_replicas: For replicated servers; not supported by this version except 0.
-        sync_timeout: Likewise.
+        sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
+            Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
+        sync_replicas: How many replicas must confirm a grant; `"auto"`: one, if there are any.
+        sync_timeout: Seconds that they have for it.
+        address_map: For clusters and Sentinel: from the address that a node announces to the one
+            to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
+            given host and port and returns both. A `RedisCluster`'s own `address_remap` is taken
+            unless this is given.
         command_timeout: Seconds for which any call without a timeout of its own waits for a Redis
             that does not answer; 30 at most.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
@@ -131,11 +140,14 @@ class Redisson:
         ValueError: An option is out of range, or the topology is not supported yet.
     """
 
-    def __init__(self, client: Redis, **options: Unpack[RedissonOptions]) -> None:
-        from redisson_py._redis import connector_from_client
+    def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
+        from redisson_py._redis import servers_from_client
 
         checked = check_options(**options)
-        self._build(connector_from_client(client, checked.client_name), checked)
+        servers = servers_from_client(client, checked.client_name)
+        if servers.address_map is not None and checked.address_map is None:
+            checked = replace(checked, address_map=servers.address_map)
+        self._build(servers, checked)
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
@@ -156,33 +168,70 @@ class Redisson:
             ValueError: The URL or an option is not usable.
         """
         # Not imported before there is a client: redis-py is most of what an import costs.
-        from redisson_py._redis import connector_from_url
+        from redisson_py._redis import servers_from_url
 
         checked = check_options(**options)
-        connector = connector_from_url(url, checked.client_name)
-        if connector.command_timeout is not None and "command_timeout" not in options:
-            seconds = check_command_timeout(connector.command_timeout, "socket_timeout in the URL")
+        servers = servers_from_url(url, checked.client_name)
+        if servers.command_timeout is not None and "command_timeout" not in options:
+            seconds = check_command_timeout(servers.command_timeout, "socket_timeout in the URL")
             checked = replace(checked, command_timeout=seconds)
         self = cls.__new__(cls)
-        self._build(connector, checked)
+        self._build(servers, checked)
         return self
 
-    def _build(self, connector: Connector, options: Options) -> None:
-        self._where = connector.where
-        self._connector = connector
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **options: Unpack[RedissonOptions]) -> Self:
+        """Return a client as a configuration file of Redisson describes it; nothing connects yet.
+
+        `.yaml` and `.yml` need PyYAML, the extra `yaml`; `.toml` and `.json` have the same names.
+        Taken are the servers of the one `...ServersConfig` in it, with user, password, database,
+        client name and TLS (a truststore must be PEM); `natMapper` becomes the `address_map`,
+        `lockWatchdogTimeout` the `lease_time`, `slavesSyncTimeout` the `sync_timeout`,
+        `checkLockSyncedSlaves` `sync_replicas`, `shardedSubscriptionMode` `sharded_pubsub`.
+        Codecs, threads, pools, retries and timeouts of Java have no effect; they are listed at
+        DEBUG. `${NAME}` and `${NAME:-default}` in values are replaced by environment variables.
+
+        Args:
+            path: The file.
+            options: For the options see the class; they win over what the file says.
+
+        Raises:
+            TypeError: The path is neither str nor a path, an option has the wrong type, or does
+                not exist.
+            ValueError: The file is malformed, or has what is not offered here; the error names the
+                file and the key, never a value.
+            OSError: The file cannot be read.
+            ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+        """
+        from redisson_py._config.read import read_config
+        from redisson_py._redis import servers_from_target
+
+        target, taken = read_config(path, options)
+        checked = check_options(**{**taken, **options})
+        self = cls.__new__(cls)
+        self._build(servers_from_target(target, checked.client_name), checked)
+        return self
+
+    def _build(self, servers: Servers, options: Options) -> None:
+        options.check_for(servers.topology)
+        if options.sync_replicas not in ("auto", 0):
+            raise ValueError("sync_replicas is not supported by this version")
+        options.names.in_cluster = servers.topology == "cluster"
+        self._where = servers.where
         self._options = options
         self._owners = Owners()
-        counts = Counts()
+        counts = self._counts = Counts()
         teller = None if options.listener is None else Teller(options.listener)
-        self._outages = Outages(connector.where, counts, teller)
+        self._teller = teller
         self._table = Table()
         self._bus = Bus(self._table)
-        self._stream = self._new_stream()
-        self._router = Router(self._stream)
+        self._followers = Followers(self._bus)
+        self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
+        self._followers.attach(self._watchdog)
         self._context = Context(
             options,
             self._executor,
@@ -191,7 +240,6 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
-            connector.database,
             counts,
             teller,
         )
@@ -207,6 +255,8 @@ class Redisson:
         self._root: Task | None = None
         #: It ended with its event loop, and not by `aclose`: another loop may go on with it.
         self._ended_with_loop = False
+        #: What has begun when an event loop ended every task: whether blocks are not left yet.
+        self._ending: Future[bool] | None = None
         #: The background task has ended with the loop, but blocks of generators are not left yet.
         self._outlives = False
         self._closing: Future[None] | None = None
@@ -215,18 +265,44 @@ class Redisson:
         self._why_closed = ""
         self._described_until = 0.0
 
-    def _new_stream(self) -> Stream:
+    def _new_stream(
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
+    ) -> Stream:
         return Stream(
-            self._connector,
-            self._options.reply_timeout,
+            opener,
+            self._options.reply_timeout_where(fails_over),
             on_message=self._table.message,
-            on_connected=self._bus.resubscribe,
-            on_down=self._table.wake_all,
+            on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
+            on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
             on_end=self._end_with_loop,
-            on_outlived=self._close_for_good,
-            needed=lambda: bool(self._watchdog.holds) or self._table.seats > 0,
-            outages=self._outages,
+            on_outlived=self._outlived,
+            needed=self._needs,
+            outages=Outages(opener.where, self._counts, self._teller),
+            sharded=sharded,
+            fails_over=fails_over,
+            topology=topology,
         )
+
+    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
+        """Return what tells the keys that a stream serves."""
+        return lambda key: self._router.stream_for(key) is stream
+
+    def _needs(self, stream: Stream) -> bool:
+        """Whether somebody holds or waits for what a stream serves."""
+        if isinstance(self._router, SingleRouter):
+            return self._followers.any
+        return self._followers.rely_on(stream, self._router)
+
+    @property
+    def _stream(self) -> Stream:
+        """The stream of a client that has one."""
+        assert isinstance(self._router, SingleRouter)
+        return self._router.only
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
@@ -385,7 +461,7 @@ class Redisson:
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
-        counts, traffic = self._context.counts, self._stream.traffic
+        counts, traffic = self._context.counts, self._router.traffic
         return ClientStatistics(
             waiters=self._context.registry.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
@@ -422,7 +498,7 @@ class Redisson:
             here()
             if is_closed(self._loop):
                 # What it left there nobody can give back: that runs out.
-                self._let_go_of(self._root, self._stream)
+                self._let_go_of(self._root)
             else:
                 self._check()
         self._ended_with_loop = False
@@ -468,7 +544,7 @@ class Redisson:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)
         # Answered after all of that; or the connection breaks, and waiting is no use.
-        return [self._stream.ping().future] if self._stream.ready else []
+        return [stream.ping().future for stream in self._router.streams() if stream.ready]
 
     def _check(self) -> None:
         """Raise unless the client may be used now and here; it may have to move here first."""
@@ -492,8 +568,8 @@ class Redisson:
     def _refuse_after_fork(self) -> None:
         """Raise if the connection of the parent is open: a child must not touch it."""
         ended = self._root is None or self._root.done()
-        connected = self._stream.traffic.connections > 0
-        if connected and (not ended or self._stream.outlives is not None):
+        connected = self._router.traffic.connections > 0
+        if connected and (not ended or self._connection_outlives):
             raise ClientClosedError(
                 "the client was connected before a fork; make one in the child, or connect no"
                 " earlier than there"
@@ -538,26 +614,24 @@ class Redisson:
 
     def _start_over(self, *, new_id: bool) -> None:
         """Be as new, for another event loop or process; nothing is held, and nobody waits."""
-        root, stream = self._root, self._stream
-        if self._forks != _forks:
-            _of_parents.append((root, stream, self._loop))
-        else:
-            self._let_go_of(root, stream)
+        root, forked = self._root, self._forks != _forks
+        if not forked:
+            self._let_go_of(root)
         if new_id:
             self._owners.renew()
         self._bus.start_over()
-        self._stream = self._new_stream()
-        self._stream.traffic = stream.traffic
-        self._router.use(self._stream)
+        before = self._router.start_over()
+        if forked:
+            _of_parents.append((root, before, self._loop))
         self._watchdog.start_over()
         self._context.start_over()
         self._executor.reopen()
-        self._root = self._closing = self._loop = None
+        self._root = self._closing = self._loop = self._ending = None
         self._outlives = self._closed = self._ended_with_loop = False
         self._why_closed, self._described_until = "", 0.0
         self._forks = _forks
 
-    def _let_go_of(self, root: Task | None, stream: Stream) -> None:
+    def _let_go_of(self, root: Task | None) -> None:
         """Close what an event loop has left open that was closed without ending its tasks."""
         self._closed, self._ended_with_loop = True, False
         self._executor.close()
@@ -566,7 +640,7 @@ class Redisson:
             with suppress(RuntimeError):
                 self._watchdog.lose(hold, "expired")
         if is_closed(self._loop):
-            stream.leave_behind()
+            self._router.leave_behind()
             if root is not None and not root.done():
                 discard(root)
 
@@ -577,16 +651,30 @@ class Redisson:
             self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
             self._root.add_done_callback(self._root_done)
 
-    async def _end_with_loop(self) -> bool:
+    async def _end_with_loop(self, stream: Stream) -> bool:
         """The event loop shuts down, unless we are closing; return whether we are still needed.
 
-        It has cancelled every task. Those that hold something may still be cleaning up under its
-        protection: it is kept until they have ended. Then what nobody can give back any more is
-        given back here; what the block of an async generator holds is left to the generator.
+        It has cancelled every task, those of all streams at once: the first one does the work.
         """
-        if task_or_none() is not self._root:
+        if stream not in self._router.streams():
             # Opened again meanwhile: this connection is nobody's.
             return False
+        if self._ending is not None:
+            await wait_for_all([self._ending])
+            return self._ending.result()
+        ending = self._ending = new_future()
+        try:
+            wake(ending, await self._leave_loop())
+        finally:
+            wake(ending, False)
+        return self._outlives
+
+    async def _leave_loop(self) -> bool:
+        """Keep what is held for those who are cleaning up under its protection, then let it go.
+
+        When they have ended, what nobody can give back any more is given back here; what the
+        block of an async generator holds is left to the generator.
+        """
         while not self._closed:
             tasks = {hold.task() for hold in self._watchdog.holds}
             running = [task for task in tasks if task is not None and not task.done()]
@@ -602,6 +690,16 @@ class Redisson:
         self._outlives = bool(in_blocks)
         return self._outlives
 
+    @property
+    def _connection_outlives(self) -> bool:
+        """Whether a connection has outlived the background task, for blocks that rely on it."""
+        return any(stream.outlives is not None for stream in self._router.streams())
+
+    def _outlived(self, _: Stream) -> None:
+        """A connection that had outlived the background task is closed."""
+        if not self._connection_outlives:
+            self._close_for_good()
+
     def _root_done(self, root: Task) -> None:
         """The background task has ended: with its event loop, or by a failure."""
         if self._closed or root is not self._root:
@@ -615,7 +713,7 @@ class Redisson:
         failure = root.exception() or RuntimeError("it ended too early")
         log.critical("background task of %r failed", self, exc_info=failure)
         self._root = None
-        self._stream.break_down(failure)
+        self._router.break_down(failure)
 
     def _close_for_good(self) -> None:
         """The background task has ended with its event loop, and nothing is needed any more."""
@@ -628,7 +726,7 @@ class Redisson:
         self._watchdog.close()
         self._bus.close()
         self._context.registry.close(error)
-        self._stream.fail(error)
+        self._router.fail(error)
         self._table.wake_all()
 
     @property

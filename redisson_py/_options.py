@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
+from redisson_py._addresses import AddressMap, AddressMapping, Topology, check_address_map
 from redisson_py._keys import NameMapper, Names
 from redisson_py._listener import Listener, check_listener
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
@@ -12,6 +13,13 @@ from redisson_py._time import Duration, check_lease_time, check_timeout, millise
 OnLost = Literal["cancel", "raise"]
 OnReleaseError = Literal["log", "raise"]
 ShardedPubSub = Literal["auto", "on", "off"]
+
+_TOPOLOGIES: dict[Topology, str] = {
+    "single": "one server",
+    "cluster": "a cluster",
+    "sentinel": "a master that sentinels name",
+    "replicated": "a list of servers one of which is master",
+}
 
 #: Commands written and not answered before callers have to wait for room.
 MAX_IN_FLIGHT = 10_000
@@ -51,6 +59,7 @@ class RedissonOptions(TypedDict, total=False):
     on_release_error: OnReleaseError
     idle_lifetime: Duration | None
     listener: Listener | None
+    address_map: AddressMapping | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,10 @@ class Options:
         on_release_error: What becomes of a block whose release got no answer.
         idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
         listener: It is told what the client does.
+        sharded_pubsub: Whether a cluster's messages go by sharded pub/sub; "auto" asks it.
+        sync_replicas: How many replicas must confirm a grant; "auto": one, if there are any.
+        sync_timeout: Seconds that they have for it.
+        address_map: From the address that a node announces to the one to use.
     """
 
     names: Names
@@ -76,6 +89,10 @@ class Options:
     on_release_error: OnReleaseError
     idle_ms: int = 0
     listener: Listener | None = None
+    sharded_pubsub: ShardedPubSub = "auto"
+    sync_replicas: Literal["auto"] | int = "auto"
+    sync_timeout: float = 1.0
+    address_map: AddressMap | None = None
 
     @property
     def reply_timeout(self) -> float:
@@ -84,6 +101,26 @@ class Options:
         With the PING sent after as long a silence, death is noticed within a third of the lease.
         """
         return min(max(self.lease_time / 6, 0.1), 5.0)
+
+    def reply_timeout_where(self, fails_over: bool) -> float:
+        """Return the same, or less where another server takes over from one that is silent."""
+        return min(self.reply_timeout, 1.0) if fails_over else self.reply_timeout
+
+    def check_for(self, topology: Topology) -> None:
+        """Refuse what servers of this topology cannot do.
+
+        Raises:
+            ValueError: An option needs another topology.
+        """
+        if self.sharded_pubsub == "on" and topology != "cluster":
+            raise ValueError(
+                f"sharded_pubsub='on' needs a cluster, and this is {_TOPOLOGIES[topology]}"
+            )
+        if self.address_map is not None and topology not in ("cluster", "sentinel"):
+            raise ValueError(
+                "address_map is for addresses that a cluster or sentinels announce, and this is"
+                f" {_TOPOLOGIES[topology]}: give its address as it can be reached"
+            )
 
 
 def check_options(
@@ -102,13 +139,14 @@ def check_options(
     on_release_error: OnReleaseError = "log",
     idle_lifetime: Duration | None = None,
     listener: Listener | None = None,
+    address_map: AddressMapping | None = None,
     **unknown: object,
 ) -> Options:
     """Return the options, checked.
 
     Raises:
         TypeError: There is no such option, or it has the wrong type.
-        ValueError: An option is out of range, or asks for what one server cannot give.
+        ValueError: An option is out of range, or two of them exclude each other.
     """
     if unknown:
         raise TypeError(_unknown_option(next(iter(unknown))))
@@ -118,11 +156,8 @@ def check_options(
         raise ValueError(f"on_release_error must be 'log' or 'raise', not {on_release_error!r}")
     if sharded_pubsub not in ("auto", "on", "off"):
         raise ValueError(f"sharded_pubsub must be 'auto', 'on' or 'off', not {sharded_pubsub!r}")
-    if sharded_pubsub == "on":
-        raise ValueError("sharded_pubsub='on' needs a cluster, which this version does not support")
     if sync_replicas != "auto":
         _check_replicas(sync_replicas)
-    check_lease_time(sync_timeout, "sync_timeout")
     if client_name is not None and not isinstance(client_name, str):
         raise TypeError(f"client_name must be str, not {type(client_name).__name__}")
     lease = check_lease_time(lease_time)
@@ -137,6 +172,10 @@ def check_options(
         on_release_error=on_release_error,
         idle_ms=_check_idle(idle_lifetime, lease),
         listener=None if listener is None else check_listener(listener),
+        sharded_pubsub=sharded_pubsub,
+        sync_replicas=sync_replicas,
+        sync_timeout=check_lease_time(sync_timeout, "sync_timeout"),
+        address_map=check_address_map(address_map),
     )
 
 
@@ -166,8 +205,6 @@ def _check_replicas(count: object) -> None:
         raise TypeError("sync_replicas must be 'auto' or a number of replicas")
     if count < 0:
         raise ValueError(f"sync_replicas must not be negative, not {count}")
-    if count > 0:
-        raise ValueError("sync_replicas needs replication, which this version does not support")
 
 
 def check_command_timeout(value: Duration, name: str = "command_timeout") -> float:

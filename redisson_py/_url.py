@@ -1,4 +1,4 @@
-"""What the URL of a server says, checked.
+"""What the URL of one or several servers says, checked.
 
 No text of a URL is ever told: where something in it is not escaped, any part of it may belong to
 the password. Errors therefore have fixed texts, name at most an argument that exists, and are
@@ -7,19 +7,16 @@ raised outside of `except`, so that no error that quotes the URL hangs on them.
 
 from __future__ import annotations
 
-import math
 import re
-import ssl
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from typing import Any, Literal
+from urllib.parse import SplitResult, unquote, urlsplit
 
-from redisson_py._time import LONGEST_LEASE
+from redisson_py._addresses import Address, Topology
+from redisson_py._url_arguments import ESCAPE, attempt, read_arguments
 
-__all__ = ["Target", "read_url"]
+__all__ = ["Kind", "Target", "read_url"]
 
-T = TypeVar("T")
 Kind = Literal["tcp", "tls", "unix"]
 
 _KINDS: dict[str, Kind] = {
@@ -29,21 +26,16 @@ _KINDS: dict[str, Kind] = {
     "valkeys": "tls",
     "unix": "unix",
 }
-_SCHEMES = "redis://, rediss://, valkey://, valkeys:// or unix://"
-_LATER = {
-    f"{scheme}{letter}+{word}": f"{scheme.capitalize()} {word.capitalize()}"
-    for scheme in ("redis", "valkey")
-    for letter in ("", "s")
-    for word in ("cluster", "sentinel")
-}
-_ESCAPE = (
-    "a /, # or ? in a user name or password must be percent-encoded, as by"
-    ' urllib.parse.quote(password, safe="")'
+_TOPOLOGIES: dict[str, Topology] = {"": "single", "+cluster": "cluster", "+sentinel": "sentinel"}
+_SCHEMES = (
+    "redis://, rediss://, valkey://, valkeys://, unix:// or, for a cluster or Sentinel,"
+    " redis+cluster://, rediss+cluster://, redis+sentinel://, rediss+sentinel://"
 )
-_ON_PURPOSE = (
-    "; to do that on purpose, make a redis.asyncio.Redis with the setting and pass it to Redisson"
-)
+#: What redis-py gives a port by default, and what a sentinel listens at.
+_PORT, _SENTINEL_PORT = 6379, 26379
 _HOST = re.compile(r"[\w.-]+|[0-9a-fA-F:.]+(%[\w.-]+)?")
+_TIMEOUTS = ("socket_connect_timeout", "socket_timeout")
+_SENTINEL_ONLY = ("sentinel_username", "sentinel_password", "sentinel_ssl")
 
 
 @dataclass(frozen=True)
@@ -51,19 +43,31 @@ class Target:
     """What a URL names.
 
     Attributes:
+        topology: One server, a cluster, a master that sentinels name, or several servers one of
+            which is master.
         kind: How to connect.
-        settings: What redis-py needs for it.
+        settings: What redis-py needs for it; the address is the first.
+        addresses: The hosts of the URL; the sentinels for a master that they name. None for a
+            Unix socket.
         connect_timeout: Seconds that one attempt to connect may take, if the URL says so.
         command_timeout: Likewise for a call that gets no answer.
+        service: What the sentinels call the master.
+        sentinel_kind: How to connect to the sentinels.
+        sentinel: What redis-py needs for it; None without sentinels.
     """
 
+    topology: Topology
     kind: Kind
     settings: dict[str, Any]
-    connect_timeout: float | None
-    command_timeout: float | None
+    addresses: tuple[Address, ...]
+    connect_timeout: float | None = None
+    command_timeout: float | None = None
+    service: str = ""
+    sentinel_kind: Kind = "tcp"
+    sentinel: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<Target {self.kind}>"
+        return f"<Target {self.topology} {self.kind}>"
 
 
 def read_url(url: object) -> Target:
@@ -76,250 +80,180 @@ def read_url(url: object) -> Target:
     if not isinstance(url, str):
         raise TypeError(f"url must be str, not {type(url).__name__}")
     text = url.strip()
-    kind = _kind(text)
-    parts = _split(text)
-    arguments = _arguments(parts.query, kind)
-    settings = {name: value for name, value in arguments.items() if name not in _TIMEOUTS}
+    topology, kind = _scheme(text)
+    hosts = [text] if kind == "unix" else _one_a_host(text)
+    every = [_split(each) for each in hosts]
+    parts = every[0]
+    arguments = read_arguments(parts.query)
+    _check_needs(arguments, topology, kind)
+    timeouts = arguments.pop(_TIMEOUTS[0], None), arguments.pop(_TIMEOUTS[1], None)
     if parts.username:
-        settings["username"] = unquote(parts.username)
+        arguments["username"] = unquote(parts.username)
     if parts.password:
-        settings["password"] = unquote(parts.password)
-    settings |= _path(parts) if kind == "unix" else _address(parts, settings.get("db"))
+        arguments["password"] = unquote(parts.password)
+    if kind == "unix":
+        return Target("single", kind, arguments | _path(parts), (), *timeouts)
+    addresses = [_address(each) for each in every]
+    if len(every) > 1:
+        if not all("host" in each for each in addresses):
+            raise ValueError(f"the URL has a comma with no host on one of its sides; {ESCAPE}")
+        topology = "replicated" if topology == "single" else topology
+    port = _SENTINEL_PORT if topology == "sentinel" else _PORT
+    # In their order, each once.
+    pairs = dict.fromkeys(
+        (each.get("host", "localhost"), each.get("port", port)) for each in addresses
+    )
+    first = next(iter(pairs))
+    arguments |= _database(parts, arguments.get("db"), topology)
+    if topology == "single":
+        return Target("single", kind, arguments | addresses[0], (first,), *timeouts)
+    arguments |= {"host": first[0], "port": first[1]}
+    if topology != "sentinel":
+        return Target(topology, kind, arguments, tuple(pairs), *timeouts)
+    wanted: bool | None = arguments.get("sentinel_ssl")
+    # Sentinels are spoken to as the servers are, if nothing else is said.
+    sentinel_kind: Kind = kind if wanted is None else "tls" if wanted else "tcp"
     return Target(
-        kind, settings, arguments.get("socket_connect_timeout"), arguments.get("socket_timeout")
+        topology,
+        kind,
+        _of_servers(arguments, kind),
+        tuple(pairs),
+        *timeouts,
+        _service(parts),
+        sentinel_kind,
+        _of_sentinels(arguments, sentinel_kind),
     )
 
 
-def _kind(text: str) -> Kind:
+def _scheme(text: str) -> tuple[Topology, Kind]:
     scheme, _, rest = text.partition(":")
     scheme = scheme.lower()
-    if scheme in _LATER:
-        raise ValueError(
-            f"{scheme}:// is not supported by this version: {_LATER[scheme]}"
-            f" comes in a later one; {_SCHEMES} work"
-        )
-    if scheme in _KINDS and rest.startswith("//"):
-        return _KINDS[scheme]
+    base, plus, word = scheme.partition("+")
+    known = base in _KINDS and plus + word in _TOPOLOGIES and not (plus and base == "unix")
+    if known and rest.startswith("//"):
+        return _TOPOLOGIES[plus + word], _KINDS[base]
     if not text:
         raise ValueError(f"the URL is empty: it must start with {_SCHEMES}")
-    if scheme in _KINDS:
+    if known:
         raise ValueError(f"the URL lacks the two slashes of {scheme}://")
     if "://" not in text:
         raise ValueError(f"the URL has no scheme: it must start with {_SCHEMES}")
     raise ValueError(f"the URL must start with {_SCHEMES}")
 
 
-def _attempt(read: Callable[[], T]) -> T | None:
-    """Return what `read` returns, or None; its error must not be the context of ours."""
-    try:
-        return read()
-    except (ValueError, TypeError):
-        return None
+def _one_a_host(text: str) -> list[str]:
+    """Return a URL with one host for each host of a URL: all else is the same in each."""
+    start = text.index("//") + 2
+    end = start + re.match(r"[^/?#]*", text[start:]).end()  # type: ignore[union-attr]  # may be ""
+    user, at, hosts = text[start:end].rpartition("@")
+    if "@" in user and "," in user:
+        raise ValueError(
+            "the URL has an @ and a comma in its user name or password: both must be"
+            " percent-encoded; one user name and password, in front of the first host, is for all"
+            " servers"
+        )
+    return [text[:start] + user + at + host + text[end:] for host in hosts.split(",")]
 
 
 def _split(text: str) -> SplitResult:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
         # urlsplit() drops some of them in silence, from passwords too.
         raise ValueError("the URL has a tab, a line break or another control character in it")
-    if _attempt(text.encode) is None:
+    if attempt(text.encode) is None:
         raise ValueError("the URL has characters in it that UTF-8 does not know")
-    parts = _attempt(lambda: urlsplit(text))
+    parts = attempt(lambda: urlsplit(text))
     if parts is None:
         raise ValueError(
             "the URL cannot be split: brackets and letters outside of ASCII in a user name or"
             " password must be percent-encoded"
         )
     if "@" in parts.path + parts.query + parts.fragment:
-        raise ValueError(f"the URL has an @ (elsewhere: %40) behind its host: {_ESCAPE}")
+        raise ValueError(f"the URL has an @ (elsewhere: %40) behind its host: {ESCAPE}")
     if "#" in text:
-        raise ValueError(f"the URL has a part behind a #: {_ESCAPE}")
+        raise ValueError(f"the URL has a part behind a #: {ESCAPE}")
     return parts
 
 
-def _address(parts: SplitResult, database: int | None) -> dict[str, Any]:
+def _address(parts: SplitResult) -> dict[str, Any]:
+    """Return host and port, each if it is there."""
     settings: dict[str, Any] = {}
-    port = _attempt(lambda: parts.port)
+    port = attempt(lambda: parts.port)
     # What stands behind the colon: it may be empty.
     given = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]
     if given and not port:
-        raise ValueError(f"the port in the URL must be a number from 1 to 65535; {_ESCAPE}")
+        raise ValueError(f"the port in the URL must be a number from 1 to 65535; {ESCAPE}")
     if port:
         settings["port"] = port
     if parts.hostname:
         host = unquote(parts.hostname)
-        if not _HOST.fullmatch(host) or _attempt(lambda: host.encode("idna")) is None:
-            raise ValueError(f"what stands for the host in the URL is no host; {_ESCAPE}")
+        if not _HOST.fullmatch(host) or attempt(lambda: host.encode("idna")) is None:
+            raise ValueError(f"what stands for the host in the URL is no host; {ESCAPE}")
         settings["host"] = host
-    path = parts.path.strip("/")
-    if path:
-        if not (path.isascii() and path.isdecimal() and len(path) < 10):
-            raise ValueError(f"the database in the URL must be a number; {_ESCAPE}")
-        if database not in (None, int(path)):
-            raise ValueError("the URL names two databases")
-        settings["db"] = int(path)
     return settings
+
+
+def _service(parts: SplitResult) -> str:
+    """Return what the sentinels call the master."""
+    names = parts.path.strip("/").split("/")
+    service = unquote(names[0])
+    if not service:
+        raise ValueError(
+            "the URL lacks the name of the service: it is redis+sentinel://host/service, or"
+            " …/service/database"
+        )
+    if len(names) == 1 and service.isdecimal():
+        raise ValueError(
+            "the URL has a number where the name of the service is expected: it is"
+            " redis+sentinel://host/service/database"
+        )
+    return service
+
+
+def _database(parts: SplitResult, database: int | None, topology: Topology) -> dict[str, Any]:
+    path = parts.path.strip("/")
+    if topology == "sentinel":
+        path = path.partition("/")[2].strip("/")
+    if not path:
+        return {}
+    if not (path.isascii() and path.isdecimal() and len(path) < 10):
+        raise ValueError(f"the database in the URL must be a number; {ESCAPE}")
+    if database not in (None, int(path)):
+        raise ValueError("the URL names two databases")
+    return {"db": int(path)}
 
 
 def _path(parts: SplitResult) -> dict[str, Any]:
     path = unquote(parts.path)
     if parts.netloc.rpartition("@")[2] or not path.strip("/") or "\0" in path:
-        raise ValueError(f"a unix:// URL is unix:///path, with three slashes; {_ESCAPE}")
+        raise ValueError(f"a unix:// URL is unix:///path, with three slashes; {ESCAPE}")
     return {"path": path}
 
 
-# The arguments.
+# What is for sentinels, and what is for TLS.
 
 
-def _arguments(query: str, kind: Kind) -> dict[str, Any]:
-    pairs = []
-    if query:
-        read = _attempt(lambda: parse_qsl(query, keep_blank_values=True, strict_parsing=True))
-        if read is None:
-            raise ValueError(f"what stands behind the ? in the URL must be name=value; {_ESCAPE}")
-        pairs = read
-    taken: dict[str, Any] = {}
-    seen: set[str] = set()
-    for name, text in pairs:
-        if name not in _TAKEN and name not in _DROPPED:
-            raise ValueError(
-                "the URL has an argument that is not known here; known are"
-                f" {', '.join(sorted({*_TAKEN, *_DROPPED}))}; {_ESCAPE}"
-            )
-        if name in seen:
-            raise ValueError(f"{name} is in the URL twice")
-        seen.add(name)
-        if name in _TAKEN:
-            if name.startswith("ssl_") and kind != "tls":
-                raise ValueError(f"{name} in the URL needs rediss:// or valkeys://")
-            taken[name] = _value(name, text)
-    return taken
+def _check_needs(arguments: dict[str, Any], topology: Topology, kind: Kind) -> None:
+    encrypted = kind == "tls" or bool(arguments.get("sentinel_ssl"))
+    for name in arguments:
+        if name in _SENTINEL_ONLY and topology != "sentinel":
+            raise ValueError(f"{name} in the URL needs redis+sentinel:// or rediss+sentinel://")
+        if name.startswith("ssl_") and not encrypted:
+            raise ValueError(f"{name} in the URL needs rediss:// or valkeys://")
 
 
-def _value(name: str, text: str) -> object:
-    read, wanted = _TAKEN[name]
-    value = _attempt(lambda: read(text))
-    if value is None:
-        raise ValueError(f"{name} in the URL must be {wanted}")
-    if isinstance(value, _Weaker):
-        raise ValueError(f"{name} in the URL would {value.what}{_ON_PURPOSE}")
-    return value
+def _of_servers(arguments: dict[str, Any], kind: Kind) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name not in _SENTINEL_ONLY and (kind == "tls" or not name.startswith("ssl_"))
+    }
 
 
-@dataclass(frozen=True)
-class _Weaker:
-    """A value that makes TLS check less, and what it would do."""
-
-    what: str
-
-
-def _text(text: str) -> str | None:
-    return text or None
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
-
-
-def _size(text: str) -> int | None:
-    return _whole(text) or None
-
-
-def _seconds(text: str) -> float | None:
-    seconds = float(text)
-    return seconds if math.isfinite(seconds) and 0.001 <= seconds <= LONGEST_LEASE else None
-
-
-def _switch(text: str) -> bool | None:
-    return _SWITCHES.get(text.lower())
-
-
-def _checks_certificate(text: str) -> str | _Weaker | None:
-    if text.lower() in ("none", "optional"):
-        return _Weaker("switch off the check of the certificate")
-    return "required" if text.lower() == "required" else None
-
-
-def _checks_host(text: str) -> bool | _Weaker | None:
-    if _switch(text) is False:
-        return _Weaker("switch off the check of the name in the certificate")
-    return _switch(text)
-
-
-def _added_flags(text: str) -> list[ssl.VerifyFlags] | _Weaker | None:
-    names = [name.strip() for name in text.strip("[]").split(",")]
-    flags = [ssl.VerifyFlags.__members__.get(name) for name in names]
-    known = [flag for flag in flags if flag is not None]
-    if ssl.VerifyFlags.__members__.get("VERIFY_ALLOW_PROXY_CERTS") in known:
-        return _Weaker("accept proxy certificates")
-    return known if len(known) == len(flags) else None
-
-
-def _removed_flags(_: str) -> _Weaker:
-    return _Weaker("switch off a check of the certificate")
-
-
-def _lowest_version(text: str) -> ssl.TLSVersion | _Weaker | None:
-    version = ssl.TLSVersion(int(text))
-    return version if version >= ssl.TLSVersion.TLSv1_2 else _Weaker("allow TLS below 1.2")
-
-
-def _ciphers(text: str) -> str | _Weaker | None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:
-        context.set_ciphers(text)
-    except ssl.SSLError:
-        return None
-    ciphers = context.get_ciphers()
-    weak = any(each.get("auth") == "auth-null" or not each["strength_bits"] for each in ciphers)
-    if weak or "@" in text:
-        return _Weaker("allow connections without a certificate or without encryption")
-    return text
-
-
-_ON: dict[str, bool] = dict.fromkeys(("1", "t", "true", "y", "yes", "on"), True)
-_OFF: dict[str, bool] = dict.fromkeys(("0", "f", "false", "n", "no", "off"), False)
-_SWITCHES = _ON | _OFF
-_TIMEOUTS = ("socket_connect_timeout", "socket_timeout")
-_SOME_TEXT = (_text, "some text")
-_A_SWITCH = (_switch, "true or false")
-_A_TIME = (_seconds, "a number of seconds between 0.001 and ten years")
-
-#: How each argument is read, and what is said when it cannot be.
-_TAKEN: dict[str, tuple[Callable[[str], object], str]] = {
-    "client_name": _SOME_TEXT,
-    "db": (_whole, "a number"),
-    "lib_name": _SOME_TEXT,
-    "lib_version": _SOME_TEXT,
-    "password": _SOME_TEXT,
-    "socket_connect_timeout": _A_TIME,
-    "socket_keepalive": _A_SWITCH,
-    "socket_read_size": (_size, "a number above 0"),
-    "socket_timeout": _A_TIME,
-    "ssl_ca_certs": _SOME_TEXT,
-    "ssl_ca_data": _SOME_TEXT,
-    "ssl_ca_path": _SOME_TEXT,
-    "ssl_cert_reqs": (_checks_certificate, "required"),
-    "ssl_certfile": _SOME_TEXT,
-    "ssl_check_hostname": (_checks_host, "true"),
-    "ssl_ciphers": (_ciphers, "a list of ciphers that OpenSSL knows"),
-    "ssl_exclude_verify_flags": (_removed_flags, ""),
-    "ssl_include_verify_flags": (_added_flags, "names of ssl.VerifyFlags"),
-    "ssl_keyfile": _SOME_TEXT,
-    "ssl_min_version": (_lowest_version, "771 (TLS 1.2) or 772 (TLS 1.3)"),
-    "ssl_password": _SOME_TEXT,
-    "username": _SOME_TEXT,
-}
-
-#: What says how redis-py's own clients work. A URL may be shared with them; our stream repeats,
-#: checks and decodes in its own way.
-_DROPPED = (
-    "decode_responses",
-    "encoding",
-    "encoding_errors",
-    "health_check_interval",
-    "legacy_responses",
-    "max_connections",
-    "protocol",
-    "retry_on_timeout",
-    "timeout",
-)
+def _of_sentinels(arguments: dict[str, Any], kind: Kind) -> dict[str, Any]:
+    """Return what is for sentinels: as for the servers, but they have their own users."""
+    settings = _of_servers(arguments, kind)
+    for name in ("username", "password", "db"):
+        settings.pop(name, None)
+        if f"sentinel_{name}" in arguments:
+            settings[name] = arguments[f"sentinel_{name}"]
+    return settings

@@ -6,6 +6,7 @@ import signal
 
 pytest_plugins = [
     "tests.fixtures.redis_server",
+    "tests.fixtures.topologies",
     "tests.fixtures.loop",
     "tests.fixtures.client",
     "tests.fixtures.leaks",

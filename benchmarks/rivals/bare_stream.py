@@ -26,6 +26,7 @@ from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import TaskSide
 from redisson_py import _keys
 from redisson_py._scripts import source
+from redisson_py._stream.handshake import dialect_of
 
 _ACQUIRE = source.load("lock.acquire")
 _RELEASE = source.load("lock.release")
@@ -60,8 +61,8 @@ class BareStream(TaskSide, asyncio.Protocol):
             lambda: self, str(server.hostname), server.port or 6379
         )
         facts = await self.call(("HELLO", "3"))
-        modern = int(facts[b"version"].split(b".")[0]) >= 7
-        texts = [s.text if modern else s.plain_text for s in (_ACQUIRE, _RELEASE)]
+        dialect = dialect_of(facts)
+        texts = [script.wordings[dialect].text for script in (_ACQUIRE, _RELEASE)]
         self.acquire_sha, self.release_sha = [
             (await self.call(("SCRIPT", "LOAD", text))).decode() for text in texts
         ]

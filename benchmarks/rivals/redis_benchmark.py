@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 
 from benchmarks.rivals.side import CannotError
+from redisson_py._dialect import Dialect
 from redisson_py._scripts import source
 
 NAME = "redis-benchmark, half its acquires"
@@ -39,7 +40,7 @@ async def pairs(url: str, tasks: int, requests: int) -> float:
     connections, each = _UNDER_WAY[tasks]
     count = requests * min(tasks, 20)
     async with Redis.from_url(url) as client:
-        sha = await client.script_load(_ACQUIRE.plain_text)
+        sha = await client.script_load(_ACQUIRE.wordings[Dialect.PLAIN].text)
     process = await asyncio.create_subprocess_exec(
         *(program, "-h", str(server.hostname), "-p", str(server.port), "--csv"),
         *("-c", str(connections), "-P", str(each), "-n", str(count), "-r", "1000000000"),

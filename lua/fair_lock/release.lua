@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told

@@ -1,5 +1,5 @@
 --! script   lock.acquire
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.renew
---! version  3
+--! version  4
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner

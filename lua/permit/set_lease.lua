@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   permit.set_lease
---! version  4
+--! version  5
 --! keys     permits:zset version_key:string counter:string counts:hash
 --! args     field:str lease_ms:int version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = not there, or its lease is over | 2 = superseded

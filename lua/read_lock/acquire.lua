@@ -4,6 +4,7 @@
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
+--! computes lease keys of readers, and their index
 
 --! include lib.reader_key
 

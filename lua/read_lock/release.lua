@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 --! script   read_lock.release
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
+--! computes lease keys of readers, and their index
 
 --! include lib.reader_key
 --! include lib.readers_index

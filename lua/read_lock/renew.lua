@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 --! script   read_lock.renew
---! version  5
+--! version  6
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed, or still a reader | 0 = not a reader
 --! retry    safe: only ever moves an expiry outward
+--! computes lease keys of readers, and their index
 
 --! include lib.whole
 --! include lib.reader_key

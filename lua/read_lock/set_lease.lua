@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 --! script   read_lock.set_lease
---! version  4
+--! version  5
 --! keys     lock:hash version_key:string
 --! args     owner:str lease_ms:int version:int version_ms:int
 --! returns  1 = set | 0 = not a reader | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
+--! computes lease keys of readers, and their index
 
 --! include lib.whole
 --! include lib.superseded

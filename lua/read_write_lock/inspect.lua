@@ -1,9 +1,10 @@
 --! script   read_write_lock.inspect
---! version  2
+--! version  3
 --! keys     lock:hash
 --! args
 --! returns  array: milliseconds left (-2 = free, -1 = no lease), the mode, then field, hold count and milliseconds left (-2 = over, or the writer) of each holder in turn
 --! retry    safe: reads only
+--! computes lease keys of readers
 
 --! include lib.whole
 --! include lib.reader_key

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  5
+--! version  6
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
 --! args     owner:str units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told

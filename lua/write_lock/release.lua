@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int waits:int
 --! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
+--! computes lease keys of readers, and their index
 
 -- Also the undo of an acquire; for tombstones see lock.release, for `owner` write_lock.acquire.
 -- A writer that also reads goes on reading, and other readers may come in. Redisson tells

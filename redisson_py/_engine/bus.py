@@ -1,14 +1,28 @@
-"""Joins the table of waiters to the streams that carry their messages."""
+"""Joins the table of waiters to the streams that carry their messages.
+
+A channel is subscribed on the stream that `router.stream_for` names for it: the one to the master
+of its slot, on which its seats ask too. So SUBSCRIBE comes before the asks, which is all that the
+table's rules need. `Channel.stream` is where it was subscribed last. When the map changes, the
+client calls `resubscribe` in the same turn of the event loop, before it sends any call to the new
+place: the channel is unsubscribed there, and subscribed here. Each stream keeps its order, so this
+holds however often a slot moves to and fro, and whether anybody sits there or the channel lingers.
+A stream without a connection takes neither command: what its next connection needs is subscribed
+when that is there, and what was left behind is gone with the last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from redisson_py._commands.wakes import Wakes
-from redisson_py._engine.wakeups import Seat, Table
+from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
 from redisson_py._stream.router import Router
+
+if TYPE_CHECKING:
+    from redisson_py._stream.stream import Stream
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
 #: subscribe and unsubscribe at every hand-off.
@@ -84,7 +98,7 @@ class Bus:
         sleeper = sleeper or Sleeper()
         sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
         if subscribe and self._router is not None:
-            self._router.stream_for(channel).subscribe(channel)
+            self._subscribe(sleeper.seat.channel)
         try:
             yield sleeper
         finally:
@@ -97,12 +111,53 @@ class Bus:
         known = self.table.channels.get(channel)
         return 0 if known is None else known.messages + 1
 
-    def resubscribe(self) -> None:
-        """A connection is new: subscribe again, then have everybody look again."""
+    def resubscribe(self, concerns: Callable[[bytes], bool]) -> None:
+        """Subscribe to channels where they are now, and have their seats ask there.
+
+        Args:
+            concerns: Says which: those of a stream that has a new connection, or of slots that
+                have another master.
+        """
+        for channel in self._concerned(concerns):
+            # Seats ask in the next turn of the event loop, so SUBSCRIBE comes first all the same,
+            # and is written together with what they ask.
+            self.table.wake(channel)
+            self._subscribe(channel)
+
+    def wake(self, concerns: Callable[[bytes], bool]) -> None:
+        """Have the seats of some channels look again: their stream is down."""
+        for channel in self._concerned(concerns):
+            self.table.wake(channel)
+
+    def gone(self, name: bytes, stream: Stream) -> bool:
+        """A server has ended a subscription, or refused it: return whether it is needed again.
+
+        Then the router finds out where the slot is now, and calls `recover`.
+        """
+        channel = self.table.channel(name)
+        if channel is None or channel.stream is not stream:
+            # It is subscribed elsewhere already.
+            return False
+        channel.stream = None
+        if not channel.seats:
+            self.table.drop(channel)
+        return bool(channel.seats)
+
+    def recover(self) -> None:
+        """Subscribe to what is subscribed nowhere since a server has ended it."""
+        channels = self.table.channels
+        self.resubscribe(lambda name: channels[name].stream is None)
+
+    def _concerned(self, concerns: Callable[[bytes], bool]) -> list[Channel]:
+        return [channel for name, channel in self.table.channels.items() if concerns(name)]
+
+    def _subscribe(self, channel: Channel) -> None:
         assert self._router is not None
-        for channel in list(self.table.channels):
-            self._router.stream_for(channel).subscribe(channel)
-        self.table.wake_all()
+        stream, before = self._router.stream_for(channel.name), channel.stream
+        if before is not None and before is not stream:
+            before.unsubscribe(channel.name)
+        channel.stream = stream
+        stream.subscribe(channel.name)
 
     def start_over(self) -> None:
         """Forget what was subscribed, and the event loop of the timer."""
@@ -123,8 +178,8 @@ class Bus:
 
     def _unsubscribe_idle(self) -> None:
         self._linger = None
-        assert self._router is not None
         for channel in self.table.expired(running_loop().time() - LINGER / 2):
-            self._router.stream_for(channel).unsubscribe(channel)
+            if channel.stream is not None:
+                channel.stream.unsubscribe(channel.name)
         if self.table.lingering:
             self._linger_a_while()

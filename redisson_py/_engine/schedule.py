@@ -32,6 +32,17 @@ _BUCKETS = 16
 _LATE = _BUCKETS // 2
 
 
+def least_left(holds: list[Hold], present: float) -> int:
+    """Return the lease in milliseconds to ask for, only to see whether these holds are there.
+
+    None of them has less left, so a script that never shortens a lease changes nothing.
+    """
+    if holds[0].ownership.commands.shares_lease:
+        # Its script knows 0.
+        return 0
+    return max(1, int(1000 * (min(hold.lease_until for hold in holds) - present)))
+
+
 class LeaseSchedule:
     """The moments of one client's holds.
 
@@ -127,17 +138,27 @@ class LeaseSchedule:
                     del bucket[hold]
                 taken += some
         if taken:
-            due = now + self.period
-            # A bucket begins up to one width before what is in it, and rounding may cost another.
-            soon = due + (_LATE + 2) * self._width
-            number = int(due / self._width)
-            bucket = self._bucket(number)
-            for hold in taken:
-                bucket[hold] = None
-                hold.place = number
-                if hold.ends_at < soon:
-                    self.mind_end(hold, hold.earliest_end)
+            self._put_next(taken, now)
         return taken
+
+    def asked(self, holds: list[Hold], now: float) -> None:
+        """These are renewed now, although they were not due: put them one period later."""
+        for hold in holds:
+            self.drop(hold)
+        self._put_next(holds, now)
+
+    def _put_next(self, taken: list[Hold], now: float) -> None:
+        """Put holds that are in no bucket one period later."""
+        due = now + self.period
+        # A bucket begins up to one width before what is in it, and rounding may cost another.
+        soon = due + (_LATE + 2) * self._width
+        number = int(due / self._width)
+        bucket = self._bucket(number)
+        for hold in taken:
+            bucket[hold] = None
+            hold.place = number
+            if hold.ends_at < soon:
+                self.mind_end(hold, hold.earliest_end)
 
     def _bucket(self, number: int) -> dict[Hold, None]:
         bucket = self._buckets.get(number)

@@ -2,8 +2,8 @@
 
 Invariants:
 
-- A channel is subscribed exactly while it has an entry here; entries come and go with the
-  commands that `join` and `expired` ask for.
+- A channel is subscribed exactly while it has an entry here, and only on the stream that its
+  entry names; entries come and go with the commands that `join` and `expired` ask for.
 - SUBSCRIBE travels on the same ordered stream as the asks that follow it, so a seat that asks
   after it joined hears of every release after that ask. Nobody has to wait for the server's
   confirmation; an event set by the first confirmation is wrong as soon as a channel is left
@@ -16,8 +16,15 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from redisson_py._commands.wakes import ALL, Wakes, wakes_everybody
+
+
+class Source(Protocol):
+    """Where the messages of a channel come from."""
+
+    def unsubscribe(self, channel: bytes) -> None: ...
 
 
 class Seat:
@@ -31,7 +38,7 @@ class Seat:
         self.woken: bool = False
 
     def wake(self) -> None:
-        """Tell the task to look again."""
+        """Tell the task to look again, in a later turn of the event loop."""
         self.woken = True
         self._on_wake()
 
@@ -46,9 +53,10 @@ class Channel:
     Attributes:
         messages: How many messages came since it was subscribed.
         empty_since: When its last seat left, or None.
+        stream: Where it was subscribed last; None: nowhere.
     """
 
-    __slots__ = ("empty_since", "messages", "name", "seats", "wakes")
+    __slots__ = ("empty_since", "messages", "name", "seats", "stream", "wakes")
 
     def __init__(self, name: bytes, wakes: Wakes) -> None:
         self.name: bytes = name
@@ -56,6 +64,7 @@ class Channel:
         self.seats: dict[Seat, None] = {}
         self.messages: int = 0
         self.empty_since: float | None = None
+        self.stream: Source | None = None
 
 
 class Table:
@@ -129,20 +138,28 @@ class Table:
                 self._wake(channel, ALL)
 
     def wake_all(self) -> None:
-        """Messages may have been missed: everybody looks again."""
+        """Everybody looks again."""
         for channel in self.channels.values():
-            channel.messages += 1
-            self._wake(channel, ALL)
+            self.wake(channel)
 
-    def expired(self, before: float) -> list[bytes]:
+    def wake(self, channel: Channel) -> None:
+        """Messages of a channel may have been missed: all its seats look again."""
+        channel.messages += 1
+        self._wake(channel, ALL)
+
+    def drop(self, channel: Channel) -> None:
+        """Forget a channel on which nobody has a seat."""
+        del self.channels[channel.name]
+
+    def expired(self, before: float) -> list[Channel]:
         """Drop the channels whose last seat left before a moment; UNSUBSCRIBE must be sent."""
         gone = [
-            name
-            for name, channel in self.channels.items()
+            channel
+            for channel in self.channels.values()
             if channel.empty_since is not None and channel.empty_since <= before
         ]
-        for name in gone:
-            del self.channels[name]
+        for channel in gone:
+            self.drop(channel)
         return gone
 
     @property

@@ -9,10 +9,15 @@ A renewal without an answer is unknown, not lost: it is asked again, sooner. Onl
 key that it will not touch costs no other its lease. The timer's callback marks and cancels
 without going through a task, so after the event loop was blocked the loss comes before anything
 that had to be woken in the same turn.
+
+A server that was away may have lost what it had, or another may have taken its place. So on a new
+connection, or where keys have another master, all holds there are asked after at once (`ask_now`),
+those that are never renewed too: "not the owner" is told then, not a third of a lease later.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections import defaultdict
@@ -21,13 +26,14 @@ from typing import TYPE_CHECKING
 
 from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.long_waits import warn_of_long_waits
-from redisson_py._engine.schedule import LeaseSchedule
+from redisson_py._engine.schedule import LeaseSchedule, least_left
 from redisson_py._listener import RenewedLateEvent
 from redisson_py._loop import Timer, call_later
 from redisson_py._scripts.executor import Executor
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import Counts
 from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.retry import is_moving
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import RedissonError
 
@@ -85,6 +91,8 @@ class Watchdog:
         self._armed_for = 0.0
         self._closed = False
         self.holds: dict[Hold, None] = {}
+        self._at_once: dict[Hold, None] = {}
+        self._unanswered: dict[Future[list[int]], list[Hold]] = {}
         self.renewals: int = 0
         self._counts = counts or Counts()
 
@@ -110,6 +118,8 @@ class Watchdog:
         if hold in self.holds:
             del self.holds[hold]
             self._schedule.forget(hold)
+            if self._at_once:
+                self._at_once.pop(hold, None)
 
     def reconsider(self, hold: Hold) -> None:
         """Begin or stop to renew a hold, if it is kept."""
@@ -132,6 +142,20 @@ class Watchdog:
             self._schedule.mind_end(hold, end)
             self._arm(end)
 
+    def ask_now(self, concerns: Callable[[bytes], bool]) -> None:
+        """Ask after the holds on some keys at once: their master is new, or its connection.
+
+        What was asked and not answered is answered there too, and is not asked twice.
+        """
+        if self._closed:
+            return
+        asked = set(itertools.chain.from_iterable(self._unanswered.values()))
+        for hold in self.holds:
+            if hold not in asked and concerns(hold.ownership.commands.key):
+                self._at_once[hold] = None
+        if self._at_once:
+            self._arm(now())
+
     def lose(self, hold: Hold, reason: Reason) -> None:
         """A hold is gone: tell its holder."""
         hold.lose(reason)
@@ -148,6 +172,8 @@ class Watchdog:
         self.close()
         self._closed = False
         self.holds.clear()
+        self._at_once.clear()
+        self._unanswered.clear()
         self._schedule = LeaseSchedule(self.lease_time / 3)
 
     def _arm(self, moment: float) -> None:
@@ -172,7 +198,11 @@ class Watchdog:
         try:
             for hold in self._schedule.take_ended(moment):
                 self._end(hold, moment)
-            pause = self._renew_what_is_due(moment)
+            if self._at_once:
+                self._ask_at_once(moment)
+                pause = _PAUSE if self._at_once else 0.0
+            else:
+                pause = self._renew_what_is_due(moment)
             if pause:
                 following = now() + pause
             if self.holds:
@@ -180,6 +210,8 @@ class Watchdog:
         finally:
             # Whatever went wrong (the event loop logs it), what is held must not go unwatched.
             event = self._schedule.next_event(following)
+            if self._at_once:
+                event = following if event is None else min(event, following)
             if event is not None and not self._closed:
                 self._arm(event)
 
@@ -203,10 +235,24 @@ class Watchdog:
 
     def _renew_what_is_due(self, moment: float) -> float:
         """Renew a part of what is due; return how long to pause if there may be more."""
-        groups: defaultdict[tuple[Script, int, float], list[Hold]] = defaultdict(list)
         a_second = len(self.holds) / (_SPREAD * self._schedule.period)
         at_once = BATCH * min(math.ceil(a_second * _PAUSE / BATCH) or 1, _AT_ONCE // BATCH)
         taken = self._schedule.take_due(moment, BATCH, at_once)
+        self._ask(taken, moment)
+        return at_once / a_second if len(taken) == at_once else 0.0
+
+    def _ask_at_once(self, moment: float) -> None:
+        """Ask after a part of what is to be asked after now."""
+        taken = list(itertools.islice(self._at_once, _AT_ONCE))
+        for hold in taken:
+            del self._at_once[hold]
+        self._schedule.asked([hold for hold in taken if hold.place is not None], moment)
+        # What is suspended may be given back by now.
+        self._ask([hold for hold in taken if not hold.suspended], moment)
+
+    def _ask(self, taken: list[Hold], moment: float) -> None:
+        """Renew holds, or see whether they are there."""
+        groups: defaultdict[tuple[Script, int, float], list[Hold]] = defaultdict(list)
         group = self._executor.router.group
         for hold in taken:
             task = hold.task()
@@ -223,7 +269,6 @@ class Watchdog:
         for (script, _, lease_time), holds in groups.items():
             for start in range(0, len(holds), BATCH):
                 self._renew(holds[start : start + BATCH], script, lease_time, moment)
-        return at_once / a_second if len(taken) == at_once else 0.0
 
     def _lease_of(self, hold: Hold) -> float:
         """Return the lease to renew a hold to; 0 to see only whether it is there."""
@@ -238,7 +283,15 @@ class Watchdog:
             return min(self.lease_time, hold.lease_needed(self.lease_time, now()))
         return self.lease_time
 
-    def _renew(self, holds: list[Hold], script: Script, lease_time: float, sent_at: float) -> None:
+    def _renew(
+        self,
+        holds: list[Hold],
+        script: Script,
+        lease_time: float,
+        sent_at: float,
+        *,
+        split: bool = False,
+    ) -> None:
         # Given up within a sixth of the lease: time enough to ask again before it ends.
         try:
             call = self._executor.start_batch(
@@ -252,13 +305,15 @@ class Watchdog:
                 ],
                 [hold.field for hold in holds],
                 self.lease_time / 6,
-                lease_ms=milliseconds(lease_time) if lease_time else 0,
+                splits=len(holds) > 1 and not split,
+                lease_ms=milliseconds(lease_time) if lease_time else least_left(holds, sent_at),
                 **holds[0].ownership.commands.renewal_values,
             )
         except RedissonError as error:
             log.warning("renewal failed: %s", error)
             self._retry(holds)
             return
+        self._unanswered[call.future] = holds
         call.future.add_done_callback(
             lambda done: self._answered(call, holds, script, lease_time, sent_at, done)
         )
@@ -274,7 +329,16 @@ class Watchdog:
     ) -> None:
         # Looked at in any case: asyncio complains of errors that nobody has seen.
         error = None if done.cancelled() else done.exception()
+        self._unanswered.pop(done, None)
         if self._closed:
+            return
+        if call.splits and is_moving(str(error)):
+            # Key by key: some are served here or there, and wait for no other.
+            of_keys: defaultdict[bytes, list[Hold]] = defaultdict(list)
+            for hold in holds:
+                of_keys[hold.ownership.commands.key].append(hold)
+            for some in of_keys.values():
+                self._renew(some, script, lease_time, now(), split=True)
             return
         if isinstance(error, ReplyError) and len(holds) > 1:
             # Something in it is refused; the rest must not suffer for that.

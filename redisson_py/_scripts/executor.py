@@ -91,12 +91,22 @@ class Executor:
         keys: list[bytes],
         rest: Sequence[str | bytes],
         seconds: float,
+        *,
+        splits: bool = False,
         **values: Arg,
     ) -> Call:
-        """Put one call over many keys of one group in their stream."""
+        """Put one call over many keys of one group in their stream.
+
+        Those of one turn of the event loop leave in one write, however many they are. With `splits`
+        it fails at once where calls of single keys might be served.
+        """
         deadline = self.time() + seconds
         args = script.bind_batch(keys, values, rest)
-        return self.router.stream_for(keys[0]).send(Call(args, deadline, script, key=keys[0]))
+        call = Call(args, deadline, script, key=keys[0])
+        call.splits = splits
+        stream = self.router.stream_for(keys[0])
+        stream.gather()
+        return stream.send(call)
 
     def command(
         self, key: bytes, *args: Arg, must: bool = False, seconds: float | None = None

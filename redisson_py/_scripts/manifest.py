@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from redisson_py._dialect import Dialect
 from redisson_py._keys import LAYOUT
 from redisson_py._scripts.source import Script
 
 
 def render(scripts: list[Script]) -> str:
-    """Return the manifest: layout, then name, version, sha, keys and arguments of each script."""
+    """Return the manifest: the layout, then a row a script: name, version, shas, keys, arguments.
+
+    The first sha is that of the text in its file; the others name their dialect.
+    """
     rows = [f"layout {LAYOUT}"]
     rows += [
         f"{script.name} v{script.version} {script.sha}"
+        f" plain={script.wordings[Dialect.PLAIN].sha}"
+        f" sharded={script.wordings[Dialect.SHARDED].sha}"
         f" keys={','.join(script.keys)} args={','.join(script.args)}"
         for script in scripts
     ]

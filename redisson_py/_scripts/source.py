@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from redisson_py._dialect import wordings
 from redisson_py._scripts.packing import Pack, head, packer
 
 if TYPE_CHECKING:
@@ -25,6 +26,23 @@ Arg = bytes | str | int
 _INCLUDE = re.compile(r"^--! include lib\.(\w+)$", re.MULTILINE)
 
 _FIELDS = ("script", "version", "keys", "args", "returns", "retry")
+#: The keys that a script builds the names of, and so does not declare; most have no such line.
+_COMPUTES = "computes"
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A script in one dialect.
+
+    Attributes:
+        text: What is loaded.
+        sha: The name under which a server knows it then.
+        head: What comes before the arguments of a call; equally long in each dialect.
+    """
+
+    text: str
+    sha: str
+    head: bytes
 
 
 class Script:
@@ -41,10 +59,10 @@ class Script:
         ints: Those of the arguments that are numbers; the others are bytes.
         is_batch: The last key and the last argument stand for any number of them.
         retry: Why it is safe to repeat.
-        sha: The name under which Redis 7 and newer know it.
-        plain_text: The text without its `#!lua` line, which Redis 6.2 cannot read.
-        plain_sha: The name under which Redis 6.2 knows it.
-        head: What comes before the arguments of a call, and `plain_head` for Redis 6.2.
+        follows_ask: It declares every key that it touches, so in a cluster it may run on the node
+            that a slot is moving to.
+        wordings: What servers of each `Dialect` are sent.
+        text: The text of its file, in the dialect `MODERN`; `sha` and `head` are of that one too.
         bind: Takes the keys and arguments by the names in the header, all of them, and
             returns them packed for one call. A script for batches has none.
     """
@@ -55,12 +73,11 @@ class Script:
     ints: frozenset[str]
     is_batch: bool
     retry: str
+    follows_ask: bool
+    wordings: tuple[Wording, ...]
     text: str
     sha: str
-    plain_text: str
-    plain_sha: str
     head: bytes
-    plain_head: bytes
     bind: Pack
 
     def __init__(self, name: str, read: Callable[[], str]) -> None:
@@ -81,15 +98,17 @@ class Script:
         header = _parse(text)
         if header.name != self.name:
             raise ValueError(f"{self.name.replace('.', '/')}.lua says it is {header.name!r}")
-        first, _, rest = text.partition("\n")
         keys, args = header.keys, header.args
         count = 1 + len(keys + args)
         self.version, self.retry = header.version, header.retry
         self.keys, self.args, self.ints = keys, args, header.ints
         self.is_batch = bool(keys and args) and keys[-1][-3:] == args[-1][-3:] == "..."
-        self.plain_text = rest if first.startswith("#!") else text
-        self.sha, self.plain_sha = _sha(text), _sha(self.plain_text)
-        self.head, self.plain_head = head(self.sha, count), head(self.plain_sha, count)
+        self.follows_ask = not header.computes
+        texts = wordings(text)
+        # One object for each text: where a dialect changes nothing, its head is the same one.
+        spoken = {text: Wording(text, sha := _sha(text), head(sha, count)) for text in texts}
+        self.wordings = tuple(spoken[text] for text in texts)
+        self.sha, self.head = spoken[text].sha, spoken[text].head
         if not self.is_batch:
             self.bind = packer(self.name, keys, args, self.ints)
         self.text = text
@@ -121,6 +140,7 @@ class _Header:
     args: tuple[str, ...]
     ints: frozenset[str]
     retry: str
+    computes: bool
 
 
 def script_root() -> Traversable:
@@ -188,10 +208,13 @@ def _parse(text: str) -> _Header:
         if field in fields:
             raise ValueError(f"a script header says {field!r} once")
         fields[field] = value.strip()
-    if tuple(fields) != _FIELDS:
+    names = tuple(fields)
+    if names not in (_FIELDS, (*_FIELDS, _COMPUTES)):
         raise ValueError(f"a script header has {', '.join(_FIELDS)}, not {', '.join(fields)}")
     if not fields["version"].isdecimal():
         raise ValueError(f"version must be a number, not {fields['version']!r}")
+    if fields.get(_COMPUTES) == "":
+        raise ValueError(f"a script header says which keys it {_COMPUTES}, or has no such line")
     if not fields["retry"].startswith("safe: "):
         raise ValueError("every script must be safe to repeat, and say why: 'retry safe: ...'")
     keys = _declared(fields["keys"], {"hash", "string", "list", "zset", "set"})
@@ -205,6 +228,7 @@ def _parse(text: str) -> _Header:
         tuple(args),
         frozenset(name for name, kind in args.items() if kind == "int"),
         fields["retry"],
+        _COMPUTES in fields,
     )
 
 

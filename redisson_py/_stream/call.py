@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Protocol, TypeVar
 
 import hiredis
 
+from redisson_py._dialect import Dialect
 from redisson_py._loop import Future
 from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
 
@@ -18,6 +19,20 @@ _E = TypeVar("_E", bound=BaseException)
 # hiredis' stubs give this function one argument too few and no result.
 _pack: Callable[[tuple[Arg, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
+#: Allows the command behind it to use a slot that is arriving; answered by itself.
+ASKING = _pack(("ASKING",))
+
+
+class ScriptWording(Protocol):
+    """A script in one dialect."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def sha(self) -> str: ...
+    @property
+    def head(self) -> bytes: ...
+
 
 class ScriptText(Protocol):
     """What the stream must know of a script to send it, and to load it when it is missing."""
@@ -25,15 +40,11 @@ class ScriptText(Protocol):
     @property
     def text(self) -> str: ...
     @property
-    def sha(self) -> str: ...
-    @property
-    def plain_text(self) -> str: ...
-    @property
-    def plain_sha(self) -> str: ...
-    @property
     def head(self) -> bytes: ...
     @property
-    def plain_head(self) -> bytes: ...
+    def wordings(self) -> Sequence[ScriptWording]: ...
+    @property
+    def follows_ask(self) -> bool: ...
 
 
 #: The name of the user is part of a URL, which no error quotes.
@@ -56,20 +67,25 @@ class Call:
     """One command and its answer.
 
     Attributes:
-        args: The command's words, or a whole call of a script, packed as Redis 7 takes it.
+        args: The command's words, or a whole call of a script, packed in the dialect `MODERN`.
         key: The key it is about.
         future: Gets the reply. Cancelled or failed, it no longer waits; the command stays in
             its place in the stream all the same.
         must: The command has to arrive even if nobody waits any more (a release, an undo).
         until: Until when that is so, in loop time, if that is later than the deadline.
+        asking: Another node of a cluster said that this one may have the key (ASK): ASKING is
+            written right before it. Whoever sends it to yet another node takes that back.
         fails_fast: It fails with the first attempt to connect that fails.
-        timed: Its deadline is, or was, in the heap of its stream.
+        splits: It is about several keys, and fails at once where single keys would be served: while
+            their slot moves.
+        timed_by: In whose heap its deadline is, or was.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
     """
 
     __slots__ = (
         "args",
+        "asking",
         "channel",
         "deadline",
         "errors",
@@ -79,7 +95,8 @@ class Call:
         "must",
         "script",
         "sends",
-        "timed",
+        "splits",
+        "timed_by",
         "uncertain",
         "until",
         "written_at",
@@ -106,8 +123,10 @@ class Call:
         self.future: Future[Any] = Future()
         self.sends: int = 0
         self.errors: int = 0
+        self.asking: bool = False
         self.fails_fast: bool = False
-        self.timed: bool = False
+        self.splits: bool = False
+        self.timed_by: object = None
         self.uncertain: bool = False
         self.written_at: int = 0
 
@@ -133,16 +152,18 @@ class Call:
             return False
         return not self.must or not (future.cancelled() or future.exception() is not None)
 
-    def pack(self, modern: bool) -> bytes:
-        """Return the bytes of this command for a server that does, or does not, know `#!lua`."""
+    def pack(self, dialect: Dialect) -> bytes:
+        """Return the bytes of this command for a server that speaks `dialect`."""
         script, args = self.script, self.args
         if type(args) is bytes:
             assert script is not None
-            return args if modern else script.plain_head + args[len(script.head) :]
+            own, head = script.head, script.wordings[dialect].head
+            # Heads are equally long, and many scripts are the same in two dialects.
+            return args if head is own else head + args[len(own) :]
         assert isinstance(args, tuple)
         if script is None:
             return _pack(args)
-        return _pack(("EVALSHA", script.sha if modern else script.plain_sha, *args))
+        return _pack(("EVALSHA", script.wordings[dialect].sha, *args))
 
     def succeed(self, reply: object) -> None:
         """Hand over the answer, if anybody still waits for it."""
@@ -164,10 +185,9 @@ class Call:
                 self.future.exception()
 
 
-def load_command(script: ScriptText, modern: bool) -> bytes:
+def load_command(script: ScriptText, dialect: Dialect) -> bytes:
     """Return the bytes that load a script."""
-    text = script.text if modern else script.plain_text
-    return _pack(("SCRIPT", "LOAD", text))
+    return _pack(("SCRIPT", "LOAD", script.wordings[dialect].text))
 
 
 def cut_off(where: str, reason: BackendError | None, maybe_held: bool) -> ConnectionLostError:

@@ -70,16 +70,22 @@ class Deadlines:
 
     def add(self, call: Call) -> None:
         """Remember the deadline of a call that waits for a connection, or for a long answer."""
-        if call.deadline and not call.timed:
-            call.timed = True
+        if call.deadline and call.timed_by is not self:
+            call.timed_by = self
             self._push(call)
+
+    def release(self, call: Call) -> None:
+        """A call waits elsewhere from now on."""
+        if call.timed_by is self:
+            call.timed_by = None
+            self.forget()
 
     def forget(self) -> None:
         """One of the calls is over, perhaps long before its deadline."""
         self._over += 1
         if self._over > max(_SWEEP_FROM, len(self._heap) / 2):
             self._over = 0
-            self._heap[:] = [entry for entry in self._heap if not entry[2].is_over]
+            self._heap[:] = [entry for entry in self._heap if not self._is_over(entry[2])]
             heapq.heapify(self._heap)
 
     def close(self) -> None:
@@ -87,6 +93,9 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._heap.clear()
+
+    def _is_over(self, call: Call) -> bool:
+        return call.timed_by is not self or call.is_over
 
     def _push(self, call: Call) -> None:
         heapq.heappush(self._heap, (call.deadline, self._number(), call))
@@ -96,11 +105,11 @@ class Deadlines:
         for call in self._sent_since():
             self.add(call)
         heap, present = self._heap, running_loop().time()
-        while heap and (heap[0][0] <= present or heap[0][2].is_over):
+        while heap and (heap[0][0] <= present or self._is_over(heap[0][2])):
             call = heapq.heappop(heap)[2]
-            if not call.is_over and call.deadline <= present:
+            if not self._is_over(call) and call.deadline <= present:
                 self._give_up(call)
-            if not call.is_over:
+            if not self._is_over(call):
                 # It has to arrive although nobody waits any more.
                 self._push(call)
         # What was sent meanwhile, because another call had failed, may have set it already.

@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import re
 
+from redisson_py._dialect import Dialect
 from redisson_py.errors import UnsupportedServerError
 
 #: The oldest server whose replies and commands suffice.
 OLDEST = (6, 2)
+#: The first version with `#!lua` lines and sharded pub/sub.
+FIRST_MODERN = 7
 
 #: What counts of a version; forks and previews write `7.4.0-v3`, `8.0-m02`, `7.2-rc1`.
 _VERSION = re.compile(rb"[vV]?(\d{1,9})(?:\.(\d{1,9}))?(?!\d)")
 
 
-def knows_flags(facts: object) -> bool:
-    """Return whether a server reads `#!lua` lines, from its answer to HELLO.
+def dialect_of(facts: object, *, sharded: bool = False) -> Dialect:
+    """Return the dialect of a server's scripts, from its answer to HELLO.
 
-    A server whose version cannot be read is sent scripts without them, which every server takes.
+    A server whose version cannot be read is sent scripts without `#!lua` lines, which every server
+    takes, unless it has `sharded` pub/sub, which came with them.
 
     Raises:
         UnsupportedServerError: It does not speak RESP3, or is too old.
     """
     if not isinstance(facts, dict):
         raise UnsupportedServerError("the server does not speak RESP3")
-    version = facts.get(b"version")
+    version, modern = facts.get(b"version"), Dialect.SHARDED if sharded else Dialect.MODERN
     if not isinstance(version, bytes) or (found := _VERSION.match(version)) is None:
-        return False
+        return modern if sharded else Dialect.PLAIN
     major, minor = int(found[1]), int(found[2] or 0)
+    text = version.decode(errors="replace")
     if (major, minor) < OLDEST:
-        text = version.decode(errors="replace")
         raise UnsupportedServerError(f"Redis {text} is too old: 6.2 or newer is needed")
-    return major >= 7
+    if sharded and major < FIRST_MODERN:
+        raise UnsupportedServerError(
+            f"Redis {text} is too old for sharded pub/sub: {FIRST_MODERN}.0 or newer is needed"
+        )
+    return modern if major >= FIRST_MODERN else Dialect.PLAIN
+
+
+def is_master(facts: object) -> bool:
+    """Return whether a server is a master, from its answer to HELLO."""
+    return isinstance(facts, dict) and facts.get(b"role") == b"master"

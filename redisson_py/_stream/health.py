@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from redisson_py._loop import Timer, call_later
@@ -13,6 +12,10 @@ if TYPE_CHECKING:
 #: How finely a silence is measured.
 _TICKS = 4
 
+#: Seconds without a call, a hold or a seat after which a connection to one of several servers is
+#: closed.
+_REST_AFTER = 60.0
+
 
 class Health:
     """Counts ticks of silence and gives a silent connection up.
@@ -21,10 +24,9 @@ class Health:
     silence for the server's: a tick counts only when the loop had its turn in between.
     """
 
-    def __init__(self, stream: Stream, reply_timeout: float, needed: Callable[[], bool]) -> None:
+    def __init__(self, stream: Stream, reply_timeout: float) -> None:
         self.reply_timeout = reply_timeout
         self._stream = stream
-        self._needed = needed
         self._silent = 0
         self._idle = 0
         self._seen = 0
@@ -51,7 +53,11 @@ class Health:
         if self._silent >= _TICKS:
             stream.abort(f"no answer for {self.reply_timeout:.1f} s")
             return
-        if not waiting and self._idle >= _TICKS and self._needed():
-            self._idle = 0
-            stream.ping()
+        if not waiting and self._idle >= _TICKS:
+            if stream.needed:
+                self._idle = 0
+                stream.ping()
+            elif self._idle * self.reply_timeout >= _TICKS * _REST_AFTER and stream.may_rest:
+                stream.rest()
+                return
         self._timer = call_later(self.reply_timeout / _TICKS, self._tick)

@@ -17,13 +17,22 @@ TRY_AGAIN = (
 )
 #: How Redis 6.2 wraps what a command answered to a script that called it.
 _IN_SCRIPT = re.compile(r"ERR Error running script .*: -(?=[A-Z]+ )")
+#: Error replies while a slot moves key by key that a call of one key may not get.
+_MOVING = ("TRYAGAIN", "ASK ")
+#: The slot has left, or is leaving, while a script computes the name of a key.
+_NOT_LOCAL = " non local key "
 _LONGEST_PAUSE = 1.0
 
 
 def is_try_again(text: str) -> bool:
     """Return whether an error reply says "not executed, ask again"."""
     wrapped = _IN_SCRIPT.match(text)
-    return text.startswith(TRY_AGAIN, wrapped.end() if wrapped else 0)
+    return text.startswith(TRY_AGAIN, wrapped.end() if wrapped else 0) or _NOT_LOCAL in text
+
+
+def is_moving(text: str) -> bool:
+    """Return whether an error reply says that some keys of a call may be elsewhere already."""
+    return text.startswith(_MOVING) or _NOT_LOCAL in text
 
 
 def pause_before(attempt: int) -> float:

@@ -1,45 +1,159 @@
 """Which stream serves a key.
 
-One server, one stream. A cluster needs one a node and Sentinel needs to ask where the master
-is: both fit behind these three methods.
+One server, one stream; so too where a Sentinel says which of several servers is the master just
+now. A cluster needs one a node: redisson_py/_topology/cluster.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
+from redisson_py._stream.wire import Traffic
 from redisson_py.errors import ClientClosedError
 
 
-class Router:
-    """The streams of one client; here, of a client of one server.
+class Router(Protocol):
+    """The streams of one client."""
+
+    @property
+    def database(self) -> str:
+        """What is the same for all clients of the same servers and database."""
+        ...
+
+    def stream_for(self, key: bytes) -> Stream:
+        """Return the stream to the node that serves `key`."""
+        ...
+
+    def streams(self) -> tuple[Stream, ...]:
+        """Return every stream there is."""
+        ...
+
+    def group(self, key: bytes) -> int:
+        """Return a number that is the same for keys one script may touch together."""
+        ...
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went over the connections of all streams there are and were."""
+        ...
+
+    async def run(self) -> None:
+        """Keep the streams open for as long as they are needed; ends by cancellation."""
+        ...
+
+    async def close(self, error: ClientClosedError) -> None:
+        """Close every stream; what is under way fails with `error`."""
+        ...
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        ...
+
+    def break_down(self, cause: BaseException) -> None:
+        """The background task has failed: fail what waits; what must arrive goes out later."""
+        ...
+
+    def leave_behind(self) -> None:
+        """Close the sockets although the event loop was closed."""
+        ...
+
+    def start_over(self) -> object:
+        """Be as new, for another event loop or process; return what was there."""
+        ...
+
+
+class NewStream(Protocol):
+    """Makes a stream."""
+
+    def __call__(
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
+    ) -> Stream: ...
+
+
+class Followers(Protocol):
+    """What relies on the servers of its keys: seats and holds."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    def moved(self, concerns: Callable[[bytes], bool]) -> None:
+        """Keys have another master, or their connection is new."""
+        ...
+
+    def gone(self, stream: Stream, channel: bytes) -> bool:
+        """A server has ended a subscription; return whether it is needed again."""
+        ...
+
+    def recover(self) -> None:
+        """Subscribe again to what servers have ended."""
+        ...
+
+
+class SingleRouter:
+    """The one stream of a client of one server, or of one master.
+
+    Args:
+        new_stream: Makes the stream, and another one for another event loop.
+        database: What is the same for all clients of the same server and database.
 
     Attributes:
         only: The one stream.
     """
 
-    def __init__(self, stream: Stream) -> None:
-        self.only: Stream = stream
-
-    def use(self, stream: Stream) -> None:
-        """Send everything through another stream from now on."""
-        self.only = stream
+    def __init__(self, new_stream: Callable[[], Stream], database: str) -> None:
+        self.database = database
+        self._new_stream = new_stream
+        self.only: Stream = new_stream()
 
     def stream_for(self, key: bytes) -> Stream:
-        """Return the stream to the node that serves `key`."""
+        """Return the one stream."""
         return self.only
 
     def streams(self) -> tuple[Stream, ...]:
-        """Return every stream there is."""
+        """Return the one stream."""
         return (self.only,)
 
     def group(self, key: bytes) -> int:
-        """Return a number that is the same for keys one script may touch together."""
+        """Return the same number for all keys."""
         return 0
 
+    @property
+    def traffic(self) -> Traffic:
+        """What went over the connections of the one stream, and of those before it."""
+        return self.only.traffic
+
     async def run(self) -> None:
-        """Keep the streams open for as long as they are needed; ends by cancellation."""
+        """Keep the stream open for as long as it is needed; ends by cancellation."""
         await self.only.run()
 
     async def close(self, error: ClientClosedError) -> None:
-        """Close every stream; what is under way fails with `error`."""
+        """Close the stream; what is under way fails with `error`."""
         await self.only.close(error)
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        self.only.fail(error)
+
+    def break_down(self, cause: BaseException) -> None:
+        """The background task has failed: fail what waits; what must arrive goes out later."""
+        self.only.break_down(cause)
+
+    def leave_behind(self) -> None:
+        """Close the socket although the event loop was closed."""
+        self.only.leave_behind()
+
+    def start_over(self) -> object:
+        """Have another stream; return the one that was there."""
+        before, self.only = self.only, self._new_stream()
+        self.only.traffic = before.traffic
+        return before

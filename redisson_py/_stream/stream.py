@@ -19,6 +19,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
+from redisson_py._dialect import Dialect
 from redisson_py._loop import (
     Future,
     Timer,
@@ -32,6 +33,7 @@ from redisson_py._loop import (
 )
 from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT, SHORTEST_WAIT
 from redisson_py._stream.call import (
+    ASKING,
     Arg,
     Call,
     ReplyError,
@@ -41,30 +43,40 @@ from redisson_py._stream.call import (
     told_again,
 )
 from redisson_py._stream.deadlines import Deadlines, grace
-from redisson_py._stream.handshake import knows_flags
+from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.retry import is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
+from redisson_py._stream.topology import LONGEST_PAUSE, SLOW_OPENING, Elsewhere
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
-    from redisson_py._redis import AbstractConnection, Connector
+    from redisson_py._redis import AbstractConnection
+    from redisson_py._stream.topology import Opener, Topology
 
 log = logging.getLogger("redisson_py")
 
+#: Most servers': what is packed is sent as it is.
+_MODERN = Dialect.MODERN
+_SHARDED = Dialect.SHARDED
 
-async def _at_once() -> bool:
+
+async def _at_once(_: Stream) -> bool:
     """End without waiting for anything."""
     return False
+
+
+def _ignore(_: Stream) -> None:
+    """Do nothing."""
 
 
 class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
     Args:
-        connector: Opens connections.
+        opener: Opens connections.
         reply_timeout: Seconds after which a connection without an answer counts as dead.
         on_message: Called with channel and payload of every message.
         on_connected: Called when a connection is ready, before anything else is written to it.
@@ -74,6 +86,9 @@ class Stream:
         on_outlived: Called when that connection is closed.
         needed: Whether somebody relies on the connection even while no command is under way.
         outages: Is told when the connection is lost, and when it is back.
+        fails_over: Another server may become the master: ours has to say that it is one.
+        topology: The servers around this one that may serve its keys.
+        sharded: The server belongs to a cluster with sharded pub/sub.
 
     Attributes:
         ready: A connection is open and commands go out at once.
@@ -83,30 +98,36 @@ class Stream:
 
     def __init__(
         self,
-        connector: Connector,
+        opener: Opener,
         reply_timeout: float,
         *,
         on_message: Callable[[bytes, bytes], None],
-        on_connected: Callable[[], None],
-        on_down: Callable[[], None],
-        on_end: Callable[[], Awaitable[bool]] = _at_once,
-        on_outlived: Callable[[], None] = lambda: None,
-        needed: Callable[[], bool],
+        on_connected: Callable[[Stream], None],
+        on_down: Callable[[Stream], None],
+        on_end: Callable[[Stream], Awaitable[bool]] = _at_once,
+        on_outlived: Callable[[Stream], None] = _ignore,
+        needed: Callable[[Stream], bool],
         outages: Outages | None = None,
+        sharded: bool = False,
+        fails_over: bool = False,
+        topology: Topology | None = None,
     ) -> None:
-        self._connector = connector
+        self._opener = opener
         self._on_message = on_message
         self._on_connected = on_connected
         self._on_down = on_down
         self._on_end = on_end
         self._on_outlived = on_outlived
         self._needed = needed
-        self._outages = outages or Outages(connector.where)
+        self._sharded = sharded
+        self._outages = outages or Outages(opener.where)
+        self._fails_over = fails_over
+        self._topology = topology
         self.outlives: AbstractConnection | None = None
-        self._health = Health(self, reply_timeout, needed)
+        self._health = Health(self, reply_timeout)
         self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
-        self._modern = True
+        self._dialect = _MODERN
         self.ready: bool = False
         self._closed = False
         #: What waits for a connection, in order: nothing that nobody waits for and need not arrive.
@@ -122,6 +143,11 @@ class Stream:
         self._deadlines = Deadlines(self._sent_since, self._give_up)
         self._last_error: BackendError | None = None
         self._demoted = False
+        #: The server was out of reach, or silent: another one may have taken its keys.
+        self._in_doubt = False
+        self._resting = False
+        self._retired = False
+        self._pause: Future[None] | None = None
         self.traffic: Traffic = Traffic()
 
     # What callers use.
@@ -137,6 +163,30 @@ class Stream:
         if wire is None or self._closed:
             return MAX_IN_FLIGHT
         return 0 if wire.paused else MAX_IN_FLIGHT - len(wire.in_flight)
+
+    @property
+    def where(self) -> str:
+        """The address of the server."""
+        return self._opener.where
+
+    @property
+    def needed(self) -> bool:
+        """Whether somebody relies on the connection even while no command is under way."""
+        return self._needed(self)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the server was out of reach, or silent, and has not been confirmed since."""
+        return self._in_doubt
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for a server that is in doubt."""
+        return self._in_doubt and (bool(self._backlog) or self.needed)
+
+    def waiting_keys(self) -> list[bytes]:
+        """Return the keys of the calls that wait for a connection."""
+        return [call.key for call in self._backlog]
 
     @property
     def has_room(self) -> bool:
@@ -168,7 +218,7 @@ class Stream:
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller whose time was up."""
-        where = self._connector.where
+        where = self._opener.where
         if not self.ready:
             return cut_off(where, self._last_error, maybe_held)
         text = f"no answer from Redis at {where} in time"
@@ -186,12 +236,18 @@ class Stream:
             if script is not None and script.text not in self._loads:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
+            if call.asking:
+                call.asking = False
+                wire.put(Call(("ASKING",), 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands
             args = call.args
-            packed = args if self._modern and type(args) is bytes else call.pack(self._modern)
+            dialect = self._dialect
+            packed = args if dialect is _MODERN and type(args) is bytes else call.pack(dialect)
             wire.put(call, packed)
         elif self._closed:
+            if self._retired and self._topology is not None:
+                return self._topology.send_again(call)
             raise ClientClosedError("the client is closed")
         else:
             self._backlog[call] = None
@@ -218,17 +274,37 @@ class Stream:
 
     def _subscription(self, word: str, channel: bytes) -> None:
         # While there is no connection there is nothing to do: `on_connected` subscribes.
-        if self.ready:
-            self.send(Call((word, channel), 0, must=True, channel=channel))
+        if not self.ready:
+            return
+        word = "S" + word if self._dialect is _SHARDED else word
+        self.send(Call((word, channel), 0, must=True, channel=channel))
+        if word == "SUNSUBSCRIBE":
+            # What closes it, see `Wire`: HELLO is never refused.
+            self.send(Call(("HELLO",), 0, must=True))
 
     def ping(self) -> Call:
         """Ask for a sign of life on this connection; fails as soon as it breaks."""
-        return self.send(Call(("PING",), 0, must=True))
+        if not self._fails_over:
+            return self.send(Call(("PING",), 0, must=True))
+        call = self.send(Call(("HELLO",), 0, must=True))
+        call.future.add_done_callback(self._said_hello)
+        return call
+
+    def _said_hello(self, done: Future[object]) -> None:
+        """A server that was a master has said what it is now."""
+        if not done.cancelled() and done.exception() is None and not is_master(done.result()):
+            self._demoted = True
+            self.abort("it is a replica now")
 
     def probe(self) -> None:
         """Have Redis say something, unless an answer is due anyway."""
         if self.ready and not self.waiting:
             self.ping()
+
+    def gather(self) -> None:
+        """Write what is sent in this turn of the event loop at its end, all at once."""
+        if self._wire is not None:
+            self._wire.gather()
 
     def answers_at(self, moment: float) -> bool:
         """Return whether Redis said anything shortly before a moment, in loop time."""
@@ -255,27 +331,50 @@ class Stream:
             received = self.traffic.received
             try:
                 await self._connect()
+            except Elsewhere:
+                self._send_on()
             except ConnectionLostError as error:
+                if self._retired:
+                    return
                 self._last_error = error
                 self._outages.failed(error)
                 self._fail_fast()
-                await asyncio.sleep(pause_before(attempt))
+                if self._topology is not None:
+                    self._in_doubt = True
+                    self._topology.went_down(self)
+                await self._wait_before(attempt)
                 attempt += 1
             except BackendError as error:
                 self._outages.refused(error)
                 self._fail_all(error)
             except Exception as error:
                 # Not foreseen. Nobody waits in vain, and the next call finds somebody at work.
-                log.exception("the background task of %s failed", self._connector.where)
+                log.exception("the background task of %s failed", self._opener.where)
                 self.break_down(error)
-                await asyncio.sleep(pause_before(attempt))
+                await self._wait_before(attempt)
                 attempt += 1
             else:
                 # HELLO is one: a connection that broke before it answered anything else.
                 in_vain = self._demoted or self.traffic.received <= received + 1
                 attempt = attempt + 1 if in_vain else 0
                 if attempt:
-                    await asyncio.sleep(pause_before(attempt))
+                    await self._wait_before(attempt)
+
+    async def _wait_before(self, attempt: int) -> None:
+        """Pause before an attempt to connect, unless somebody is in a hurry meanwhile."""
+        seconds = pause_before(attempt)
+        self._pause = new_future()
+        await wait_until(self._pause, min(seconds, LONGEST_PAUSE) if self._fails_over else seconds)
+
+    def hurry(self) -> None:
+        """Try to connect at once: there is reason to hope."""
+        wake(self._pause)
+
+    def _send_on(self) -> None:
+        """What waits here for a connection belongs elsewhere."""
+        assert self._topology is not None
+        for call in self.take(lambda _: True):
+            self._topology.send_again(call)
 
     async def _connect(self) -> None:
         """Open a connection, make it ready, and stay until it breaks."""
@@ -287,6 +386,7 @@ class Stream:
         wire = self._wire = Wire(
             self.traffic,
             on_message=self._on_message,
+            on_gone=self._gone,
             on_refused=self._refused,
             on_room=self._give_room,
             on_down=self._went_down,
@@ -297,11 +397,15 @@ class Stream:
 
             wire.attach(take_over(connection, wire))
             await self._greet()
+            if self._in_doubt and self._topology is not None:
+                await self._topology.confirm(self)
+                if wire.down.done() or self._retired:
+                    return
             self._become_ready()
             try:
                 await wait_for_all([wire.down])
             except asyncio.CancelledError:
-                if await self._on_end():
+                if await self._on_end(self) and self.needed:
                     self.outlives = connection
                 else:
                     wire.close()
@@ -318,9 +422,15 @@ class Stream:
                 wire.abort()
                 self._collect_unanswered(wire)
                 await connection.disconnect(nowait=True)
-        if not self._closed:
+        if self._resting:
+            self._resting = False
+        elif not self._closed:
             self._outages.broke(wire.why)
-            self._on_down()
+            self._on_down(self)
+
+    def _gone(self, channel: bytes) -> None:
+        if self._topology is not None:
+            self._topology.gone(self, channel)
 
     def _went_down(self) -> None:
         self.ready = False
@@ -330,27 +440,38 @@ class Stream:
             self._end_outlived(self.outlives)
 
     async def _open(self) -> AbstractConnection:
-        connector = self._connector
-        limit = connector.connect_timeout or max(1.0, self._health.reply_timeout)
-        return await connector.open(limit)
+        opener, began = self._opener, running_loop().time()
+        connection = await opener.open(opener.connect_timeout or max(1.0, self.reply_timeout))
+        if running_loop().time() - began > SLOW_OPENING:
+            self._in_doubt = True
+        return connection
+
+    @property
+    def reply_timeout(self) -> float:
+        """Seconds after which a connection without an answer counts as dead."""
+        return self._health.reply_timeout
 
     async def _greet(self) -> None:
         """Ask the server who it is, which redis-py did too but keeps to itself."""
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
-        self._wire.put(hello, hello.pack(modern=True))
-        if not await wait_until(hello.future, self._health.reply_timeout):
+        self._wire.put(hello, hello.pack(_MODERN))
+        if not await wait_until(hello.future, self.reply_timeout):
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
-        self._modern = knows_flags(hello.future.result())
+        facts = hello.future.result()
+        if self._fails_over and not is_master(facts):
+            text = f"Redis at {self._opener.where} is a replica"
+            raise ConnectionLostError(text, maybe_held=False)
+        self._dialect = dialect_of(facts, sharded=self._sharded)
 
     def _become_ready(self) -> None:
         self.ready = True
-        self._last_error, self._demoted = None, False
+        self._last_error, self._demoted, self._in_doubt = None, False, False
         self._loads.clear()
         self._load_errors.clear()
         self._outages.over()
         self._health.start()
-        self._on_connected()
+        self._on_connected(self)
         backlog, self._backlog = self._backlog, {}
         for call in backlog:
             if call.wanted:
@@ -365,6 +486,61 @@ class Stream:
         self._deadlines.rearm()
         self._backlog = dict.fromkeys([*unanswered, *self._backlog])
         self._give_room()
+        if self._topology is not None and not self._closed and not self._resting:
+            self._in_doubt = True
+            self._topology.went_down(self)
+
+    def take(self, leaves: Callable[[bytes], bool]) -> list[Call]:
+        """Return what waits here for keys that live elsewhere now, in order, and let it go.
+
+        What was written to an open connection is answered there.
+        """
+        taken = [call for call in (*self._backlog, *self._delayed) if leaves(call.key)]
+        for call in taken:
+            self._backlog.pop(call, None)
+            timer, _ = self._delayed.pop(call, (None, ""))
+            if timer is not None:
+                timer.cancel()
+            self._deadlines.release(call)
+        return taken
+
+    def retire(self, reason: str) -> list[Call]:
+        """End, because the server serves nothing of ours any more; return what was not answered.
+
+        What it answers from now on is not believed: it may have been frozen while another server
+        took its place.
+        """
+        self.ready, self._closed, self._retired = False, True, True
+        wire = self._wire
+        if wire is not None:
+            wire.why = reason
+            wire.abort()
+            self._collect_unanswered(wire)
+            for call in wire.in_flight:
+                if not call.deadline:
+                    call.fail(ConnectionLostError(reason, maybe_held=False))
+            wire.in_flight.clear()
+        unanswered = self.take(lambda _: True)
+        self._deadlines.close()
+        self._outages.over(served_elsewhere=True)
+        wake(self._wanted)
+        wake(self._pause)
+        return unanswered
+
+    def let_go(self, call: Call) -> None:
+        """A call that was refused here is sent elsewhere."""
+        self._deadlines.release(call)
+
+    @property
+    def may_rest(self) -> bool:
+        """Whether the connection may be closed while nobody needs it."""
+        return self._topology is not None
+
+    def rest(self) -> None:
+        """Close the connection until somebody needs one: nothing was asked for a long time."""
+        if self._wire is not None and not self._backlog:
+            self.ready, self._resting = False, True
+            self._wire.close()
 
     def _forget(self, call: Call) -> None:
         """Nobody waits for the answer to a call any more, perhaps before it was sent."""
@@ -387,15 +563,21 @@ class Stream:
 
     async def close(self, error: ClientClosedError) -> None:
         """Fail what is under way and close the connection."""
+        if (down := self.close_soon(error)) is not None:
+            await wait_until(down, self.reply_timeout)
+
+    def close_soon(self, error: ClientClosedError) -> Future[None] | None:
+        """Fail what is under way; return what is done when the connection, if any, is closed."""
         self.fail(error)
-        if (wire := self._wire) is not None:
-            # Graceful where the server reads, so that the last releases still arrive.
-            wire.close()
-            await wait_until(wire.down, self._health.reply_timeout)
+        if self._wire is None:
+            return None
+        # Graceful where the server reads, so that the last releases still arrive.
+        self._wire.close()
+        return self._wire.down
 
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail what waits; what must arrive goes out later."""
-        text = f"the background task of {self._connector.where} failed: {cause!r}"
+        text = f"the background task of {self._opener.where} failed: {cause!r}"
         calls, present = self._under_way(), running_loop().time()
         for timer, _ in self._delayed.values():
             timer.cancel()
@@ -415,7 +597,7 @@ class Stream:
                 self._deadlines.arm(call.deadline)
         self.ready = False
         self._give_room()
-        self._on_down()
+        self._on_down(self)
 
     def leave_behind(self) -> None:
         """Close the socket although the event loop was closed and nothing of it runs any more."""
@@ -437,11 +619,11 @@ class Stream:
             call.fail(told_again(error))
         self._give_room()
         if not self._closed:
-            self._on_down()
+            self._on_down(self)
 
     def abort(self, reason: str) -> None:
         """Give this connection up; what was not answered goes out again on the next."""
-        log.debug("connection to %s given up: %s", self._connector.where, reason)
+        log.debug("connection to %s given up: %s", self._opener.where, reason)
         self.ready = False
         if self._wire is not None:
             self._wire.why = reason
@@ -450,7 +632,7 @@ class Stream:
     def _give_room(self) -> None:
         if self._room.waiting:
             self._room.give()
-        if self.outlives is not None and not (self.waiting or self._needed()):
+        if self.outlives is not None and not (self.waiting or self.needed):
             self._end_outlived(self.outlives)
 
     def _end_outlived(self, connection: AbstractConnection) -> None:
@@ -462,23 +644,29 @@ class Stream:
         from redisson_py._redis import let_go
 
         let_go(connection)
-        self._on_outlived()
+        self._on_outlived(self)
 
     # Answers that are errors.
 
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
+        if self._topology is not None and self._topology.redirected(self, call, error):
+            return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
+        elif call.splits and is_moving(text):
+            call.fail(error)
         elif is_try_again(text) and call.deadline:
-            self._delay(call, text)
+            self.delay(call, text)
             if "READONLY" in text:
                 # A demoted master: a new connection finds the new one, sooner or later.
                 self._demoted = True
                 self.abort(text)
         elif call.channel is not None:
-            log.error("cannot listen to %r: %s", call.channel, text)
+            # An end that is refused because the slot has moved away is one all the same.
+            if call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
+                log.error("cannot listen to %r: %s", call.channel, text)
         else:
             call.fail(error)
 
@@ -498,7 +686,7 @@ class Stream:
         number = self._loads[script.text] = self.traffic.commands
         load = Call((), 0, must=True)
         load.future.add_done_callback(lambda done: self._loaded(script.text, number, done))
-        self._wire.put(load, load_command(script, self._modern))
+        self._wire.put(load, load_command(script, self._dialect))
 
     def _loaded(self, key: str, number: int, done: Future[object]) -> None:
         error = None if done.cancelled() else done.exception()
@@ -511,10 +699,15 @@ class Stream:
         if not is_try_again(str(error)):
             self._load_errors[key] = number, str(error)
 
-    def _delay(self, call: Call, reason: str) -> None:
+    def delay(self, call: Call, reason: str) -> None:
+        """Send a call again after a pause: Redis did not want to do it yet."""
+
         def again() -> None:
             del self._delayed[call]
-            if call.wanted and not self._closed:
+            if self._topology is not None:
+                self._deadlines.release(call)
+                self._topology.send_again(call)
+            elif call.wanted and not self._closed:
                 self.send(call)
 
         self._delayed[call] = call_later(pause_before(call.errors), again), reason
@@ -539,7 +732,7 @@ class Stream:
         timer, reason = self._delayed.pop(call, (None, ""))
         if timer is not None:
             timer.cancel()
-            text = f"Redis at {self._connector.where} was not ready in time: {reason}"
+            text = f"Redis at {self._opener.where} was not ready in time: {reason}"
             call.give_up(ConnectionLostError(text, maybe_held=call.uncertain))
         else:
             call.give_up(self.no_answer(maybe_held=call.uncertain or call.sends > 0))

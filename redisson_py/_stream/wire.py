@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,13 @@ from redisson_py.errors import ConnectionLostError
 #: server has no more than that to do: it then works while we go on. Without it the two take
 #: turns at a few dozen tasks (64 tasks: 34,000 pairs a second, with it 57,000).
 _ENOUGH = 32
+
+#: Of the pushes that answer a command: which one.
+_CONFIRMS = {
+    b"subscribe": "SUBSCRIBE",
+    b"unsubscribe": "UNSUBSCRIBE",
+    b"ssubscribe": "SSUBSCRIBE",
+}
 
 _NOTHING = object()
 _Push = hiredis.PushNotification
@@ -47,9 +55,16 @@ class Traffic:
 class Wire(asyncio.Protocol):
     """The reader and writer of one connection, from its takeover to its end.
 
+    A reply or an error answers the oldest call. A push does not, but for one that confirms the
+    oldest if that is a subscription, because such a command has no reply. `sunsubscribe` confirms
+    nothing: in a cluster the server sends it by itself too, for each channel of a slot that moves
+    away, and a SUNSUBSCRIBE that comes after that is refused (MOVED). So HELLO is written behind
+    each SUNSUBSCRIBE. HELLO is never refused, and its reply, a dict, closes both.
+
     Args:
         traffic: Counters of the stream.
         on_message: Called with channel and payload of every message.
+        on_gone: Called with a channel that the server has stopped to serve, by itself.
         on_refused: Called with every call that was answered by an error.
         on_room: Called when there may be room for more.
         on_down: Called when the connection is gone.
@@ -66,12 +81,14 @@ class Wire(asyncio.Protocol):
         traffic: Traffic,
         *,
         on_message: Callable[[bytes, bytes], None],
+        on_gone: Callable[[bytes], None],
         on_refused: Callable[[Call, ReplyError], None],
         on_room: Callable[[], None],
         on_down: Callable[[], None],
     ) -> None:
         self._traffic = traffic
         self._on_message = on_message
+        self._on_gone = on_gone
         self._on_refused = on_refused
         self._on_room = on_room
         self._on_down = on_down
@@ -79,6 +96,7 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._unwritten = 0
+        self._enough: float = _ENOUGH
         self._flushing = False
         self._loop = running_loop()
         self.paused = False
@@ -100,11 +118,19 @@ class Wire(asyncio.Protocol):
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush_rest)
-        elif self._unwritten >= _ENOUGH >= len(self.in_flight) - self._unwritten:
+        elif self._unwritten >= self._enough >= len(self.in_flight) - self._unwritten:
             self.flush()
+
+    def gather(self) -> None:
+        """Write what is put in this turn of the event loop at its end, however much it is."""
+        self._enough = math.inf
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush_rest)
 
     def _flush_rest(self) -> None:
         self._flushing = False
+        self._enough = _ENOUGH
         self.flush()
 
     def flush(self) -> None:
@@ -145,8 +171,7 @@ class Wire(asyncio.Protocol):
                 else:
                     call = oldest()
                     if call.channel is not None:
-                        # Only a push confirms a subscription: this answers another call.
-                        raise hiredis.ProtocolError("a subscription was not confirmed")
+                        call = self._behind(call, reply)
                     try:
                         call.future.set_result(reply)
                     except InvalidState:
@@ -157,17 +182,29 @@ class Wire(asyncio.Protocol):
             self.abort()
         self._on_room()
 
+    def _behind(self, call: Call, reply: object) -> Call:
+        """Close a subscription that was the oldest call; return the one that a reply answers."""
+        if call.args[0] != "SUNSUBSCRIBE" or type(reply) is not dict:
+            # Only a push confirms a subscription: this answers another call.
+            raise hiredis.ProtocolError("a subscription was not confirmed")
+        call.succeed(None)
+        return self.in_flight.popleft()
+
     def _pushed(self, push: list[bytes]) -> None:
         kind = push[0]
-        if kind == b"message":
+        if kind in (b"message", b"smessage"):
             self._on_message(push[1], push[2])
-        elif (
-            kind in (b"subscribe", b"unsubscribe")
-            and self.in_flight
-            and self.in_flight[0].channel == push[1]
-        ):
+        elif kind == b"sunsubscribe":
+            # If that is what the oldest call asks for, it makes no difference whose doing it is.
+            if not self._is_oldest("SUNSUBSCRIBE", push[1]):
+                self._on_gone(push[1])
+        elif kind in _CONFIRMS and self._is_oldest(_CONFIRMS[kind], push[1]):
             # The confirmation is the only answer a subscription gets.
             self.in_flight.popleft().succeed(None)
+
+    def _is_oldest(self, word: str, channel: bytes) -> bool:
+        oldest = self.in_flight[0] if self.in_flight else None
+        return oldest is not None and oldest.channel == channel and oldest.args[0] == word
 
     def pause_writing(self) -> None:
         """The transport is full."""

@@ -10,9 +10,10 @@ and means the host that was asked. Every address that a node announces goes thro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, KeysView, Mapping
+from collections.abc import KeysView, Mapping
 from typing import Any, NamedTuple, Self, final
 
+from redisson_py._addresses import Address, AddressMap
 from redisson_py._keys import SLOTS, key_slot
 from redisson_py.errors import BackendError
 
@@ -26,9 +27,6 @@ __all__ = [
     "key_slot",
     "read_redirect",
 ]
-
-Address = tuple[str, int]
-AddressMap = Callable[[str, int], Address]
 
 #: Redis 6.2 puts text before what a command answered to a script, Redis 7 puts some behind it.
 _REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) (\d+) (\S*):(\d+)(?= |$)")
@@ -77,7 +75,7 @@ class SlotMap:
             address_map: Turns an announced address into one that can be reached from here.
 
         Raises:
-            BackendError: It is malformed, or `address_map` returned no address.
+        BackendError: It is malformed, or `address_map` failed.
         """
         owners: list[Address | None] = [None] * SLOTS
         replicas: dict[Address, tuple[Address, ...]] = {}
@@ -212,21 +210,7 @@ def _address(host: str, port: int, asked: Address, address_map: AddressMap | Non
     if not 0 < port < 65536:
         # A server with TLS only announces port 0 to clients without it.
         raise _malformed(f"a node at {host} with the port {port}: it takes no such connections")
-    if address_map is None:
-        return host, port
-    mapped: Any = address_map(host, port)
-    if not _is_address(mapped):
-        raise BackendError(
-            f"address_map must return a host and a port, not {mapped!r} for {host}:{port}"
-        )
-    return str(mapped[0]), int(mapped[1])
-
-
-def _is_address(value: Any) -> bool:
-    if not isinstance(value, tuple) or len(value) != 2:
-        return False
-    host, port = value
-    return isinstance(host, str) and bool(host) and type(port) is int and 0 < port < 65536
+    return (host, port) if address_map is None else address_map(host, port)
 
 
 def _list(value: object, what: str, least: int = 0) -> list[Any]:

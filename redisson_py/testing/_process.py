@@ -16,13 +16,14 @@ import os
 import re
 import signal
 import socket
-import ssl
 import subprocess
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, final
+
+from ._asking import packed, tls_context
 
 _GUARD: Final = 'read -r _ || kill -KILL "$1"'
 _ANSWER_TIME: Final = 1.0
@@ -149,20 +150,12 @@ class Probe:
     def _wrapped(self, plain: socket.socket) -> socket.socket:
         if self.tls is None:
             return plain
-        certificate, key, authority = self.tls
-        context = ssl.create_default_context(cafile=str(authority))
-        context.check_hostname = False
-        context.load_cert_chain(certificate, key)
-        return context.wrap_socket(plain)
+        return tls_context(self.tls).wrap_socket(plain)
 
 
 def _ask(link: socket.socket, *words: str) -> bytes:
     """Send a command and return the reply: a line, or a bulk string with its header."""
-    sent = [f"*{len(words)}\r\n".encode()]
-    for word in words:
-        data = word.encode()
-        sent.append(b"$%d\r\n%b\r\n" % (len(data), data))
-    link.sendall(b"".join(sent))
+    link.sendall(packed(words))
     reply = b""
     while not _is_whole(reply):
         received = link.recv(65536)

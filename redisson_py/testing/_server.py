@@ -7,27 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import shutil
-import socket
 import tempfile
 import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self, TypedDict, Unpack, final
+from typing import Any, Final, Self, TypedDict, Unpack, final
 from urllib.parse import quote
 
+from ._asking import ask
 from ._binaries import find_server, server_version
+from ._configuration import Configuration, Part, free_port
 from ._process import GuardedProcess, Probe
 
-HOST: Final = "127.0.0.1"
-
-# Below every system's range for outgoing connections. A port from that range can be taken by
-# any client while a server restarts, even by one that then connects to itself.
-_PORTS: Final = range(10_000, 30_000)
 _LOOK_AGAIN: Final = 0.01
 _STOP_PATIENCE: Final = 5.0
 _TAIL: Final = 4000
@@ -94,17 +90,19 @@ class EmbeddedServer:
         if reserved := _OURS & set(config or ()):
             raise ValueError(f"config must not set {', '.join(sorted(reserved))}")
         self.binary: Final = find_server(kind)
-        self.host: Final = HOST
         self.password: Final = password
         self.appendonly: Final = appendonly
         self.directory: Final = Path(tempfile.mkdtemp(prefix="redisson-py-"))
         self.log: Final = self.directory / "server.log"
         self.unix_socket: Final = str(self.directory / "server.sock") if unix_socket else None
-        self._config: Final = dict(config or {})
         self._tls: Final = tls
+        self._configuration = Configuration(
+            dict(config or {}), password, tls, self.unix_socket, appendonly
+        )
         self._start_timeout: Final = start_timeout
         self._port: int | None = None  # chosen at the first start, kept from then on
         self._process: GuardedProcess | None = None
+        self._paused = False
         self._give_up: Final = threading.Event()
         self._forget: Final = weakref.finalize(self, _remove, self.directory, os.getpid())
 
@@ -118,6 +116,11 @@ class EmbeddedServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    @property
+    def host(self) -> str:
+        """The address; of the loopback interface."""
+        return self._part.host
 
     @property
     def port(self) -> int:
@@ -146,6 +149,37 @@ class EmbeddedServer:
     def running(self) -> bool:
         """Whether the process is there, paused or not."""
         return self._process is not None and self._process.running
+
+    @property
+    def paused(self) -> bool:
+        """Whether the process is there but frozen (`pause`)."""
+        return self._paused and self.running
+
+    @property
+    def _part(self) -> Part:
+        return self._configuration.part
+
+    @property
+    def address(self) -> str:
+        """Host and port, as one text."""
+        return f"{self.host}:{self.port}"
+
+    async def execute(self, *command: str | bytes | int, timeout: float = 5.0) -> Any:
+        """Send one command over a connection of its own and return the reply.
+
+        Args:
+            command: Its words.
+            timeout: Seconds it may take.
+
+        Returns:
+            Text, a number, None, or a list of these.
+
+        Raises:
+            CommandError: The reply was an error.
+            OSError: The server could not be reached.
+            TimeoutError: It did not answer in time.
+        """
+        return await self._execute(command, timeout=timeout)
 
     async def start(self) -> None:
         """Start the process and wait until it answers.
@@ -194,10 +228,12 @@ class EmbeddedServer:
     async def pause(self) -> None:
         """Freeze the process (SIGSTOP): connections stay open, nothing is answered."""
         self._running_process().pause()
+        self._paused = True
 
     async def resume(self) -> None:
         """Let a frozen process go on (SIGCONT); it then answers what has piled up."""
         self._running_process().resume()
+        self._paused = False
 
     def start_blocking(self) -> None:
         """Do what `start` does, without an event loop."""
@@ -206,7 +242,7 @@ class EmbeddedServer:
         if not self._forget.alive:
             raise RuntimeError("the server has been closed")
         deadline = time.monotonic() + self._start_timeout
-        while not self._started_on(self._port or _free_port(), deadline):
+        while not self._started_on(self._port or free_port(self._part), deadline):
             if time.monotonic() > deadline:
                 raise self._start_error("its port stayed taken")
 
@@ -233,16 +269,18 @@ class EmbeddedServer:
     def _started_on(self, port: int, deadline: float) -> bool:
         """Try to start on `port`; return False if somebody else has it."""
         settings = self.directory / "server.conf"
-        settings.write_text(self._configuration(port), encoding="utf-8")
+        if self._port is None or not self._part.keeps:
+            self._configuration.write(settings, port)
         logged = len(self._log_text())
-        process = GuardedProcess([str(self.binary), str(settings)], self.log)
+        mode = ["--sentinel"] if self._part.sentinel else []
+        process = GuardedProcess([str(self.binary), str(settings), *mode], self.log)
         try:
             ready = self._becomes_ready(process, port, deadline)
         except BaseException:
             process.kill()
             raise
         if ready:
-            self._port, self._process = port, process
+            self._port, self._process, self._paused = port, process, False
             return True
         process.kill()
         if "already in use" not in self._log_text()[logged:]:
@@ -261,25 +299,17 @@ class EmbeddedServer:
                 raise self._start_error(f"it did not answer in {self._start_timeout} seconds")
         return False
 
-    def _configuration(self, port: int) -> str:
-        lines = [
-            f"bind {self.host}",
-            f"port {0 if self._tls else port}",
-            f"dir {_quoted(str(self.directory))}",
-            'save ""',
-            f"appendonly {'yes' if self.appendonly else 'no'}",
-            "appendfsync always",
-        ]
-        if self.unix_socket is not None:
-            lines.append(f"unixsocket {_quoted(self.unix_socket)}")
-        if self.password is not None:
-            lines.append(f"requirepass {_quoted(self.password)}")
-        if self._tls is not None:
-            names = ("tls-cert-file", "tls-key-file", "tls-ca-cert-file")
-            files = [f"{n} {_quoted(str(f))}" for n, f in zip(names, self._tls, strict=True)]
-            lines += [f"tls-port {port}", *files]
-        lines += [f"{name} {value or _quoted('')}" for name, value in self._config.items()]
-        return "\n".join(lines) + "\n"
+    async def _execute(self, *commands: Sequence[str | bytes | int], timeout: float = 5.0) -> Any:
+        login = self._part.login or (() if self.password is None else (self.password,))
+        return await ask(
+            self.host,
+            self.port,
+            *commands,
+            login=login,
+            tls=self._tls,
+            source=self._part.source,
+            timeout=timeout,
+        )
 
     def _drop_data(self) -> None:
         shutil.rmtree(self.directory / "appendonlydir", ignore_errors=True)
@@ -290,8 +320,19 @@ class EmbeddedServer:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def _start_error(self, what: str) -> ServerStartError:
-        tail = self._log_text()[-_TAIL:]
-        return ServerStartError(f"{self.binary.name} did not start: {what}; its log ends:\n{tail}")
+        return ServerStartError(f"{self.binary.name} did not start: {what}; {self._log_end()}")
+
+    def _log_end(self) -> str:
+        return f"its log ends:\n{self._log_text()[-_TAIL:]}"
+
+
+def part_of(
+    part: Part, kind: str | None = None, **options: Unpack[ServerOptions]
+) -> EmbeddedServer:
+    """Make a server that is a part of a topology; nothing is started."""
+    server = EmbeddedServer(kind, **options)
+    server._configuration = replace(server._configuration, part=part)
+    return server
 
 
 @asynccontextmanager
@@ -345,21 +386,3 @@ async def to_the_end(work: Callable[[], None], hurry: Callable[[], None] | None 
 def _remove(directory: Path, owner: int) -> None:
     if os.getpid() == owner:  # not a fork of ours that is leaving
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _free_port() -> int:
-    """Return a port that was free a moment ago."""
-    chance = random.SystemRandom()  # tests seed the shared generator, all alike
-    while True:
-        port = chance.choice(_PORTS)
-        with socket.socket() as trial:
-            try:
-                trial.bind((HOST, port))
-            except OSError:
-                continue
-        return port
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

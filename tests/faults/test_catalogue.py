@@ -27,6 +27,7 @@ from redisson_py import (
     LeaseLostError,
     ScriptError,
 )
+from redisson_py._dialect import Dialect
 from redisson_py._options import LONGEST_COMMAND_TIMEOUT
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
@@ -138,8 +139,9 @@ NAMED = re.compile(r"^ +local ([\w, ]+) = (?:KEYS\[[^\]]+\](?:, )?)+$", re.MULTI
 
 def scopes(script: Script) -> list[tuple[str, set[str]]]:
     """Return the text of a script, and of each function in it, with its names of keys."""
-    functions = FUNCTION.findall(script.plain_text)
-    bodies = {"": FUNCTION.sub("", script.plain_text)} | {name: body for name, _, body in functions}
+    text = script.wordings[Dialect.PLAIN].text
+    functions = FUNCTION.findall(text)
+    bodies = {"": FUNCTION.sub("", text)} | {name: body for name, _, body in functions}
     keys = {"": {name.removesuffix("...") for name in script.keys}}
     # In a batch each key is called by its name in the loop, and so are those that go with it.
     keys[""] |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", bodies[""]))

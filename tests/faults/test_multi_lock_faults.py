@@ -74,7 +74,7 @@ async def test_timeout_is_also_that_of_the_leases_set_at_the_end(
     # As after a refusal: one by one, and all leases in the end.
     lock._ownership.one_by_one_until = math.inf
     await far.ping()
-    shas = SET_LEASE.sha.encode(), SET_LEASE.plain_sha.encode()
+    shas = [wording.sha.encode() for wording in SET_LEASE.wordings]
     link.swallow_reply(lambda command: any(sha in command for sha in shas))
     with pytest.raises(ConnectionLostError):
         await lock.acquire(timeout=0.2, lease_time=5)

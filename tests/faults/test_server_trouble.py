@@ -151,5 +151,5 @@ async def test_wrong_password_is_final_and_secret(
             await client.get_lock("k").acquire()
         assert not isinstance(caught.value, ConnectionLostError)
     assert client.statistics().connections == 0
-    for text in (repr(client), str(caught.value), caplog.text, repr(client._stream._connector)):
+    for text in (repr(client), str(caught.value), caplog.text, repr(client._stream._opener)):
         assert "canary" not in text

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import ConnectionPool, Redis
 
 from redisson_py import Redisson
-from redisson_py._redis import connector_from_url
+from redisson_py._redis import servers_from_url
 from redisson_py.errors import BackendError, RedissonError, UnsupportedServerError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
@@ -28,7 +28,7 @@ WRONG = (
     "redis://me:{}@localhost:6379/first",
     "redis://me:{}@localhost:port/0",
     "redis://me:{}@localhost:99999/0",
-    "redis://me:{}@local,host/0",
+    "redis://me:{}@local,,host/0",
     "redis://me:{}@[::1/0",
     "redis://me:{}@localhost/0#first",
     "redis://me:{}@localhost/0?db=1",
@@ -45,6 +45,10 @@ WRONG = (
     "unix://me:{}@localhost/tmp/redis.sock",
     "unix://me:{}@",
     "redis+sentinel://me:{}@localhost/0",
+    "redis+sentinel://me:{}@localhost/service/first",
+    "redis+sentinel://localhost/service?sentinel_password={}&nonsense=1",
+    "redis+sentinel://localhost/{}/0/1",
+    "redis+cluster://me:{}@localhost,other:port",
     "http://me:{}@localhost/0",
     "me:{}@localhost:6379/0",
     "redis:me:{}@localhost",
@@ -84,7 +88,7 @@ def test_a_url_that_is_refused(url: str) -> None:
 @pytest.mark.parametrize("url", RIGHT)
 async def test_a_url_that_leads_nowhere(url: str) -> None:
     for password in PASSWORDS:
-        connector = connector_from_url(url.format(quote(password, safe="")), None)
+        connector = servers_from_url(url.format(quote(password, safe="")), None).connector
         with pytest.raises(BackendError) as caught:
             await connector.open(5)
         assert not parts_told(password, told(caught.value), repr(connector)), password
@@ -96,7 +100,7 @@ async def test_a_url_in_which_nothing_is_escaped(url: str) -> None:
     refused = []
     for password in PASSWORDS:
         try:
-            connector = connector_from_url(url.format(password), None)
+            connector = servers_from_url(url.format(password), None).connector
         except ValueError as problem:
             refused.append(parts_told(password, told(problem)))
             continue

@@ -8,6 +8,7 @@ from typing import Any
 import redis as redis_py
 
 from redisson_py import _keys
+from redisson_py._dialect import Dialect
 from redisson_py._scripts.source import load
 from tests.lua.read_write_scripts import Side
 
@@ -216,7 +217,7 @@ class Server:
 
     def _run(self, name: str, keys: int, *args: object) -> Any:
         script = load(name)
-        text = script.text if self.modern else script.plain_text
+        text = script.wordings[Dialect.MODERN if self.modern else Dialect.PLAIN].text
         if name == self.sabotage[0]:
             assert self.sabotage[1] in text
             text = text.replace(*self.sabotage[1:])

@@ -8,7 +8,8 @@ from typing import Any, Self
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg, Script, load
+from redisson_py._dialect import Dialect
+from redisson_py._scripts.source import Arg, Script, Wording, load
 
 A, B, C = "client-a:1", "client-b:1", "client-c:1"
 LEASE = 30_000
@@ -57,13 +58,15 @@ class Scripts:
         return await self._evalsha(script, script.bind_batch(keys, values, rest))
 
     async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
-        text, sha = (
-            (script.text, script.sha) if self.modern else (script.plain_text, script.plain_sha)
-        )
-        if sha not in self._loaded:
-            assert await ask(self.redis, "SCRIPT LOAD", text) == sha
-            self._loaded.add(sha)
-        return await ask(self.redis, "EVALSHA", sha, *args)
+        wording = self.wording(script)
+        if wording.sha not in self._loaded:
+            assert await ask(self.redis, "SCRIPT LOAD", wording.text) == wording.sha
+            self._loaded.add(wording.sha)
+        return await ask(self.redis, "EVALSHA", wording.sha, *args)
+
+    def wording(self, script: Script) -> Wording:
+        """Return a script as this server is sent it."""
+        return script.wordings[Dialect.MODERN if self.modern else Dialect.PLAIN]
 
 
 class LockScripts:

@@ -61,7 +61,7 @@ async def renew(semaphore: Any, field: Any, counts: bytes) -> int:
 
 async def run_renew(scripts: Scripts, keys: list[bytes], fields: list[Any]) -> list[int]:
     script = load("permit.renew")
-    text = script.text if scripts.modern else script.plain_text
+    text = scripts.wording(script).text
     reply: list[int] = await ask(scripts.redis, "EVAL", text, len(keys), *keys, 30_000, 0, *fields)
     return reply
 

@@ -7,6 +7,7 @@ the manifest, the rules for Lua files) are never among them.
 
 from __future__ import annotations
 
+from tests.mutants.listed_cluster import CLUSTER
 from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
@@ -141,8 +142,8 @@ MUTANTS = (
         "not subscribed again",
         "waiters hear of releases after a reconnection",
         "redisson_py/_engine/bus.py",
-        "for channel in list(self.table.channels):",
-        "for channel in list(self.table.channels)[:0]:",
+        "        stream.subscribe(channel.name)\n",
+        "        if before is None:\n            stream.subscribe(channel.name)\n",
         ("tests/stream/test_stream_servers.py",),
     ),
     # Python: the queue of one client.
@@ -257,5 +258,6 @@ MUTANTS = (
     *HOLDS,
     *ENDS,
     *PLAIN,
+    *CLUSTER,
     *COMPOSITE,
 )

@@ -31,7 +31,7 @@ ENDS = (
     Mutant(
         "an argument of the URL that does not exist is named",
         "no error tells a password",
-        "redisson_py/_url.py",
+        "redisson_py/_url_arguments.py",
         '"the URL has an argument that is not known here; known are"',
         'f"the URL has an argument that is not known here: {name}; known are"',
         (_SECRETS,),

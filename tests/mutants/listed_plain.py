@@ -108,8 +108,8 @@ PLAIN = (
         "ends that come before the next renewal are not minded",
         "a loss is told in time",
         "redisson_py/_engine/schedule.py",
-        "                if hold.ends_at < soon:\n",
-        "                if False:\n",
+        "            if hold.ends_at < soon:\n",
+        "            if False:\n",
         ("tests/unit/test_schedule.py", "tests/unit/test_watchdog.py"),
     ),
     Mutant(

@@ -106,7 +106,7 @@ async def expirable_semaphore(client: Redisson, name: Any) -> None:
 
 
 def client_url(client: Redisson) -> str:
-    return f"redis://{client._connector.where}"
+    return f"redis://{client._stream._opener.where}"
 
 
 async def latch(client: Redisson, name: Any) -> None:

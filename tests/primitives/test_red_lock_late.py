@@ -118,10 +118,10 @@ async def test_question_that_comes_after_its_release_leaves_nothing(fleet: Fleet
         await until_executed(lock)
     await until_executed(lock)
     await fleet.redis[2].script_flush()
-    for text in (RELEASE.text, RELEASE.plain_text):
+    for wording in RELEASE.wordings:
         with suppress(ResponseError):
-            # Below Redis 7 only the second is one.
-            await fleet.redis[2].script_load(text)
+            # Below Redis 7 only the first is one.
+            await fleet.redis[2].script_load(wording.text)
     await fleet.servers[2].pause()
     async with lock:
         pass

@@ -90,9 +90,9 @@ class Weather:
         self._crowd = crowd
         self._losses = losses
         self._scripts = {
-            sha.encode(): calls
+            wording.sha.encode(): calls
             for name, calls in SCRIPTS.items()
-            for sha in (source.load(name).sha, source.load(name).plain_sha)
+            for wording in source.load(name).wordings
         }
         self._at_risk: list[Sent] = []  # on this connection and not to be answered, in order
         self._spared = 0  # how many calls are still answered

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from redisson_py import Redisson, UnsupportedServerError
-from redisson_py._stream.handshake import knows_flags
+from redisson_py._dialect import Dialect
+from redisson_py._stream.handshake import dialect_of
 from tests.fixtures.client import ClientFactory
 from tests.stream.fake_peer import FakePeer, bulk
 
@@ -30,18 +31,29 @@ ODD: dict[bytes, bool] = {
 
 @pytest.mark.parametrize(("version", "modern"), ODD.items())
 def test_version_is_read_tolerantly(version: bytes, modern: bool) -> None:
-    assert knows_flags({b"version": version}) is modern
+    assert (dialect_of({b"version": version}) is Dialect.MODERN) is modern
 
 
 @pytest.mark.parametrize("facts", [{}, {b"version": None}, {b"version": 7}, {b"version": [b"7"]}])
 def test_missing_version_is_unknown(facts: dict[bytes, object]) -> None:
-    assert knows_flags(facts) is False
+    assert dialect_of(facts) is Dialect.PLAIN
 
 
 @pytest.mark.parametrize("version", [b"6.0.16", b"5", b"6", b"6.1-rc2", b"5.0.\xff"])
 def test_old_servers_are_refused(version: bytes) -> None:
     with pytest.raises(UnsupportedServerError, match="too old"):
-        knows_flags({b"version": version})
+        dialect_of({b"version": version})
+
+
+@pytest.mark.parametrize("version", ODD)
+def test_sharded_pub_sub_needs_a_modern_server(version: bytes) -> None:
+    facts = {b"version": version}
+    if version.startswith(b"6"):
+        with pytest.raises(UnsupportedServerError, match=r"for sharded pub/sub: 7\.0"):
+            dialect_of(facts, sharded=True)
+    else:
+        # A server that cannot be read but has it is at least as new.
+        assert dialect_of(facts, sharded=True) is Dialect.SHARDED
 
 
 @pytest.mark.parametrize("version", ODD)

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._redis import connector_from_url
+from redisson_py._redis import servers_from_url
 from redisson_py.errors import BackendError, ConnectionLostError, RedissonError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
@@ -125,7 +125,7 @@ async def test_an_attempt_to_connect_takes_as_long_as_the_user_says(way: str) ->
 
 def test_an_attempt_may_take_longer_than_redis_py_allows() -> None:
     """Its own timeouts do not come before ours."""
-    connector = connector_from_url("redis://127.0.0.1:1?socket_connect_timeout=60", None)
+    connector = servers_from_url("redis://127.0.0.1:1?socket_connect_timeout=60", None).connector
     connection = connector.connection_class(**connector.settings)
     assert (connector.connect_timeout, connection.socket_connect_timeout) == (60, None)
     assert connection.socket_timeout is None

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from redisson_py._dialect import Dialect
 from redisson_py._stream.call import ReplyError
 from redisson_py.errors import BackendError, ClientClosedError
 from tests.stream.conftest import SCRIPT, Talk, TalkFactory, fill, later
@@ -223,9 +224,10 @@ class TestScripts:
         peer.otherwise = ScriptCache()
         talk = await talks()
         await talk.script("1").future
+        plain = SCRIPT.wordings[Dialect.PLAIN]
         assert peer.commands == [
-            (b"SCRIPT", b"LOAD", SCRIPT.plain_text.encode()),
-            (b"EVALSHA", SCRIPT.plain_sha.encode(), b"1", b"key", b"1"),
+            (b"SCRIPT", b"LOAD", plain.text.encode()),
+            (b"EVALSHA", plain.sha.encode(), b"1", b"key", b"1"),
         ]
 
     async def test_a_missing_script_that_must_not_be_loaded_is_a_clear_error_and_no_loop(

@@ -29,6 +29,7 @@ from redisson_py.testing import (
     embedded_server,
     running_server,
 )
+from redisson_py.testing import _configuration as configuration_module
 from redisson_py.testing import _process as process_module
 from redisson_py.testing import _server as server_module
 from tests.fixtures.redis_server import ServerFactory
@@ -185,9 +186,9 @@ async def test_a_server_that_never_answers_is_ended(monkeypatch: pytest.MonkeyPa
 async def test_a_taken_port_is_not_the_end(
     own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    free = server_module._free_port()
+    free = configuration_module.free_port()
     ports = iter([own_server.port, own_server.port, free])
-    monkeypatch.setattr(server_module, "_free_port", lambda: next(ports))
+    monkeypatch.setattr(server_module, "free_port", lambda _: next(ports))
     async with running_server() as server:
         assert server.port == free
         async with connected(server.url) as client:

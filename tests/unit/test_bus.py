@@ -190,7 +190,7 @@ async def test_a_new_connection_subscribes_again_and_wakes_all(
 ) -> None:
     with bus.listen(b"c", lock_wakes) as one, bus.listen(b"d", lock_wakes) as other:
         stream.log.clear()
-        bus.resubscribe()
+        bus.resubscribe(lambda channel: True)
         assert stream.log == [("subscribe", b"c"), ("subscribe", b"d")]
         await one.wait(None)
         await other.wait(None)

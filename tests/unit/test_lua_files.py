@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from redisson_py._dialect import Dialect
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script, parse
 
@@ -34,7 +35,8 @@ FORBIDDEN = re.compile(r"KEYS|\w*SCAN|FLUSH\w*|SORT|EVAL\w*|WAIT\w*|BL\w+|BZ\w+|
 
 def code(script: Script) -> str:
     """Return a script without comments and its `#!lua` line."""
-    return "\n".join(line.partition("--")[0].rstrip() for line in script.plain_text.splitlines())
+    lines = script.wordings[Dialect.PLAIN].text.splitlines()
+    return "\n".join(line.partition("--")[0].rstrip() for line in lines)
 
 
 def declared(script: Script, field: str) -> list[tuple[str, str]]:
@@ -151,7 +153,7 @@ def test_messages_are_decimal_integers(script: Script) -> None:
 def test_a_full_server_lets_go_and_keeps_but_grants_nothing(script: Script) -> None:
     takes = script.name.endswith(".acquire") or script.name.endswith(".inspect")
     assert script.text.startswith("#!lua flags=allow-oom\n--! ") != takes
-    assert script.plain_text.startswith("--! script ")
+    assert script.wordings[Dialect.PLAIN].text.startswith("--! script ")
 
 
 @every_script
@@ -172,6 +174,46 @@ def test_every_script_is_loaded_by_exactly_one_module(script: Script) -> None:
 @every_script
 def test_every_include_is_resolved(script: Script) -> None:
     assert "--! include" not in script.text
+
+
+def builds_keys(script: Script) -> bool:
+    """Return whether a script makes the name of a key out of that of another."""
+    keys = rf"(?:KEYS\[[^\]]*\]|\b(?:{'|'.join(map(re.escape, script.keys))})\b)"
+    text = code(script)
+    appended = re.search(rf"{keys}\s*\.\.|\.\.\s*{keys}", text)
+    return bool(appended or "rwlock_timeout" in text or "redisson_py:" in text)
+
+
+@every_script
+def test_a_script_follows_ask_unless_it_builds_the_name_of_a_key(script: Script) -> None:
+    # Where a slot is arriving, such a key may be missing and nothing says so.
+    assert script.follows_ask is not builds_keys(script)
+
+
+@every_script
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_header_that_says_otherwise_is_noticed(script: Script, follows: bool) -> None:
+    line = "--! computes some keys\n"
+    text = re.sub(r"^--! computes .*\n", "", script.text, flags=re.MULTILINE)
+    changed = parse(text if follows else re.sub(r"(?m)^(--! retry .*\n)", rf"\1{line}", text))
+    assert changed.follows_ask is follows
+    assert (changed.follows_ask is not builds_keys(changed)) == (follows is script.follows_ask)
+
+
+@every_script
+def test_messages_of_a_sharded_text_are_sharded(script: Script) -> None:
+    said = [CALL.findall(script.wordings[dialect].text) for dialect in Dialect]
+    assert said[Dialect.PLAIN] == said[Dialect.MODERN]
+    assert "'SPUBLISH'" not in said[Dialect.MODERN]
+    exchanged = [c.replace("'PUBLISH'", "'SPUBLISH'") for c in said[Dialect.MODERN]]
+    assert said[Dialect.SHARDED] == exchanged
+    assert script.text.count("'PUBLISH'") == said[Dialect.MODERN].count("'PUBLISH'")
+
+
+@every_script
+def test_heads_are_equally_long(script: Script) -> None:
+    # So that a packed call gets another head by one slice.
+    assert {len(wording.head) for wording in script.wordings} == {len(script.head)}
 
 
 def test_a_block_is_shared_by_three_scripts_or_not_at_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -41,12 +42,14 @@ def test_the_committed_manifest_is_fresh() -> None:
     assert COMMITTED.read_text() == manifest.render(source.load_all()), "run `make manifest`"
 
 
-def test_a_row_names_version_sha_keys_and_arguments() -> None:
-    (row,) = [row for row in COMMITTED.read_text().splitlines() if row.startswith("lock.acquire ")]
-    script = source.load("lock.acquire")
+def test_a_row_names_version_shas_keys_and_arguments() -> None:
+    (row,) = [row for row in COMMITTED.read_text().splitlines() if row.startswith("latch.delete ")]
+    script = source.load("latch.delete")
+    plain, modern, sharded = (hashlib.sha1(w.text.encode()).hexdigest() for w in script.wordings)
+    assert len({plain, modern, sharded}) == 3
     assert row == (
-        f"lock.acquire v{script.version} {script.sha} keys=lock,tombstone,version_key"
-        " args=owner,holds,lease_ms,version,version_ms"
+        f"latch.delete v{script.version} {modern} plain={plain} sharded={sharded}"
+        " keys=latch,receipt args=channel,calls,receipt_ms"
     )
 
 

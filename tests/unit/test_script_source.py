@@ -9,6 +9,7 @@ from pathlib import Path
 import hiredis
 import pytest
 
+from redisson_py._dialect import Dialect
 from redisson_py._scripts import source
 from redisson_py._scripts.source import load, load_all, parse
 
@@ -80,6 +81,9 @@ def test_every_field_is_needed(field: str) -> None:
         "--! version  3\n" + HEADER.replace("--! version  3\n", "") + BODY,
         changed("--! keys", "--! key"),
         changed("version  3", "version  3\n--! version  4"),
+        changed("--! retry", "--! computes keys\n--! retry"),
+        HEADER + "--! computes\n" + BODY,
+        HEADER + "--! computes\n--! author me\n" + BODY,
         changed("version  3", "version"),
         changed("version  3", "version  three"),
         changed("version  3", "version  1.5"),
@@ -113,7 +117,7 @@ def test_arguments_are_bound_by_name_in_the_order_of_the_header() -> None:
     owner = b"\xff\r\n"
     packed = script.head + script.bind(leaves=20, hinge=b"%h", owner=owner, door=b"")
     assert packed == pack("EVALSHA", script.sha, 2, b"", b"%h", owner, 20)
-    assert script.plain_head == script.head, "the text has no #! line"
+    assert {wording.head for wording in script.wordings} == {script.head}, "the text has no #! line"
 
 
 @pytest.mark.parametrize(
@@ -155,15 +159,31 @@ def test_a_script_is_known_by_the_sha_of_its_text() -> None:
 def test_redis_6_gets_the_text_without_its_first_line() -> None:
     script = parse("#!lua flags=allow-oom\n" + HEADER + BODY)
     assert script.text.startswith("#!lua")
-    assert script.plain_text == HEADER + BODY
-    assert script.plain_sha == hashlib.sha1((HEADER + BODY).encode()).hexdigest()
-    assert script.plain_sha != script.sha
+    plain = script.wordings[Dialect.PLAIN]
+    assert plain.text == HEADER + BODY
+    assert plain.sha == hashlib.sha1((HEADER + BODY).encode()).hexdigest()
+    assert plain.sha != script.sha
 
 
 def test_a_text_without_flags_is_the_same_for_every_server() -> None:
     script = parse(HEADER + BODY)
-    assert script.plain_text == script.text
-    assert script.plain_sha == script.sha
+    assert {wording.text for wording in script.wordings} == {script.text}
+    assert {wording.sha for wording in script.wordings} == {script.sha}
+
+
+def test_a_cluster_with_sharded_messages_gets_its_own_text() -> None:
+    body = "redis.call('PUBLISH', door, '0') -- PUBLISH\n"
+    plain, modern, sharded = parse("#!lua\n" + HEADER + body).wordings
+    assert sharded.text == "#!lua\n" + HEADER + "redis.call('SPUBLISH', door, '0') -- PUBLISH\n"
+    assert len({plain.sha, modern.sha, sharded.sha}) == 3
+    assert sharded.sha == hashlib.sha1(sharded.text.encode()).hexdigest()
+
+
+def test_a_script_follows_ask_unless_it_says_that_it_computes_keys() -> None:
+    assert parse(HEADER + BODY).follows_ask
+    script = parse(HEADER + "--! computes keys of the house\n" + BODY)
+    assert not script.follows_ask
+    assert script.keys == ("door", "hinge")
 
 
 def test_a_script_is_found_by_its_name() -> None:

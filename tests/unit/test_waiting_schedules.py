@@ -89,8 +89,10 @@ class Client(Link):
         super().__init__(server, table)
         self.bus = NotingBus(table)
         self.bus.attach(self)  # type: ignore[arg-type]  # router and stream in one
-        self.resubscribe = self.bus.resubscribe  # type: ignore[method-assign]
         self.askers: list[Task] = []
+
+    def resubscribe(self) -> None:
+        self.bus.resubscribe(lambda channel: True)
 
     def stream_for(self, channel: bytes) -> Client:
         return self

@@ -14,7 +14,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis.errors import NoSuchExample
 
 from redisson_py._commands.wakes import lock_wakes
-from redisson_py._engine.wakeups import Seat, Table
+from redisson_py._engine.wakeups import Channel, Seat, Table
 from tests.unit.wakeup_model import CHANNEL, SCHEDULES, Link, Server, random_schedule
 
 
@@ -156,7 +156,7 @@ class KeepsWakeUps(Table):
 class SleepsThroughReconnections(Table):
     """Sabotaged: a new connection wakes nobody."""
 
-    def wake_all(self) -> None:
+    def wake(self, channel: Channel) -> None:
         pass
 
 

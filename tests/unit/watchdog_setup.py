@@ -27,6 +27,7 @@ class Renewal:
     seconds: float
     values: dict[str, Arg]
     future: asyncio.Future[list[int]]
+    splits: bool
 
     async def answer(self, *renewed: int) -> None:
         self.future.set_result([*renewed])
@@ -58,12 +59,19 @@ class FakeExecutor:
         return self.groups.get(key, 0)
 
     def start_batch(
-        self, script: Script, keys: list[bytes], rest: list[bytes], seconds: float, **values: Arg
+        self,
+        script: Script,
+        keys: list[bytes],
+        rest: list[bytes],
+        seconds: float,
+        *,
+        splits: bool,
+        **values: Arg,
     ) -> Renewal:
         if self.closed:
             raise ClientClosedError("the client is closed")
         future = asyncio.get_running_loop().create_future()
-        self.renewals.append(Renewal(script, keys, rest, seconds, values, future))
+        self.renewals.append(Renewal(script, keys, rest, seconds, values, future, splits))
         return self.renewals[-1]
 
     @property

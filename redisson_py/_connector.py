@@ -1,0 +1,270 @@
+"""How a connection is opened, through redis-py, and taken from it.
+
+redis-py does what it is best at: TLS, credentials, HELLO 3, the client's name. The open
+connection's transport is then handed to our own stream, which reads and writes faster and in an
+order we can rely on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import redis.exceptions
+from redis.asyncio import SSLConnection
+from redis.asyncio.connection import AbstractConnection
+
+from redisson_py._addresses import write_address
+from redisson_py._connect_errors import connect_error, was_cut
+from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+
+__all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
+
+#: A server that is away, behind a proxy that is not, should not be asked for ever.
+_MOST_ASKED = 3
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What has been seen of a server.
+
+    Attributes:
+        tried: It was tried to connect.
+        opened: That worked once: TLS is spoken by both, or by none.
+        asked: How often it was asked in vain whether it speaks TLS.
+    """
+
+    tried: bool = False
+    opened: bool = False
+    asked: int = 0
+
+
+@dataclass(frozen=True)
+class Connector:
+    """How to open one more connection to one server.
+
+    Attributes:
+        connect_timeout: Seconds that one attempt may take, if the user said so.
+        announced: Whether a cluster or sentinels may have named this address, and not the user.
+    """
+
+    connection_class: type[AbstractConnection]
+    settings: dict[str, Any]
+    connect_timeout: float | None = None
+    announced: bool = False
+    _seen: _Seen = field(default_factory=_Seen)
+
+    def __repr__(self) -> str:
+        return f"<Connector to {self.where}>"
+
+    @property
+    def where(self) -> str:
+        """The address, without any secret."""
+        if "path" in self.settings:
+            return str(self.settings["path"])
+        host = str(self.settings.get("host", "localhost"))
+        return write_address(host, self.settings.get("port", 6379))
+
+    def at(self, host: str, port: int) -> Connector:
+        """Return how to connect to another server with the same settings."""
+        settings = {**self.settings, "host": host, "port": port}
+        return replace(self, settings=settings, announced=True, _seen=_Seen())
+
+    @property
+    def database(self) -> str:
+        """The address and the number of the database."""
+        return f"{self.where}/{self.settings.get('db') or 0}"
+
+    async def open(self, limit: float) -> AbstractConnection:
+        """Return a connection that has said HELLO 3, authenticated and chosen its database.
+
+        Args:
+            limit: Seconds that this attempt may take.
+
+        Raises:
+            BackendError: Credentials, permission or certificates are wrong: trying again is no use.
+            UnsupportedServerError: The server does not speak RESP3.
+            ConnectionLostError: It could not be reached; it may be reachable later.
+        """
+        seen, encrypted = self._seen, issubclass(self.connection_class, SSLConnection)
+        unsure = not seen.opened and seen.asked < _MOST_ASKED and "path" not in self.settings
+        until = asyncio.get_running_loop().time() + limit
+        seconds = limit
+        if unsure and encrypted:
+            # A server that speaks no TLS is silent. It is then asked without, and at first soon.
+            seconds = limit * 0.75 if seen.tried else min(limit / 2, 1.0)
+        seen.tried = True
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer:
+                connection = await self._connect()
+        except TimeoutError:
+            problem: BackendError = ConnectionLostError(
+                f"no connection to Redis at {self.where} within {seconds:.3g} s", maybe_held=False
+            )
+        except ConnectionLostError as error:
+            problem = error
+        else:
+            seen.opened = True
+            return connection
+        if unsure and (timer.expired() if encrypted else was_cut(problem.__cause__)):
+            problem = await self._without_or_with_tls(until) or problem
+        try:
+            raise problem
+        finally:
+            # It has this frame in its traceback.
+            del problem
+
+    async def _connect(self) -> AbstractConnection:
+        connection = self.connection_class(**self.settings)
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
+        except Exception as error:
+            password = self.settings.get("password")
+            problem = connect_error(error, self.where, password, self.announced)
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        else:
+            return connection
+        await connection.disconnect(nowait=True)
+        try:
+            # Not where the other error is at hand, which then would be its context.
+            raise problem
+        finally:
+            # It has this frame in its traceback.
+            del problem
+
+    async def _without_or_with_tls(self, until: float) -> BackendError | None:
+        """Ask a server that did not understand us the other way; return what is wrong then."""
+        limit = min(1.0, until - asyncio.get_running_loop().time())
+        if issubclass(self.connection_class, SSLConnection):
+            if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
+                # The next attempt is to be told as soon.
+                self._seen.tried = False
+                why = "; a cluster with tls-cluster no names plain ports" if self.announced else ""
+                return BackendError(
+                    f"Redis at {self.where} does not speak TLS there, and TLS was asked for"
+                    f" (rediss://, valkeys:// or ssl=True){why}"
+                )
+        elif await self._first_byte(_client_hello(), limit) in (b"\x15", b"\x16"):
+            return BackendError(
+                f"Redis at {self.where} speaks TLS there: connect with rediss://, valkeys://"
+                " or ssl=True"
+            )
+        self._seen.asked += 1
+        return None
+
+    async def _first_byte(self, said: bytes, limit: float) -> bytes:
+        """Return how the server begins its answer to `said`; nothing if there is none."""
+        host, port = self.settings.get("host", "localhost"), self.settings.get("port", 6379)
+        try:
+            async with asyncio.timeout(limit):
+                reader, writer = await asyncio.open_connection(host, port)
+                try:
+                    writer.write(said)
+                    return await reader.read(1)
+                finally:
+                    writer.transport.abort()
+        except (OSError, TimeoutError):
+            return b""
+
+
+def _client_hello() -> bytes:
+    """Return how a client begins to speak TLS."""
+    context, out = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.MemoryBIO()
+    # The name of no host, for nothing is checked: how the answer begins is all that matters.
+    context.check_hostname = False
+    tls = context.wrap_bio(ssl.MemoryBIO(), out)
+    with suppress(ssl.SSLWantReadError):
+        tls.do_handshake()
+    return out.read()
+
+
+def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asyncio.Transport:
+    """Make `protocol` the reader of an open connection; return its transport.
+
+    The one place that uses a private name of redis-py. The connection object must be kept
+    and disconnected in the end: it still owns the socket.
+
+    Raises:
+        UnsupportedServerError: This release of redis-py keeps its transport elsewhere.
+    """
+    writer = getattr(connection, "_writer", None)
+    transport: asyncio.Transport | None = getattr(writer, "transport", None)
+    # Not an isinstance check: uvloop's transports have no base class in asyncio.
+    if transport is None or not hasattr(transport, "set_protocol"):
+        raise UnsupportedServerError("this release of redis-py hides the transport we need")
+    reader = getattr(connection, "_reader", None)
+    if transport.is_closing() or (reader is not None and reader.at_eof()):
+        # Its end was told to redis-py's protocol and will not be told to ours.
+        raise ConnectionLostError("the connection broke while it was opened", maybe_held=False)
+    transport.set_protocol(protocol)
+    return transport
+
+
+def let_go(connection: AbstractConnection) -> None:
+    """Close a connection where nothing can be awaited; its transport ends a turn later."""
+    # What redis-py's own finalizer does.
+    connection._close()  # type: ignore[no-untyped-call]
+
+
+def tear_off(connection: AbstractConnection) -> None:
+    """Close the socket of a connection whose event loop was closed before it.
+
+    asyncio's transports cannot be closed then; uvloop has closed its own.
+    """
+    writer = getattr(connection, "_writer", None)
+    connection._writer = connection._reader = None
+    transport = getattr(writer, "transport", None)
+    # Not uvloop's, which have no base class in asyncio.
+    while isinstance(transport, asyncio.BaseTransport):
+        # What the finalizers of both ask, and complain of.
+        for flag in ("_closing", "_closed"):
+            if hasattr(transport, flag):
+                setattr(transport, flag, True)
+        sock = getattr(transport, "_sock", None)
+        if sock is not None:
+            transport._sock = None  # type: ignore[attr-defined]
+            sock.close()
+        # TLS has a transport of its own above that of the socket.
+        transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+
+
+async def ask_once(connector: Connector, limit: float, *words: str) -> Any:
+    """Return the reply to one command, over a connection for nothing else.
+
+    Args:
+        connector: Opens it.
+        limit: Seconds that it may take, connecting included.
+        words: The command.
+
+    Raises:
+        BackendError: We were refused, or the command was.
+        ConnectionLostError: There was no answer in time.
+    """
+    until = asyncio.get_running_loop().time() + limit
+    connection = await connector.open(limit)
+    try:
+        async with asyncio.timeout_at(until):
+            await connection.send_command(*words)
+            return await connection.read_response()
+    except TimeoutError:
+        problem: BackendError = ConnectionLostError(
+            f"Redis at {connector.where} did not answer {words[0]} within {limit:.3g} s",
+            maybe_held=False,
+        )
+    except redis.exceptions.ResponseError as error:
+        problem = BackendError(str(error))
+    except (redis.exceptions.RedisError, OSError) as error:
+        problem = connect_error(error, connector.where, connector.settings.get("password"))
+    finally:
+        await connection.disconnect(nowait=True)
+    try:
+        raise problem
+    finally:
+        # It has this frame in its traceback.
+        del problem

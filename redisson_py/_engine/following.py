@@ -1,0 +1,59 @@
+"""Seats and holds follow their keys to wherever these are served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from redisson_py._engine.bus import Bus
+from redisson_py._engine.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from redisson_py._stream.router import Router
+    from redisson_py._stream.stream import Stream
+
+
+class Followers:
+    """What a client has that relies on the servers of its keys.
+
+    Args:
+        bus: The seats.
+    """
+
+    _watchdog: Watchdog
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+
+    def attach(self, watchdog: Watchdog) -> None:
+        """Keep these holds."""
+        self._watchdog = watchdog
+
+    def moved(self, concerns: Callable[[bytes], bool]) -> None:
+        """Keys have another master, or their connection is new: was anything missed, or lost?"""
+        self._bus.resubscribe(concerns)
+        self._watchdog.ask_now(concerns)
+
+    def cut_off(self, concerns: Callable[[bytes], bool]) -> None:
+        """The connection to the master of keys is down: their waiters are to look again."""
+        self._bus.wake(concerns)
+
+    def gone(self, stream: Stream, channel: bytes) -> bool:
+        """A server has ended a subscription; return whether it is needed again."""
+        return self._bus.gone(channel, stream)
+
+    def recover(self) -> None:
+        """Subscribe again to what servers have ended."""
+        self._bus.recover()
+
+    def rely_on(self, stream: Stream, router: Router) -> bool:
+        """Whether somebody holds or waits for what a stream serves."""
+        serves = router.stream_for
+        return any(
+            serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
+        ) or any(serves(channel) is stream for channel in self._bus.table.channels)
+
+    @property
+    def any(self) -> bool:
+        """Whether somebody holds or waits for anything."""
+        return bool(self._watchdog.holds) or self._bus.table.seats > 0

@@ -1,0 +1,71 @@
+"""What a stream must know of the servers around its own, where there are any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from redisson_py._redis import AbstractConnection
+    from redisson_py._stream.call import Call, ReplyError
+    from redisson_py._stream.stream import Stream
+
+#: Longest pause in seconds between two attempts to connect where another server may take over.
+LONGEST_PAUSE = 0.25
+
+#: Seconds without an answer after which a server is dead where another one may take over.
+LONGEST_SILENCE = 1.0
+
+#: A server that took longer than this to answer a new connection may have been frozen meanwhile.
+SLOW_OPENING = 0.25
+
+
+class Opener(Protocol):
+    """Opens connections; to the same server each time, or to the one that is master just now."""
+
+    @property
+    def where(self) -> str:
+        """The address, without any secret."""
+        ...
+
+    @property
+    def connect_timeout(self) -> float | None:
+        """Seconds that one attempt may take, if the user said so."""
+        ...
+
+    async def open(self, limit: float) -> AbstractConnection:
+        """Return a connection that is ready for commands, within `limit` seconds.
+
+        Raises:
+            BackendError: It is refused for good.
+            ConnectionLostError: There is none; there may be later.
+            Elsewhere: What waits for it is to be sent elsewhere.
+        """
+        ...
+
+
+class Elsewhere(Exception):
+    """Raised by an opener: the keys of what waits for a connection live elsewhere by now."""
+
+
+class Topology(Protocol):
+    """Several servers that serve each other's keys when one of them fails, or gives them away."""
+
+    def send_again(self, call: Call) -> Call:
+        """Send a call to where its key lives now."""
+        ...
+
+    def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
+        """See to a call that was refused because its key lives elsewhere; return whether it is."""
+        ...
+
+    def went_down(self, stream: Stream) -> None:
+        """The connection of a stream broke, or could not be opened: others may serve its keys."""
+        ...
+
+    def gone(self, stream: Stream, channel: bytes) -> None:
+        """A server stopped to send messages of a channel, because its slot moved."""
+        ...
+
+    async def confirm(self, stream: Stream) -> None:
+        """Return when another server has said what is served at a stream's address now."""
+        ...

@@ -1,0 +1,166 @@
+"""Asking the nodes of a cluster who serves what.
+
+The first answer counts, of up to three nodes that are asked at the same time; those to which a
+connection is open go first. Others are asked over a connection for this one question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._loop import Task, running_loop, start_task, wait_for_all
+from redisson_py._stream.call import ReplyError
+from redisson_py._topology.slots import SlotMap
+from redisson_py.errors import BackendError, ConnectionLostError
+
+if TYPE_CHECKING:
+    from redisson_py._redis import Connector
+    from redisson_py._stream.stream import Stream
+
+#: Nodes that are asked at the same time.
+_AT_ONCE = 3
+
+#: Seconds that a node has for its answer, connecting included.
+PATIENCE = 0.5
+
+
+class Answer(NamedTuple):
+    """A map of the slots.
+
+    Attributes:
+        slots: The map.
+        origin: Who said so.
+        asked_at: When it was asked, in loop time.
+    """
+
+    slots: SlotMap
+    origin: Address
+    asked_at: float
+
+
+class Discovery:
+    """Asks nodes for the map.
+
+    Args:
+        connector: How to connect to a node, wherever it is.
+        seeds: The addresses that the user knows.
+        address_map: Turns an announced address into one that can be reached from here.
+        stream_at: Returns the open stream to an address, if there is one.
+
+    Attributes:
+        error: Why nobody answered the last question.
+        tasks: The questions under way.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        seeds: Sequence[Address],
+        address_map: AddressMap | None,
+        stream_at: Callable[[Address], Stream | None],
+    ) -> None:
+        self._connector = connector
+        self._seeds = seeds
+        self._address_map = address_map
+        self._stream_at = stream_at
+        self._turn = 0
+        self.error: BackendError | None = None
+        self.tasks: set[Task] = set()
+
+    async def ask(self, nodes: Iterable[Address], avoid: Iterable[Address] = ()) -> Answer | None:
+        """Return the first answer, or None if nobody answered in time.
+
+        Args:
+            nodes: Those that are known, seeds aside.
+            avoid: Those whose word is not to be taken.
+        """
+        asked = self._choose([*nodes, *self._seeds], set(avoid))
+        if not asked:
+            return None
+        questions: list[Task] = []
+        answers: list[Answer] = []
+        errors: list[BackendError] = []
+        for address in asked:
+            name = f"redisson_py asks {write_address(*address)}"
+            question = start_task(self._ask_one(address, answers, errors), name)
+            questions.append(question)
+            self.tasks.add(question)
+            question.add_done_callback(self.tasks.discard)
+        try:
+            while not answers and (open_ones := [each for each in questions if not each.done()]):
+                await wait_for_all(open_ones, first=True)
+        finally:
+            for question in questions:
+                question.cancel()
+        if answers:
+            self.error = None
+            return answers[0]
+        # One that may become better, if there is one.
+        lost = [error for error in errors if isinstance(error, ConnectionLostError)]
+        self.error = (lost or errors or [None])[0]
+        return None
+
+    def _choose(self, nodes: list[Address], avoid: set[Address]) -> list[Address]:
+        """Return whom to ask this time: each gets its turn."""
+        candidates = [address for address in dict.fromkeys(nodes) if address not in avoid]
+        if len(candidates) <= _AT_ONCE:
+            return candidates
+        connected = [each for each in candidates if self._stream_at(each) is not None][:_AT_ONCE]
+        others = [each for each in candidates if each not in connected]
+        self._turn += _AT_ONCE
+        start = self._turn % len(others)
+        return [*connected, *others[start:], *others[:start]][:_AT_ONCE]
+
+    async def _ask_one(
+        self, address: Address, answers: list[Answer], errors: list[BackendError]
+    ) -> None:
+        asked_at = running_loop().time()
+        try:
+            stream = self._stream_at(address)
+            if stream is not None:
+                reply = await stream.command(("CLUSTER", "SLOTS"), PATIENCE).future
+            else:
+                from redisson_py._redis import ask_once
+
+                reply = await ask_once(self._connector.at(*address), PATIENCE, "CLUSTER", "SLOTS")
+            slots = SlotMap.parse(reply, address, self._address_map)
+        except BackendError as error:
+            errors.append(_named(error, address))
+            return
+        if slots.masters:
+            answers.append(Answer(slots, address, asked_at))
+        else:
+            # A node that was reset, or is new, knows nothing of the cluster.
+            text = f"Redis at {write_address(*address)} serves no slots of a cluster"
+            errors.append(ConnectionLostError(text, maybe_held=False))
+
+    async def knows_sharded_pubsub(self, address: Address) -> bool:
+        """Return whether a node knows sharded pub/sub, and lets us use it.
+
+        Redisson asks the same and takes any error for a no, so that both speak alike.
+
+        Raises:
+            ConnectionLostError: It did not answer.
+        """
+        from redisson_py._redis import ask_once
+
+        try:
+            await ask_once(self._connector.at(*address), PATIENCE, "PUBSUB", "SHARDNUMSUB", "0")
+        except ConnectionLostError:
+            raise
+        except BackendError:
+            return False
+        return True
+
+
+def _named(error: BackendError, address: Address) -> BackendError:
+    """Return an error that says which node it is about."""
+    where = write_address(*address)
+    if not isinstance(error, ReplyError) and where in str(error):
+        return error
+    text = str(error)
+    if "cluster support disabled" in text:
+        text = "cluster support is disabled there: redis+cluster:// is for nodes of a cluster"
+    return BackendError(f"Redis at {where} refused CLUSTER SLOTS: {text}")

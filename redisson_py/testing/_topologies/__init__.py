@@ -1,0 +1,1 @@
+"""Several servers that belong together: clusters, Sentinel, replicas."""

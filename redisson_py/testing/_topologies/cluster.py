@@ -1,0 +1,378 @@
+"""A cluster of our own: masters with replicas, whose slots and roles a test may move about."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Literal, Unpack, final
+
+from redisson_py.testing._configuration import BUS_OFFSET
+from redisson_py.testing._server import EmbeddedServer
+
+from .migration import SlotMigration, end_all
+from .topology import Topology, TopologyError, TopologyOptions
+from .views import SLOTS, ClusterMap, Place, slot_of
+
+How = Literal["graceful", "force", "takeover"]
+_FAILOVER_PATIENCE: Final = 30.0
+#: A replica that was refused votes does not ask again before; the server counts in node timeouts.
+_ASK_AGAIN: Final = 2.0
+
+
+class ClusterOptions(TopologyOptions, total=False):
+    """The keyword arguments of `EmbeddedCluster`."""
+
+    masters: int
+    replicas: int
+    node_timeout: float
+
+
+@final
+class EmbeddedCluster(Topology):
+    """A cluster whose nodes a test may kill, freeze and fail over, and whose slots it may move.
+
+    Use `embedded_cluster` if all you need is a URL, and `running_cluster` for the time of a
+    block. All processes end with `close`, and with this Python process (even if that is killed).
+
+    A slot may be named by its number or by a key in it. Replicas stay with their shard, and a
+    master that has given its last slot stays an empty master (`cluster-allow-replica-migration
+    no`), unless `config` says otherwise.
+
+    Attributes:
+        nodes: The servers; first the original masters, then the replicas.
+    """
+
+    def __init__(
+        self,
+        kind: str | None = None,
+        *,
+        masters: int = 3,
+        replicas: int = 1,
+        node_timeout: float = 1.5,
+        config: Mapping[str, str] | None = None,
+        password: str | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: tuple[Path, Path, Path] | None = None,
+        start_timeout: float = 30.0,
+    ) -> None:
+        """Find the binary; nothing is started.
+
+        Args:
+            kind: See `find_server`.
+            masters: How many masters share the slots.
+            replicas: How many replicas each master has.
+            node_timeout: Seconds after which a silent node is taken for dead.
+            config: More configuration for all nodes, values as in a configuration file.
+            password: What clients must authenticate with.
+            users: More users: names, and rules as `ACL SETUSER` takes them. With a password or
+                users, the nodes replicate as a user that may do no more than that.
+            tls: Certificate, key and authority (PEM files); see `EmbeddedServer`. Clients need
+                no certificate.
+            start_timeout: Seconds that starting everything may take.
+        """
+        super().__init__(
+            kind,
+            config=config,
+            password=password,
+            users=users,
+            tls=tls,
+            start_timeout=start_timeout,
+        )
+        if masters < 1 or replicas < 0:
+            raise ValueError("a cluster has at least one master, and not less than no replicas")
+        self._masters: Final = masters
+        self._replicas: Final = replicas
+        self._node_timeout: Final = node_timeout
+        self._map: Final = ClusterMap(self)
+        self._founders: Final[list[EmbeddedServer]] = []
+
+    @property
+    def url(self) -> str:
+        """What clients connect to, password included; names all nodes."""
+        return self._url("redis+cluster", self.nodes)
+
+    def node_id(self, node: EmbeddedServer) -> str:
+        """Return the id by which the cluster knows a node."""
+        return self._map.id_of(node)
+
+    async def master_of(self, place: Place) -> EmbeddedServer:
+        """Return the master of a slot, as the nodes that answer have it.
+
+        Raises:
+            TopologyError: None of them says that the slot is its own.
+        """
+        owner = await self._map.owner(slot_of(place))
+        if owner is None:
+            raise TopologyError(f"no node that runs is the master of slot {slot_of(place)}")
+        return owner
+
+    async def replicas_of(self, master: EmbeddedServer) -> list[EmbeddedServer]:
+        """Return the replicas of a master, as the nodes that answer have it."""
+        wanted = self.node_id(master)
+        for node in self._awake():
+            if node is not master or len(self._awake()) == 1:
+                view = await self._map.view(node)
+                return [self._map.ids[seen.id] for seen in view.values() if seen.master == wanted]
+        return []
+
+    async def masters(self) -> list[EmbeddedServer]:
+        """Return the masters that can answer, as they say themselves."""
+        mine = [await self._map.myself(node) for node in self._awake()]
+        return [self._map.ids[seen.id] for seen in mine if seen.is_master]
+
+    async def failover(
+        self, place: Place, how: How = "graceful", to: EmbeddedServer | None = None
+    ) -> EmbeddedServer:
+        """Make a replica the master of a slot's shard, and return when the cluster is healthy.
+
+        Args:
+            place: A slot of the shard.
+            how: `"graceful"` waits for the replica to have everything; `"force"` does not ask
+                the master; `"takeover"` asks nobody.
+            to: Which replica; None for the first that can answer.
+
+        Returns:
+            The new master.
+
+        Raises:
+            TopologyError: There is no such replica, or it did not become the master.
+        """
+        slot = slot_of(place)
+        old = await self._map.last_owner(slot)
+        standing = [each for each in await self.replicas_of(old) if each in self._awake()]
+        if to is None:
+            if not standing:
+                raise TopologyError(f"{old.address} has no replica that runs")
+            to = standing[0]
+        command = ["CLUSTER", "FAILOVER", *([] if how == "graceful" else [how.upper()])]
+        deadline = asyncio.get_running_loop().time() + _FAILOVER_PATIENCE
+        while True:
+            await self._order(to, *command)
+            try:
+                await self.wait_master(slot, other_than=old, timeout=_ASK_AGAIN)
+                break
+            except TopologyError:
+                # Masters vote once in two node timeouts: a second failover may be refused.
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+        await self.wait_healthy()
+        return to
+
+    async def wait_master(
+        self, place: Place, other_than: EmbeddedServer | None = None, timeout: float = 30.0
+    ) -> EmbeddedServer:
+        """Return the master of a slot when all nodes that answer agree on it.
+
+        Args:
+            place: The slot.
+            other_than: A node that does not count: the one that was killed or frozen.
+            timeout: Seconds to wait.
+
+        Raises:
+            TopologyError: They did not agree in time.
+        """
+        slot = slot_of(place)
+        found: list[EmbeddedServer] = []
+
+        async def check() -> str:
+            owner = await self._map.owner(slot)
+            if owner is None or owner is other_than:
+                return f"slot {slot} has no new master"
+            found[:] = [owner]
+            return await self._map.disagreement()
+
+        await self._until(f"slot {slot} should have a master", check, timeout)
+        return found[0]
+
+    async def wait_healthy(self, timeout: float = 30.0) -> None:
+        """Return when all running nodes agree, serve all slots and replicate.
+
+        Raises:
+            TopologyError: That took longer than `timeout` seconds.
+        """
+
+        async def check() -> str:
+            for node in self._awake():
+                if gap := await self._replication_gap(node):
+                    return gap
+            return await self._map.disagreement()
+
+        await self._until("the cluster should be healthy", check, timeout)
+
+    async def migrate(
+        self, place: Place, to: EmbeddedServer | None = None, *, atomic: bool = False
+    ) -> EmbeddedServer:
+        """Move a slot with its keys to another master, and return when all nodes know.
+
+        Args:
+            place: The slot.
+            to: The master that gets it; None for any other.
+            atomic: Have the server move it in one piece (Valkey 9), not key by key.
+
+        Returns:
+            The slot's new master.
+
+        Raises:
+            TopologyError: It could not be moved.
+        """
+        move = await self.begin_migration(place, to, atomic=atomic)
+        await move.finish()
+        return move.target
+
+    async def begin_migration(
+        self, place: Place, to: EmbeddedServer | None = None, *, atomic: bool = False
+    ) -> SlotMigration:
+        """Open a slot for a move and halt: see `SlotMigration` for how it goes on.
+
+        With `atomic`, nothing happens before its `finish`.
+        """
+        slot = slot_of(place)
+        source = await self.master_of(slot)
+        target = to
+        if target is None:
+            target = next(each for each in await self.masters() if each is not source)
+        move = SlotMigration(self, slot, source, target, atomic=atomic)
+        await move.begin()
+        return move
+
+    async def add_node(self, replica_of: EmbeddedServer | None = None) -> EmbeddedServer:
+        """Add a node, a master without slots or a replica, and return when all nodes know it."""
+        node = await self._cluster_node()
+        self.nodes.append(node)
+        await node.start()
+        await self._learn_id(node)
+        await self._meet([node])
+        if replica_of is not None:
+            await self._order(node, "CLUSTER", "REPLICATE", self.node_id(replica_of))
+        await self.wait_healthy()
+        return node
+
+    async def remove_node(self, node: EmbeddedServer) -> None:
+        """Have all nodes forget one, and end it.
+
+        Raises:
+            TopologyError: It still has slots or replicas.
+        """
+        wanted = self.node_id(node)
+        others = [each for each in self._awake() if each is not node]
+        seen = (await self._map.view(others[0]))[wanted]
+        if seen.slots or await self.replicas_of(node):
+            raise TopologyError(f"{node.address} still has slots or replicas")
+        self.nodes.remove(node)
+        # Before the others forget it, or it would introduce itself again.
+        if node.running:
+            await node.kill()
+        await asyncio.gather(*(self._order(each, "CLUSTER", "FORGET", wanted) for each in others))
+        del self._map.ids[wanted]
+        await node.close()
+        await self.wait_healthy()
+
+    async def restore(self) -> None:
+        """Start and thaw all nodes, end all moves of slots, and move every slot home."""
+        for node in self.nodes:
+            if not node.running:
+                await node.start()
+            elif node.paused:
+                await node.resume()
+        await self.wait_healthy()
+        await end_all(self)
+        for founder, slots in zip(self._founders, self._homes(), strict=True):
+            view = await self._map.view(founder)
+            myself = next(seen for seen in view.values() if "myself" in seen.flags)
+            home = view[myself.master] if myself.master else myself
+            for slot in slots:
+                if not home.has(slot):
+                    await self.migrate(slot, self._map.ids[home.id])
+        await self.wait_healthy()
+
+    # Setting it up
+
+    async def _set_up(self) -> None:
+        count = self._masters * (1 + self._replicas)
+        self.nodes.extend(await asyncio.gather(*(self._cluster_node() for _ in range(count))))
+        await self._start_all(self.nodes)
+        await asyncio.gather(*(self._learn_id(node) for node in self.nodes))
+        await asyncio.gather(
+            *(
+                self._order(node, "CLUSTER", "SET-CONFIG-EPOCH", epoch)
+                for epoch, node in enumerate(self.nodes, 1)
+            ),
+        )
+        masters, replicas = self.nodes[: self._masters], self.nodes[self._masters :]
+        self._founders.extend(masters)
+        for node, slots in zip(masters, self._homes(), strict=True):
+            await self._give_slots(node, slots)
+        await self._meet(self.nodes[1:])
+        for index, node in enumerate(replicas):
+            master = self.node_id(masters[index % self._masters])
+            await self._order(node, "CLUSTER", "REPLICATE", master)
+
+    async def _cluster_node(self) -> EmbeddedServer:
+        config = {
+            "cluster-enabled": "yes",
+            "cluster-node-timeout": str(round(self._node_timeout * 1000)),
+            "cluster-allow-replica-migration": "no",
+            **({"tls-cluster": "yes"} if self._tls else {}),
+        }
+        return await self._new_data_node(config, bus=True)
+
+    async def _learn_id(self, node: EmbeddedServer) -> None:
+        self._map.ids[str(await self._order(node, "CLUSTER", "MYID"))] = node
+
+    async def _give_slots(self, node: EmbeddedServer, slots: range) -> None:
+        if self.version >= (7, 0, 0):
+            await self._order(node, "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[-1])
+        else:
+            await self._order(node, "CLUSTER", "ADDSLOTS", *slots)
+
+    async def _meet(self, newcomers: list[EmbeddedServer]) -> None:
+        """Introduce nodes to the first, and return when everybody knows everybody."""
+        first = next(node for node in self._awake() if node not in newcomers)
+        for node in newcomers:
+            bus = node.port + BUS_OFFSET
+            await self._order(first, "CLUSTER", "MEET", node.host, node.port, bus)
+
+        async def check() -> str:
+            for node in self._awake():
+                if not (await self._map.view(node)).keys() >= self._map.ids.keys():
+                    return self._blame(node, "it does not know all nodes")
+            return ""
+
+        await self._until("all nodes should know all", check)
+
+    def _homes(self) -> list[range]:
+        """Return the slots that each master has in the beginning."""
+        edges = [SLOTS * index // self._masters for index in range(self._masters + 1)]
+        return [range(first, end) for first, end in pairwise(edges)]
+
+
+@asynccontextmanager
+async def running_cluster(
+    kind: str | None = None, **options: Unpack[ClusterOptions]
+) -> AsyncGenerator[EmbeddedCluster, None]:
+    """Run a cluster for the time of a block, and hand out its object.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedCluster`.
+    """
+    cluster = await asyncio.to_thread(EmbeddedCluster, kind, **options)
+    async with cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def embedded_cluster(
+    kind: str | None = None, **options: Unpack[ClusterOptions]
+) -> AsyncGenerator[str, None]:
+    """Run a cluster for the time of a block, and hand out its URL.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedCluster`.
+    """
+    async with running_cluster(kind, **options) as cluster:
+        yield cluster.url

@@ -1,0 +1,212 @@
+"""A master with replicas of our own, whose roles a test may change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Unpack, final
+
+from redisson_py.testing._server import EmbeddedServer
+
+from .topology import Topology, TopologyError, TopologyOptions
+
+
+class ReplicasOptions(TopologyOptions, total=False):
+    """The keyword arguments of `EmbeddedReplicas`."""
+
+    replicas: int
+
+
+class Replicated(Topology):
+    """Data servers of which one is the master and the others replicate it."""
+
+    async def _start_data(self, replicas: int) -> None:
+        """Start a master, then its replicas; they may still be loading its data."""
+        self.nodes.append(await self._new_data_node({}))
+        await self._start_all(self.nodes)
+        host, port = self.nodes[0].host, self.nodes[0].port
+        config = {"replicaof": f"{host} {port}"}
+        self.nodes.extend(
+            await asyncio.gather(*(self._new_data_node(config) for _ in range(replicas)))
+        )
+        await self._start_all(self.nodes[1:])
+
+    async def masters(self) -> list[EmbeddedServer]:
+        """Return the servers that answer and say that they are the master."""
+        awake = self._awake()
+        found = await asyncio.gather(*(self._info(node, "replication") for node in awake))
+        return [node for node, info in zip(awake, found, strict=True) if info["role"] == "master"]
+
+    async def _disunion(self, master: EmbeddedServer) -> str:
+        """Return which server that answers does not replicate this master."""
+        awake = self._awake()
+        for node in awake:
+            info = await self._info(node, "replication")
+            if node is master:
+                if info["role"] != "master":
+                    return self._blame(node, "it is not the master yet")
+                if int(info["connected_slaves"]) != len(awake) - 1:
+                    return self._blame(node, "it does not have all replicas")
+            elif info["role"] == "master" or int(info["master_port"]) != master.port:
+                return self._blame(node, f"it is no replica of {master.address}")
+            if gap := await self._replication_gap(node):
+                return gap
+        return ""
+
+    def _at(self, port: int) -> EmbeddedServer:
+        return next(node for node in self.nodes if node.port == port)
+
+
+@final
+class EmbeddedReplicas(Replicated):
+    """A master with replicas that a test may freeze, kill and promote.
+
+    Use `embedded_replicas` if all you need is a URL, and `running_replicas` for the time of a
+    block. All processes end with `close`, and with this Python process (even if that is killed).
+    Nobody promotes a replica but the test.
+
+    Attributes:
+        nodes: The servers; first the original master.
+    """
+
+    def __init__(
+        self,
+        kind: str | None = None,
+        *,
+        replicas: int = 1,
+        config: Mapping[str, str] | None = None,
+        password: str | None = None,
+        users: Mapping[str, str] | None = None,
+        tls: tuple[Path, Path, Path] | None = None,
+        start_timeout: float = 30.0,
+    ) -> None:
+        """Find the binary; nothing is started.
+
+        Args:
+            kind: See `find_server`.
+            replicas: How many the master has.
+            config: More configuration for all servers, values as in a configuration file.
+            password: What clients must authenticate with.
+            users: More users: names, and rules as `ACL SETUSER` takes them. With a password or
+                users, the servers replicate as a user that may do no more than that.
+            tls: Certificate, key and authority (PEM files); see `EmbeddedServer`. Clients need
+                no certificate.
+            start_timeout: Seconds that starting everything may take.
+        """
+        super().__init__(
+            kind,
+            config=config,
+            password=password,
+            users=users,
+            tls=tls,
+            start_timeout=start_timeout,
+        )
+        self._count: Final = replicas
+
+    @property
+    def url(self) -> str:
+        """What clients connect to, password included; names all servers."""
+        return self._url("redis", self.nodes)
+
+    async def master(self) -> EmbeddedServer:
+        """Return the server that says it is the master.
+
+        Raises:
+            TopologyError: None that answers does, or several.
+        """
+        masters = await self.masters()
+        if len(masters) != 1:
+            found = ", ".join(node.address for node in masters) or "none"
+            raise TopologyError(f"there should be one master, but found: {found}")
+        return masters[0]
+
+    async def replicas(self) -> list[EmbeddedServer]:
+        """Return the servers that answer and are not masters."""
+        masters = await self.masters()
+        return [node for node in self._awake() if node not in masters]
+
+    async def promote(self, replica: EmbeddedServer) -> None:
+        """Make a replica the master, whatever has become of the old one.
+
+        What the replica has not received is lost. The others that answer become its replicas.
+        """
+        await self._order(replica, "REPLICAOF", "NO", "ONE")
+        await self._follow(replica)
+
+    async def failover(self, to: EmbeddedServer | None = None) -> EmbeddedServer:
+        """Have the master hand over to a replica (FAILOVER TO), which loses nothing.
+
+        Args:
+            to: Which replica; None for any.
+
+        Returns:
+            The new master.
+        """
+        old = await self.master()
+        new = to or (await self.replicas())[0]
+        await self._order(old, "FAILOVER", "TO", new.host, new.port)
+
+        async def check() -> str:
+            info = await self._info(old, "replication")
+            return "" if info["role"] == "slave" else self._blame(old, "it is still the master")
+
+        await self._until(f"{old.address} should hand over to {new.address}", check)
+        await self._follow(new)
+        return new
+
+    async def wait_healthy(self, timeout: float = 30.0) -> None:
+        """Return when one server that answers is master and all others replicate it.
+
+        Raises:
+            TopologyError: That took longer than `timeout` seconds.
+        """
+
+        async def check() -> str:
+            masters = await self.masters()
+            if len(masters) != 1:
+                return f"{len(masters)} servers are masters"
+            return await self._disunion(masters[0])
+
+        await self._until("the replicas should be healthy", check, timeout)
+
+    async def _set_up(self) -> None:
+        await self._start_data(self._count)
+
+    async def _follow(self, master: EmbeddedServer) -> None:
+        """Have all others replicate this master, also when they are started again."""
+        for node in self._awake():
+            if node is not master:
+                await self._order(node, "REPLICAOF", master.host, master.port)
+            await self._order(node, "CONFIG", "REWRITE")
+        await self.wait_healthy()
+
+
+@asynccontextmanager
+async def running_replicas(
+    kind: str | None = None, **options: Unpack[ReplicasOptions]
+) -> AsyncGenerator[EmbeddedReplicas, None]:
+    """Run a master with replicas for the time of a block, and hand out their object.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedReplicas`.
+    """
+    replicas = await asyncio.to_thread(EmbeddedReplicas, kind, **options)
+    async with replicas:
+        yield replicas
+
+
+@asynccontextmanager
+async def embedded_replicas(
+    kind: str | None = None, **options: Unpack[ReplicasOptions]
+) -> AsyncGenerator[str, None]:
+    """Run a master with replicas for the time of a block, and hand out their URL.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedReplicas`.
+    """
+    async with running_replicas(kind, **options) as replicas:
+        yield replicas.url

@@ -1,0 +1,346 @@
+"""A master with replicas and sentinels of our own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Unpack, final
+from urllib.parse import quote, urlencode
+
+from redisson_py.testing._asking import CommandError
+from redisson_py.testing._configuration import quoted
+from redisson_py.testing._server import EmbeddedServer
+
+from .replicas import Replicated
+from .topology import ADMIN, WATCHER, TopologyError, TopologyOptions
+
+
+class SentinelOptions(TopologyOptions, total=False):
+    """The keyword arguments of `EmbeddedSentinel`."""
+
+    replicas: int
+    sentinels: int
+    service: str
+    down_after: float
+    failover_timeout: float
+    sentinel_password: str | None
+    sentinel_users: Mapping[str, str] | None
+
+
+@final
+class EmbeddedSentinel(Replicated):
+    """A master with replicas and sentinels that a test may kill, freeze and fail over.
+
+    Use `embedded_sentinel` if all you need is a URL, and `running_sentinel` for the time of a
+    block. All processes end with `close`, and with this Python process (even if that is killed).
+
+    `kill`, `revive`, `freeze` and `thaw` take data servers and sentinels. A sentinel that was
+    frozen takes part in nothing for half a minute (TILT); kill and revive it instead.
+
+    Attributes:
+        nodes: The data servers; first the original master.
+        sentinels: The sentinels.
+        service: The name by which sentinels know the master.
+    """
+
+    def __init__(
+        self,
+        kind: str | None = None,
+        *,
+        replicas: int = 2,
+        sentinels: int = 3,
+        service: str = "main",
+        down_after: float = 1.0,
+        failover_timeout: float = 3.0,
+        config: Mapping[str, str] | None = None,
+        password: str | None = None,
+        users: Mapping[str, str] | None = None,
+        sentinel_password: str | None = None,
+        sentinel_users: Mapping[str, str] | None = None,
+        tls: tuple[Path, Path, Path] | None = None,
+        start_timeout: float = 30.0,
+    ) -> None:
+        """Find the binary; nothing is started.
+
+        Args:
+            kind: See `find_server`.
+            replicas: How many the master has.
+            sentinels: How many there are; more than half of them must agree.
+            service: The name by which they know the master.
+            down_after: Seconds after which a silent server is taken for dead.
+            failover_timeout: Seconds a failover may take; sentinels repeat it after twice that.
+            config: More configuration for the data servers, values as in a configuration file.
+            password: What clients of the data servers must authenticate with.
+            users: More users of the data servers: names, and rules as `ACL SETUSER` takes them.
+                With a password or users, replicas and sentinels log in as users that may do no
+                more than they need.
+            sentinel_password: What clients of the sentinels must authenticate with.
+            sentinel_users: More users of the sentinels.
+            tls: Certificate, key and authority (PEM files), for all; see `EmbeddedServer`.
+                Clients need no certificate.
+            start_timeout: Seconds that starting everything may take.
+        """
+        super().__init__(
+            kind,
+            config=config,
+            password=password,
+            users=users,
+            tls=tls,
+            start_timeout=start_timeout,
+        )
+        self.sentinels: Final[list[EmbeddedServer]] = []
+        self.service: Final = service
+        self.sentinel_password: Final = sentinel_password
+        self._sentinel_users: Final = dict(sentinel_users or {})
+        self._replicas: Final = replicas
+        self._count: Final = sentinels
+        self._down_after: Final = down_after
+        self._failover_timeout: Final = failover_timeout
+
+    @property
+    def url(self) -> str:
+        """What clients connect to, passwords included; names all sentinels."""
+        query = {}
+        if self.sentinel_password is not None:
+            query["sentinel_password"] = self.sentinel_password
+        rest = f"/{quote(self.service, safe='')}"
+        return self._url(
+            "redis+sentinel",
+            self.sentinels,
+            f"{rest}?{urlencode(query, quote_via=quote)}" if query else rest,
+        )
+
+    async def master(self) -> EmbeddedServer:
+        """Return the master that the sentinels name; if they differ, the newest.
+
+        Raises:
+            TopologyError: No sentinel answers, or the one named is none of ours.
+        """
+        named = [await self._named(sentinel) for sentinel in self._awake_sentinels()]
+        if not named:
+            raise TopologyError("no sentinel runs")
+        return self._at(max(named)[1])
+
+    async def failover(self, *, coordinated: bool = False) -> EmbeddedServer:
+        """Have a sentinel make a replica the master, and return when all sentinels name it.
+
+        Soon after an earlier failover it first waits, up to ten seconds, until all sentinels
+        have asked the old master: Sentinel itself gets two failovers in a row wrong.
+
+        The old master may go on as such for ten seconds more, and what it answers then is lost;
+        `wait_healthy` waits for its end too.
+
+        Args:
+            coordinated: Have the old master stop and hand over first (Valkey 9): nothing is
+                lost.
+
+        Returns:
+            The new master.
+        """
+        old = await self.master()
+
+        async def up_to_date() -> str:
+            for sentinel in self._awake_sentinels():
+                known = await self._replicas_known_to(sentinel)
+                for port in {node.port for node in self._awake() if node is not old}:
+                    if known[port]["role-reported"] != "slave":
+                        return self._blame(sentinel, f"it takes {port} for a master")
+            return ""
+
+        # A sentinel whose last news (ten seconds apart) of the promoted server are from a time
+        # as master takes it for a stray one and demotes it; and they never mend that.
+        await self._until("the sentinels should know who is a replica", up_to_date)
+        command = ["SENTINEL", "FAILOVER", self.service, *(["COORDINATED"] if coordinated else [])]
+
+        async def accepted() -> str:
+            return await self._refusal(self._awake_sentinels()[0], command)
+
+        await self._until("a sentinel should begin a failover", accepted)
+        return await self.wait_master(other_than=old)
+
+    async def wait_master(
+        self, other_than: EmbeddedServer | None = None, timeout: float = 30.0
+    ) -> EmbeddedServer:
+        """Return the master when all sentinels that answer name it and it says so too.
+
+        Args:
+            other_than: A server that does not count: the one that was killed or frozen.
+            timeout: Seconds to wait.
+
+        Raises:
+            TopologyError: They did not agree in time.
+        """
+        found: list[EmbeddedServer] = []
+
+        async def check() -> str:
+            for sentinel in self._awake_sentinels():
+                _, port, watched = await self._named(sentinel)
+                named = self._at(port)
+                if watched != port:
+                    return self._blame(sentinel, "its failover has not ended")
+                if named is other_than or (found and named is not found[0]):
+                    found.clear()
+                    return self._blame(sentinel, f"it names {named.address}")
+                found[:] = [named]
+            masters = await self.masters()
+            if found[0] not in masters:
+                return self._blame(found[0], "it is not the master yet")
+            return ""
+
+        await self._until("the sentinels should agree on a master", check, timeout)
+        return found[0]
+
+    async def wait_healthy(self, timeout: float = 30.0) -> None:
+        """Return when everybody that runs is known to all sentinels and replicates.
+
+        Raises:
+            TopologyError: That took longer than `timeout` seconds.
+        """
+
+        async def check() -> str:
+            master = await self.master()
+            if gap := await self._disunion(master):
+                return gap
+            for sentinel in self._awake_sentinels():
+                if gap := await self._ignorance(sentinel, master):
+                    return gap
+            return ""
+
+        await self._until("the sentinels should be healthy", check, timeout)
+
+    # Setting it up
+
+    async def _set_up(self) -> None:
+        await self._start_data(self._replicas)
+
+        async def replicated() -> str:
+            return await self._disunion(self.nodes[0])
+
+        # Sentinels that find the replicas at the first look need not wait for the next.
+        await self._until("the replicas should follow the master", replicated)
+        self.sentinels.extend(
+            await asyncio.gather(*(self._new_sentinel() for _ in range(self._count)))
+        )
+        await self._start_all(self.sentinels)
+
+        async def informed() -> str:
+            for sentinel in self.sentinels:
+                for replica in (await self._replicas_known_to(sentinel)).values():
+                    if replica["master-link-status"] != "ok":
+                        return self._blame(sentinel, "a replica has no link, to its knowledge")
+            return ""
+
+        # Needed for a failover; they ask the replicas, and not often.
+        await self._until("the sentinels should know the replicas", informed)
+
+    async def _new_sentinel(self) -> EmbeddedServer:
+        master = self.nodes[0]
+        quorum = self._count // 2 + 1
+        guarded = self.sentinel_password is not None or bool(self._sentinel_users)
+        settings = [
+            f"monitor {self.service} {master.host} {master.port} {quorum}",
+            f"down-after-milliseconds {self.service} {round(self._down_after * 1000)}",
+            f"failover-timeout {self.service} {round(self._failover_timeout * 1000)}",
+        ]
+        if self._guarded:
+            settings += [
+                f"auth-user {self.service} {WATCHER}",
+                f"auth-pass {self.service} {self._secret}",
+            ]
+        users = []
+        if guarded:
+            settings += [f"sentinel-user {ADMIN}", f"sentinel-pass {self._secret}"]
+            users = [
+                self._user_line(ADMIN, "~* &* +@all"),
+                *(f"user {quoted(name)} {rules}" for name, rules in self._sentinel_users.items()),
+            ]
+        return await self._new_node(
+            {},
+            sentinel=True,
+            lines=(*users, *(f"sentinel {each}" for each in settings)),
+            password=self.sentinel_password,
+            guarded=guarded,
+        )
+
+    def _servers(self) -> list[EmbeddedServer]:
+        return [*self.sentinels, *self.nodes]
+
+    # Looking at it
+
+    def _awake_sentinels(self) -> list[EmbeddedServer]:
+        return [each for each in self.sentinels if each.running and not each.paused]
+
+    async def _named(self, sentinel: EmbeddedServer) -> tuple[int, int, int]:
+        """Return the epoch and the port of the master that a sentinel names, and of the last one.
+
+        The one that leads a failover names the new master before it watches it.
+        """
+        _, port = await self._ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)
+        facts = _facts(await self._ask(sentinel, "SENTINEL", "MASTER", self.service))
+        return int(facts["config-epoch"]), int(port), int(facts["port"])
+
+    async def _ignorance(self, sentinel: EmbeddedServer, master: EmbeddedServer) -> str:
+        """Return what a sentinel does not know yet."""
+        facts = _facts(await self._ask(sentinel, "SENTINEL", "MASTER", self.service))
+        if int(facts["port"]) != master.port or facts["flags"] != "master":
+            return self._blame(sentinel, f"its master is {facts['port']}, {facts['flags']}")
+        if int(facts["num-other-sentinels"]) != self._count - 1:
+            return self._blame(sentinel, "it does not know all sentinels")
+        known = await self._replicas_known_to(sentinel)
+        for node in self._awake():
+            if node is not master:
+                flags = known.get(node.port, {"flags": "unknown"})["flags"]
+                if flags != "slave":
+                    return self._blame(sentinel, f"{node.address} is {flags} to it")
+        return ""
+
+    async def _replicas_known_to(self, sentinel: EmbeddedServer) -> dict[int, dict[str, str]]:
+        """Return what a sentinel knows of each replica, by its port."""
+        reply = await self._ask(sentinel, "SENTINEL", "REPLICAS", self.service)
+        return {int(each["port"]): each for each in map(_facts, reply)}
+
+    async def _refusal(self, sentinel: EmbeddedServer, command: list[str]) -> str:
+        """Order a failover; return why it cannot be now."""
+        try:
+            await sentinel.execute(*command)
+        except CommandError as error:
+            text = self._blame(sentinel, f"SENTINEL FAILOVER: {error}")
+            if "INPROG" in str(error) or "NOGOODSLAVE" in str(error):
+                return text
+            raise TopologyError(text) from error
+        return ""
+
+
+def _facts(reply: list[str]) -> dict[str, str]:
+    return dict(zip(reply[::2], reply[1::2], strict=True))
+
+
+@asynccontextmanager
+async def running_sentinel(
+    kind: str | None = None, **options: Unpack[SentinelOptions]
+) -> AsyncGenerator[EmbeddedSentinel, None]:
+    """Run a master, replicas and sentinels for the time of a block, and hand out their object.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedSentinel`.
+    """
+    sentinel = await asyncio.to_thread(EmbeddedSentinel, kind, **options)
+    async with sentinel:
+        yield sentinel
+
+
+@asynccontextmanager
+async def embedded_sentinel(
+    kind: str | None = None, **options: Unpack[SentinelOptions]
+) -> AsyncGenerator[str, None]:
+    """Run a master, replicas and sentinels for the time of a block, and hand out their URL.
+
+    Args:
+        kind: See `find_server`.
+        options: See `EmbeddedSentinel`.
+    """
+    async with running_sentinel(kind, **options) as sentinel:
+        yield sentinel.url

@@ -1,0 +1,205 @@
+"""Where clients of redis-py connect is taken from them, and nothing of how they find it."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import pytest
+from redis.asyncio import Connection, ConnectionPool, Redis, RedisCluster, Sentinel, SSLConnection
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.connection import UnixDomainSocketConnection
+from redis.asyncio.sentinel import (
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
+
+from redisson_py import Redisson
+from redisson_py._redis import Servers, servers_from_client, servers_from_url
+
+
+@pytest.fixture(autouse=True)
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing here makes a socket or asks for the address of a name."""
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket, "gethostbyname", refuse)
+
+
+def taken(client: object, name: str | None = None) -> Servers:
+    """Return what is taken, after the check that ours and a URL's have the same settings."""
+    servers = servers_from_client(client, name)
+    same = servers_from_url("redis://h,i", None).connector.settings
+    for key in ("protocol", "maint_notifications_config", "socket_timeout"):
+        assert key in servers.connector.settings
+        if key != "maint_notifications_config":
+            assert servers.connector.settings[key] == same[key]
+    assert not {"connection_class", "connection_pool", "response_callbacks"} & {
+        *servers.connector.settings
+    }
+    return servers
+
+
+async def test_a_cluster_client() -> None:
+    client = RedisCluster(
+        startup_nodes=[ClusterNode("a", 1), ClusterNode("::1", "2")],
+        username="me",
+        password="pw",
+        client_name="theirs",
+        socket_connect_timeout=0.5,
+        socket_timeout=0.25,
+        decode_responses=True,
+        max_connections=3,
+    )
+    servers = taken(client)
+    assert servers.topology == "cluster"
+    assert servers.addresses == (("a", 1), ("::1", 2))
+    assert servers.where == "a:1,[::1]:2"
+    assert servers.sentinel is None
+    assert servers.address_map is None
+    connector = servers.connector
+    assert (connector.connection_class, connector.where) == (Connection, "a:1")
+    assert connector.connect_timeout == 0.5
+    expected = {"username": "me", "password": "pw", "client_name": "theirs"}
+    assert expected.items() <= connector.settings.items()
+    assert connector.settings["protocol"] == 3
+    assert "decode_responses" not in connector.settings
+    assert taken(client, "ours").connector.settings["client_name"] == "ours"
+
+
+async def test_a_cluster_client_with_tls() -> None:
+    client = RedisCluster(host="a", port=1, ssl=True, ssl_ca_certs="/ca.pem")
+    connector = taken(client).connector
+    assert connector.connection_class is SSLConnection
+    assert connector.settings["ssl_ca_certs"] == "/ca.pem"
+    assert connector.connect_timeout is None
+
+
+async def test_a_cluster_client_that_reads_from_replicas_does_not_make_ours_do_so() -> None:
+    with pytest.warns(DeprecationWarning, match="read_from_replicas"):
+        client = RedisCluster(host="a", port=1, read_from_replicas=True)
+    assert "redis_connect_func" in client.get_connection_kwargs()
+    assert "redis_connect_func" not in taken(client).connector.settings
+
+
+async def test_the_map_of_a_cluster_client_is_taken() -> None:
+    client = RedisCluster(
+        host="a", port=1, address_remap=lambda address: ("mapped", address[1] + 1)
+    )
+    found = taken(client).address_map
+    assert found is not None
+    assert found("10.0.0.1", 7000) == ("mapped", 7001)
+
+
+def sentinel(**settings: Any) -> Sentinel:
+    make: Any = Sentinel
+    found: Sentinel = make([("s1", 1), ("::1", 2), ("s1", 1)], **settings)
+    return found
+
+
+async def test_a_master_of_a_sentinel() -> None:
+    given = sentinel(
+        sentinel_kwargs={"username": "watcher", "password": "seen", "socket_timeout": 0.1},
+        username="me",
+        password="pw",
+        db=3,
+    )
+    servers = taken(given.master_for("orders", client_name="theirs", decode_responses=True))
+    assert (servers.topology, servers.service) == ("sentinel", "orders")
+    assert servers.addresses == (("s1", 1), ("::1", 2))
+    settings = {"username": "me", "password": "pw", "db": 3, "client_name": "theirs"}
+    assert settings.items() <= servers.connector.settings.items()
+    assert servers.connector.connection_class is Connection
+    assert servers.sentinel is not None
+    assert servers.sentinel.where == "s1:1"
+    assert servers.sentinel.connection_class is Connection
+    assert {"username": "watcher", "password": "seen"}.items() <= servers.sentinel.settings.items()
+    # A plain one needs no pool.
+    servers.connector.connection_class(**servers.connector.settings)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+async def test_tls_of_servers_and_sentinels_are_two_things(encrypted: bool) -> None:
+    given = sentinel(sentinel_kwargs={"ssl": not encrypted}, ssl=encrypted)
+    servers = taken(given.master_for("orders"))
+    assert servers.sentinel is not None
+    classes = [servers.sentinel.connection_class, servers.connector.connection_class]
+    assert classes == ([Connection, SSLConnection] if encrypted else [SSLConnection, Connection])
+
+
+async def test_managed_classes_become_plain_ones() -> None:
+    given = sentinel()
+    for managed, plain in (
+        (SentinelManagedConnection, Connection),
+        (SentinelManagedSSLConnection, SSLConnection),
+    ):
+        client = given.master_for("orders", connection_class=managed)
+        assert taken(client).connector.connection_class is plain
+
+
+async def test_a_service_may_be_bytes() -> None:
+    name: Any = b"orders"
+    assert taken(sentinel().master_for(name)).service == "orders"
+
+
+class _Own(SentinelManagedConnection):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: sentinel().slave_for("orders"), ValueError, r"replicas.*Sentinel\.master_for"),
+        (lambda: sentinel().replica_for("orders"), ValueError, r"replicas.*Sentinel\.master_for"),
+        (
+            lambda: sentinel().master_for("orders", connection_class=_Own),
+            ValueError,
+            "connection class of its own",
+        ),
+        (
+            lambda: sentinel(force_master_ip="10.0.0.1").master_for("orders"),
+            ValueError,
+            "force_master_ip .* use address_map",
+        ),
+        (sentinel, TypeError, r"master_for\(service\)"),
+        (
+            lambda: Redis(
+                connection_pool=ConnectionPool(
+                    connection_class=SentinelManagedConnection, connection_pool=None
+                )
+            ),
+            ValueError,
+            "connection class of this client is not supported",
+        ),
+        (lambda: None, TypeError, r"takes a redis\.asyncio\.Redis or RedisCluster, not builtins"),
+    ],
+)
+async def test_what_is_refused(make: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        servers_from_client(make(), None)
+
+
+async def test_a_sentinel_without_sentinels_is_refused() -> None:
+    make: Any = Sentinel
+    make_pool: Any = SentinelConnectionPool
+    pool = make_pool("orders", make([]))
+    with pytest.raises(ValueError, match="has no sentinels"):
+        servers_from_client(Redis(connection_pool=pool), None)
+
+
+async def test_a_client_of_one_server() -> None:
+    servers = taken(Redis(host="h", port=7))
+    assert (servers.topology, servers.addresses, servers.where) == ("single", (("h", 7),), "h:7")
+    servers = taken(Redis(unix_socket_path="/r.sock"))
+    assert (servers.addresses, servers.where) == ((), "/r.sock")
+    assert servers.connector.connection_class is UnixDomainSocketConnection
+
+
+async def test_a_cluster_option_is_refused_for_a_client_of_one_server() -> None:
+    with pytest.raises(ValueError, match="needs a cluster, and this is one server"):
+        Redisson(Redis(), sharded_pubsub="on")
