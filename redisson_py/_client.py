@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self, Unpack, final
 
@@ -44,6 +45,7 @@ from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py._topology.routers import new_router
+from redisson_py._topology.synced import SyncedStream
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -114,7 +116,9 @@ class Redisson:
         client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
         sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
             Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
-        sync_replicas: How many replicas must confirm a grant; `"auto"`: one, if there are any.
+        sync_replicas: How many replicas must confirm a grant or a renewal before it counts; with
+            too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if the master
+            has any; of a single server, none.
         sync_timeout: Seconds that they have for it.
         address_map: For clusters and Sentinel: from the address that a node announces to the one
             to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
@@ -214,8 +218,6 @@ class Redisson:
 
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
-        if options.sync_replicas not in ("auto", 0):
-            raise ValueError("sync_replicas is not supported by this version")
         options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where
         self._options = options
@@ -226,9 +228,11 @@ class Redisson:
         self._table = Table()
         self._bus = Bus(self._table)
         self._followers = Followers(self._bus)
+        self._replicas = options.replicas_where(servers.topology)
         self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
+        self._executor.confirms = self._replicas != 0
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
         self._followers.attach(self._watchdog)
@@ -240,6 +244,7 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
+            servers.database,
             counts,
             teller,
         )
@@ -273,9 +278,13 @@ class Redisson:
         sharded: bool = False,
         fails_over: bool = False,
     ) -> Stream:
-        return Stream(
+        options = self._options
+        kind: Callable[..., Stream] = Stream
+        if self._replicas:
+            kind = partial(SyncedStream, replicas=self._replicas, sync_timeout=options.sync_timeout)
+        return kind(
             opener,
-            self._options.reply_timeout_where(fails_over),
+            options.reply_timeout_where(fails_over),
             on_message=self._table.message,
             on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
             on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),

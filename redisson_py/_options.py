@@ -106,6 +106,12 @@ class Options:
         """Return the same, or less where another server takes over from one that is silent."""
         return min(self.reply_timeout, 1.0) if fails_over else self.reply_timeout
 
+    def replicas_where(self, topology: Topology) -> Literal["auto"] | int:
+        """Return how many replicas must confirm; at one address "auto" is none."""
+        if topology == "single" and self.sync_replicas == "auto":
+            return 0
+        return self.sync_replicas
+
     def check_for(self, topology: Topology) -> None:
         """Refuse what servers of this topology cannot do.
 

@@ -87,7 +87,19 @@ class BrokenBarrierError(RedissonError):
 
 
 class ReplicationError(RedissonError):
-    """Raised when too few replicas confirmed a grant in time. It was given back."""
+    """Raised when too few replicas confirmed a grant in time. It was given back.
+
+    From `extend`: the old or the new lease is in force, whichever ends first.
+
+    Attributes:
+        asked: How many replicas had to confirm.
+        got: How many did.
+    """
+
+    def __init__(self, message: str, asked: int, got: int) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.got = got
 
 
 class ClientClosedError(RedissonError, RuntimeError):

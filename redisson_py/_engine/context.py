@@ -235,6 +235,8 @@ class Context:
     """Raises `ClientClosedError` if the client must not be used now or here."""
     describe: Callable[[float], None]
     """Keeps the client's description in Redis fresh, for `inspect`."""
+    database: str = ""
+    """The servers' addresses and the number of the database: where equal keys are one key."""
     counts: Counts = field(default_factory=Counts)
     teller: Teller | None = None
     """Tells a listener, if there is one."""
@@ -246,11 +248,6 @@ class Context:
 
     ownerships: Recent[Hashable, Any] = field(default_factory=lambda: Recent[Hashable, Any]())
     """Of the semaphores used of late, by kind, name and number of permits."""
-
-    @property
-    def database(self) -> str:
-        """Where equal keys are one key: the server's address and the number of the database."""
-        return self.executor.router.database
 
     @property
     def waits(self) -> bool:

@@ -307,7 +307,7 @@ class Ownership:
             version,
             TOMBSTONE_MS if version else 0,
         )
-        call = self.start_release(args, keep)
+        call = self.start_release(args, keep, in_line=parent is not None)
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
         return call
@@ -318,19 +318,21 @@ class Ownership:
         packed = self.plain.release[len(field)](self.commands.key, field)
         return self._start_packed_release(packed, keep)
 
-    def start_release(self, args: bytes, keep: float) -> Call:
+    def start_release(self, args: bytes, keep: float, *, in_line: bool = False) -> Call:
         """Send a release, and repeat it for as long as there can be anything to give back.
 
-        That is for `keep` seconds; its future fails after `command_timeout` at the latest.
+        That is for `keep` seconds; its future fails after `command_timeout` at the latest. In line
+        with grants it goes where its owner goes on.
         """
         packed = self.commands.release_script.head + args
-        return self._start_packed_release(packed, keep)
+        return self._start_packed_release(packed, keep, in_line)
 
-    def _start_packed_release(self, packed: bytes, keep: float) -> Call:
+    def _start_packed_release(self, packed: bytes, keep: float, in_line: bool = False) -> Call:
         commands, executor = self.commands, self.context.executor
         until = executor.time() + max(keep, RELEASE_LEAST)
         deadline = min(executor.limit(), until)
-        return executor.start_packed(
+        start = executor.start_in_line if in_line else executor.start_packed
+        return start(
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
@@ -357,8 +359,9 @@ class Ownership:
     def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
         args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
-        return self.context.executor.start(
-            self.commands.set_lease_script, self.commands.key, args, must=True
+        script = self.commands.set_lease_script
+        return self.context.executor.start_grant(
+            script, self.commands.key, script.head + args, bool, must=True
         )
 
     # Its end.
@@ -372,7 +375,7 @@ class Ownership:
                 self._send_release(hold)
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)
-            elif hold.renewed and hold.reason == "ended":
+            elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
                 # It was renewed until now, so Redis may keep it for a while yet.
                 self._send_release(hold)
         self.over(hold)

@@ -26,7 +26,7 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
         hold, hold.count, milliseconds(seconds), 0, version, version_ms
     )
     # A later change can be forgotten once a tombstone has ended.
-    call = ownership.start_release(args, min(seconds, TOMBSTONE / 2))
+    call = ownership.start_release(args, min(seconds, TOMBSTONE / 2), in_line=True)
 
     def lowered(_: object) -> None:
         hold.end_change(call)

@@ -202,7 +202,10 @@ class AcquireRequest:
         else:
             packed = commands.acquire_script.head + commands.acquire(self)
         script, executor = commands.acquire_script, context.executor
-        if stream is None:
+        if executor.confirms:
+            call = executor.start_grant(script, commands.key, packed, self._gives, deadline)
+            call.fails_fast = self.fails_fast
+        elif stream is None:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
         else:
@@ -212,6 +215,10 @@ class AcquireRequest:
         self.call = call
         context.pending[self] = None
         return call
+
+    def _gives(self, reply: object) -> bool:
+        """Return whether a reply is a grant, which replicas have to confirm."""
+        return type(self.ownership.commands.answer(reply, self)) is Granted
 
     def plain_grant(self, reply: object, present: float) -> Granted | None:
         """Return the answer to a plain request, if that is a grant and the whole truth.
@@ -263,14 +270,20 @@ class AcquireRequest:
         version_ms = TOMBSTONE_MS if version else 0
         args = ownership.commands.undo(self, tombstone_ms, version, version_ms)
         # Tried for as long as there can be anything to give back.
-        ownership.start_release(args, self._longest_lease)
+        ownership.start_release(args, self._longest_lease, in_line=parent is not None)
 
     def release_unanswered(self) -> None:
         """Give back what it will get; it is not refused if it comes late."""
-        if self.reentry is not None or self.parent is not None or self.maybe_repeated:
+        ownership = self.ownership
+        if (
+            self.reentry is not None
+            or self.parent is not None
+            or self.maybe_repeated
+            # On another stream, it may come before the request.
+            or ownership.context.executor.confirms
+        ):
             self.send_undo()
             return
-        ownership = self.ownership
         with suppress(ClientClosedError):
             if ownership.plain is not None and not ownership.commands.queues:
                 ownership.start_plain_release(self.field, self._longest_lease)

@@ -34,8 +34,9 @@ from redisson_py._scripts.source import Script
 from redisson_py._statistics import Counts
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.retry import is_moving
+from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._time import milliseconds, now
-from redisson_py.errors import RedissonError
+from redisson_py.errors import RedissonError, ReplicationError
 
 if TYPE_CHECKING:
     from redisson_py._loop import Future
@@ -346,6 +347,11 @@ class Watchdog:
             self._renew(holds[:middle], script, lease_time, now())
             self._renew(holds[middle:], script, lease_time, now())
             return
+        if isinstance(error, ReplicationError) and isinstance(call.future, Unconfirmed):
+            # How long they can be relied on stays what it was; but who is gone is gone.
+            for hold, renewed in zip(holds, call.future.reply, strict=True):
+                if hold in self.holds and not renewed:
+                    self.lose(hold, "taken")
         if done.cancelled() or error is not None:
             # Without an answer they are asked for again, and the outage has a record of its own.
             log.log(

@@ -10,6 +10,7 @@ from redisson_py._loop import Loop, clock_of
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.router import Router
+from redisson_py._stream.unconfirmed import Unconfirmed
 
 
 class Executor:
@@ -24,6 +25,8 @@ class Executor:
     def __init__(self, router: Router, begin: Callable[[], None], command_timeout: float) -> None:
         self.router = router
         self.command_timeout = command_timeout
+        #: Grants count only when replicas have confirmed them.
+        self.confirms = False
         self._begin = begin
         #: The event loop that the client belongs to, from its first use to its end, and its clock.
         self.loop: object = None
@@ -81,6 +84,37 @@ class Executor:
             self._begin()
         return stream.send(Call(call, self.limit(deadline), script, must, key, until))
 
+    def start_grant(
+        self,
+        script: Script,
+        key: bytes,
+        call: bytes,
+        gives: Callable[[Any], bool],
+        deadline: float | None = None,
+        must: bool = False,
+        until: float = 0.0,
+    ) -> Call:
+        """As `start_packed`, in line with all that grants; what it `gives` must be confirmed."""
+        stream = self.router.stream_for(key)
+        if self._closing or not stream.ready:
+            self._begin()
+        grant = Call(call, self.limit(deadline), script, must, key, until)
+        if self.confirms:
+            grant.future = Unconfirmed(gives)
+        return stream.send(grant)
+
+    def start_in_line(
+        self,
+        script: Script,
+        key: bytes,
+        call: bytes,
+        deadline: float | None = None,
+        must: bool = False,
+        until: float = 0.0,
+    ) -> Call:
+        """As `start_packed`, in line with all that grants, although it gives nothing itself."""
+        return self.start_grant(script, key, call, lambda _: False, deadline, must, until)
+
     def limit(self, deadline: float | None = None) -> float:
         """Return until when a call waits for a Redis that does not answer, in loop time."""
         return self.time() + self.command_timeout if deadline is None else deadline
@@ -95,7 +129,7 @@ class Executor:
         splits: bool = False,
         **values: Arg,
     ) -> Call:
-        """Put one call over many keys of one group in their stream.
+        """Put one renewal of many keys of one group in line with their grants.
 
         Those of one turn of the event loop leave in one write, however many they are. With `splits`
         it fails at once where calls of single keys might be served.
@@ -106,6 +140,8 @@ class Executor:
         call.splits = splits
         stream = self.router.stream_for(keys[0])
         stream.gather()
+        if self.confirms:
+            call.future = Unconfirmed(any)
         return stream.send(call)
 
     def command(

@@ -18,11 +18,6 @@ from redisson_py.errors import ClientClosedError
 class Router(Protocol):
     """The streams of one client."""
 
-    @property
-    def database(self) -> str:
-        """What is the same for all clients of the same servers and database."""
-        ...
-
     def stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node that serves `key`."""
         ...
@@ -104,14 +99,12 @@ class SingleRouter:
 
     Args:
         new_stream: Makes the stream, and another one for another event loop.
-        database: What is the same for all clients of the same server and database.
 
     Attributes:
         only: The one stream.
     """
 
-    def __init__(self, new_stream: Callable[[], Stream], database: str) -> None:
-        self.database = database
+    def __init__(self, new_stream: Callable[[], Stream]) -> None:
         self._new_stream = new_stream
         self.only: Stream = new_stream()
 
@@ -130,7 +123,7 @@ class SingleRouter:
     @property
     def traffic(self) -> Traffic:
         """What went over the connections of the one stream, and of those before it."""
-        return self.only.traffic
+        return self.only.whole_traffic
 
     async def run(self) -> None:
         """Keep the stream open for as long as it is needed; ends by cancellation."""

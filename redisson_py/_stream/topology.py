@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 #: Longest pause in seconds between two attempts to connect where another server may take over.
 LONGEST_PAUSE = 0.25
 
-#: Seconds without an answer after which a server is dead where another one may take over.
-LONGEST_SILENCE = 1.0
-
 #: A server that took longer than this to answer a new connection may have been frozen meanwhile.
 SLOW_OPENING = 0.25
 

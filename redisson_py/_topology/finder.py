@@ -63,11 +63,6 @@ class Finder:
         """The address of the master, or how it is looked for."""
         return self._looked_for() if self.master is None else write_address(*self.master)
 
-    @property
-    def database(self) -> str:
-        """What is the same for all clients of these servers and this database."""
-        return f"{self._looked_for()}/{self._connector.settings.get('db') or 0}"
-
     async def open(self, limit: float) -> AbstractConnection:
         """Return a connection to the master.
 

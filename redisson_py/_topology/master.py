@@ -21,7 +21,7 @@ class FinderRouter(SingleRouter):
 
     def __init__(self, new_stream: NewStream, new_finder: Callable[[FinderRouter], Finder]) -> None:
         finder = self._finder = new_finder(self)
-        super().__init__(lambda: new_stream(finder, fails_over=True), finder.database)
+        super().__init__(lambda: new_stream(finder, fails_over=True))
 
     def leave_master(self, reason: str) -> None:
         """Another server is master: what was not answered goes out again there."""

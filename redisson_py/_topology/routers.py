@@ -56,4 +56,4 @@ def new_router(
                 needed=lambda: followers.any,
             ),
         )
-    return SingleRouter(lambda: new_stream(connector), connector.database)
+    return SingleRouter(lambda: new_stream(connector))

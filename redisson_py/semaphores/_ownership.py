@@ -341,7 +341,7 @@ class PermitOwnership(Ownership):
         version_ms = TOMBSTONE_MS if keep else 0
         lease_time = self.context.options.lease_time
         args = self.commands.release(hold, hold.units, 0, 0, version, version_ms)
-        call = self.start_release(args, lease_time)
+        call = self.start_release(args, lease_time, in_line=True)
 
         def lowered(_: object) -> None:
             hold.end_change(call)

@@ -47,7 +47,7 @@ SAMPLES: list[RedissonError] = [
     NotHeldError("x"),
     LeaseLostError("lost", "orders", "c:1", 1.5, "taken"),
     BrokenBarrierError("x"),
-    ReplicationError("x"),
+    ReplicationError("x", 2, 1),
     ClientClosedError("x"),
     BackendError("x"),
     ConnectionLostError("no answer", maybe_held=True),

@@ -1,0 +1,54 @@
+"""The answer to a call that counts only when replicas have it too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from redisson_py._loop import Future, InvalidState
+
+_NOTHING = object()
+
+
+class Unconfirmed(Future[Any]):
+    """The future of a call: an answer that gives nothing is passed on at once, a grant waits.
+
+    Where nothing has to be confirmed it is a future like any other.
+
+    Args:
+        gives: Returns whether a reply gives or keeps something, so that replicas must have it.
+
+    Attributes:
+        gated: Replicas have to confirm what it gives.
+        reply: What the server has answered, of something that has to be confirmed.
+    """
+
+    def __init__(self, gives: Callable[[Any], bool]) -> None:
+        super().__init__()
+        self._gives = gives
+        self.gated = False
+        self.reply: Any = _NOTHING
+
+    def set_result(self, result: Any) -> None:
+        """Take the server's answer."""
+        if not self.gated or not self._gives(result):
+            super().set_result(result)
+        elif self.done():
+            raise InvalidState
+        else:
+            self.reply = result
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the server has answered, and the replicas have not."""
+        return self.reply is not _NOTHING and not self.done()
+
+    def confirm(self) -> None:
+        """Pass the answer on: the replicas have it."""
+        if self.is_held:
+            super().set_result(self.reply)
+
+    def begin(self, gated: bool) -> None:
+        """The call is written, perhaps once more."""
+        self.gated = gated
+        self.reply = _NOTHING

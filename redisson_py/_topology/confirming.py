@@ -1,0 +1,306 @@
+"""A stream whose grants count only when replicas have confirmed them.
+
+WAIT says how many replicas have what its own connection wrote, and nothing passes it on that
+connection but messages. So grants have a connection to themselves, apart from releases: all calls
+of one turn of the event loop, and one WAIT behind them. What is sent until its answer gathers, in
+order, and is the next batch. "Busy" is passed on as soon as it comes.
+
+Too few replicas: whoever waits for the grant gets `ReplicationError` and undoes it. No answer to
+WAIT, because the connection broke or the server stopped to be the master, is no answer to the
+grant either: it is asked for again on the next connection, where the script writes again, so that
+WAIT covers it (lua/README.md).
+
+An undo travels on the other stream, and may overtake its grant: the tombstone refuses it then.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from redisson_py._loop import Future, running_loop
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.retry import is_try_again
+from redisson_py._stream.stream import Stream
+from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py._stream.wire import Wire
+from redisson_py._time import milliseconds
+from redisson_py.errors import RedissonError, ReplicationError, UnsupportedServerError
+
+log = logging.getLogger("redisson_py")
+
+#: Seconds after which a master without replicas is asked again whether it has any.
+_LOOK_AGAIN = 1.0
+
+#: A replica that has all of the master's data and follows it.
+_ONLINE = re.compile(r"^slave\d+:.*\bstate=online\b", re.MULTILINE)
+
+#: What a server says to WAIT that is not the master (any more): the answer is not known.
+_NO_MASTER = re.compile(r"UNBLOCKED|replica instances")
+
+
+class _Gate(Future[Any]):
+    """The answer for which everything behind it waits, told at once and not in the next turn."""
+
+    def __init__(self, then: Callable[[Any], None], failed: Callable[[ReplyError], None]) -> None:
+        super().__init__()
+        self._then = then
+        self._failed = failed
+
+    def set_result(self, result: Any) -> None:
+        super().set_result(result)
+        self._then(result)
+
+    def set_exception(self, exception: Any) -> None:
+        super().set_exception(exception)
+        # Any other: the connection is gone, and what waits is asked for again.
+        if isinstance(exception, ReplyError):
+            self._failed(exception)
+
+
+class ConfirmingStream(Stream):
+    """The stream for grants and renewals, and for the messages of those that wait for a grant.
+
+    Args:
+        opener: Opens connections.
+        reply_timeout: Seconds after which a connection without an answer counts as dead.
+        replicas: How many must confirm; "auto": one, if the master has any.
+        sync_timeout: Seconds that they have for it.
+        listed: How many the master has as far as others know, should it not tell.
+        others: As for `Stream`.
+    """
+
+    def __init__(
+        self,
+        opener: Any,
+        reply_timeout: float,
+        *,
+        replicas: Literal["auto"] | int,
+        sync_timeout: float,
+        listed: Callable[[], int] = lambda: 0,
+        **others: Any,
+    ) -> None:
+        super().__init__(opener, reply_timeout, **others)
+        self._wanted_replicas = replicas
+        self._sync_timeout = sync_timeout
+        self._listed = listed
+        self._number = 0 if replicas == "auto" else replicas
+        #: Written since the last WAIT, or confirmed by the one that is under way.
+        self._batch: list[Call] = []
+        #: How many replicas have confirmed it, if too few.
+        self._got = 0
+        #: The WAIT, or the question for replicas, behind which calls gather.
+        self._gate: Call | None = None
+        self._gate_ends = 0.0
+        self._looked_at = 0.0
+        self._ending = False
+
+    # What callers use.
+
+    @property
+    def has_room(self) -> bool:
+        """Never: there is more to each grant than the fast paths know of."""
+        return False
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is due; WAIT's is not before its time is up."""
+        wire = self._wire
+        if wire is None or not wire.in_flight:
+            return False
+        return wire.in_flight[0] is not self._gate or running_loop().time() >= self._gate_ends
+
+    def send(self, call: Call) -> Call:
+        """Put a command in the line, or in the next batch; its future gets the answer."""
+        if not self.ready:
+            return super().send(call)
+        if self._gate is not None:
+            self._backlog[call] = None
+            if 0 < call.deadline < self._deadlines.next:
+                self._deadlines.arm(call.deadline)
+            return call
+        self._begin_batch()
+        future = call.future
+        if type(future) is Unconfirmed:
+            future.begin(self._number > 0)
+            self._batch.append(call)
+        return super().send(call)
+
+    def gather(self) -> None:
+        """Write what is sent in this turn of the event loop at its end, all at once."""
+        if self.ready and self._gate is None:
+            self._begin_batch()
+            super().gather()
+
+    # Batches.
+
+    def _begin_batch(self) -> None:
+        if not self._ending:
+            # Before the wire's own: WAIT leaves in one write with what it confirms.
+            self._ending = True
+            running_loop().call_soon(self._end_batch)
+
+    def _end_batch(self) -> None:
+        """Write WAIT behind the calls of this turn, if any of them has to be confirmed."""
+        self._ending = False
+        wire = self._wire
+        if wire is None or not self.ready or self._gate is not None:
+            return
+        if self._batch and self._number:
+            seconds = self._sync_timeout
+            words = ("WAIT", self._number, milliseconds(seconds))
+            self._close_gate(words, self._waited, self._not_waited, seconds)
+        elif self._batch:
+            self._batch.clear()
+            present = running_loop().time()
+            if self._wanted_replicas == "auto" and present >= self._looked_at + _LOOK_AGAIN:
+                self._look()
+        wire.flush()
+
+    def _close_gate(
+        self,
+        words: tuple[str | int, ...],
+        then: Callable[[Any], None],
+        failed: Callable[[ReplyError], None],
+        seconds: float = 0.0,
+    ) -> None:
+        """Write a command behind which all others wait; its answer may take so many seconds."""
+        assert self._wire is not None
+        gate = self._gate = Call(words, 0, must=True)
+        gate.future = _Gate(then, failed)
+        self._gate_ends = running_loop().time() + seconds
+        self._wire.put(gate, gate.pack(self._dialect))
+
+    def _waited(self, got: int) -> None:
+        """So many replicas have what was written before WAIT."""
+        if got < self._number:
+            self._got = got
+            if self._wanted_replicas == "auto":
+                # Perhaps the last of them is gone for good.
+                self._look()
+            else:
+                self._fall_short()
+            return
+        self._confirm()
+
+    def _confirm(self) -> None:
+        batch, self._batch = self._batch, []
+        for call in batch:
+            self._future(call).confirm()
+        self._open_gate()
+
+    def _fall_short(self) -> None:
+        """Too few replicas have it in time: whoever waits for it undoes it."""
+        self._fail_batch(lambda: self._short(self._got))
+
+    def _fail_batch(self, error: Callable[[], RedissonError]) -> None:
+        batch, self._batch = self._batch, []
+        for call in batch:
+            if self._future(call).is_held:
+                call.fail(error())
+        self._open_gate()
+
+    def _open_gate(self) -> None:
+        """Send what has gathered."""
+        self._gate = None
+        if not self.ready:
+            return
+        gathered, self._backlog = self._backlog, {}
+        for call in gathered:
+            if call.wanted:
+                self.send(call)
+
+    def _short(self, got: int) -> ReplicationError:
+        asked = self._number
+        return ReplicationError(
+            f"{got} of {asked} replicas confirmed it within {self._sync_timeout:g} s: nothing is"
+            " held",
+            asked,
+            got,
+        )
+
+    def _not_waited(self, error: ReplyError) -> None:
+        """Redis refuses WAIT, or has broken it off."""
+        text = str(error)
+        if is_try_again(text) or _NO_MASTER.search(text):
+            # Nobody knows who has it: all of it is asked for again, at the new master.
+            self._demoted = True
+            self.abort(text)
+            return
+        self._fail_batch(
+            lambda: UnsupportedServerError(f"sync_replicas needs WAIT, which Redis refuses: {text}")
+        )
+
+    # How many replicas there are.
+
+    def _look(self) -> None:
+        """Ask the master for its replicas; what is sent until its answer gathers."""
+        self._looked_at = running_loop().time()
+        self._close_gate(("INFO", "replication"), self._told, self._not_told)
+
+    def _told(self, reply: object) -> None:
+        text = reply.decode() if isinstance(reply, bytes) else str(reply)
+        self._use(len(_ONLINE.findall(text)))
+
+    def _not_told(self, error: ReplyError) -> None:
+        """Redis does not say how many replicas it has: perhaps somebody else does."""
+        log.debug("sync_replicas='auto' without INFO: %s", error)
+        self._use(self._listed())
+
+    def _use(self, replicas: int) -> None:
+        """The master has so many replicas: one of them must confirm, if there is any."""
+        self._number = 1 if replicas else 0
+        if self._number and self._batch:
+            self._fall_short()
+        else:
+            self._confirm()
+
+    # The life of the connection.
+
+    def _become_ready(self) -> None:
+        if self._wanted_replicas == "auto":
+            self._look()
+        super()._become_ready()
+
+    def _collect_unanswered(self, wire: Wire) -> None:
+        """Put first what was answered and not confirmed: it is asked for again."""
+        held, self._batch, self._gate = self._held(), [], None
+        wire.in_flight.extendleft(reversed(held))
+        for call in list(self._backlog):
+            if not call.deadline:
+                # Of this connection only: who listens is subscribed on the next one anew.
+                del self._backlog[call]
+                call.fail(self.no_answer(maybe_held=False))
+            elif call.wanted:
+                self._keep(call)
+        for call in held:
+            self._future(call).begin(gated=False)
+        super()._collect_unanswered(wire)
+
+    def _keep(self, call: Call) -> None:
+        self._deadlines.add(call)
+        call.future.add_done_callback(lambda _: self._forget(call))
+
+    @staticmethod
+    def _future(call: Call) -> Unconfirmed:
+        assert isinstance(call.future, Unconfirmed)
+        return call.future
+
+    def _held(self) -> list[Call]:
+        return [call for call in self._batch if self._future(call).is_held]
+
+    def _under_way(self) -> list[Call]:
+        return [*self._held(), *super()._under_way()]
+
+    def _sent_since(self) -> Iterable[Call]:
+        # What has gathered is in no heap: most of it is sent long before its time is up.
+        return [*super()._sent_since(), *self._held(), *self._backlog]
+
+    def _give_up(self, call: Call) -> None:
+        """The time of a call is up; its grant may only have to be confirmed."""
+        if isinstance(call.future, Unconfirmed) and call.future.is_held:
+            call.fail(self._short(0))
+        else:
+            super()._give_up(call)

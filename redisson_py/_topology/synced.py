@@ -1,0 +1,218 @@
+"""Two connections to one server: one for grants that replicas confirm, one for all else.
+
+To a router and to callers they are one stream. What is sent with an `Unconfirmed` future goes with
+the grants; so do the channels of those that wait for one, because SUBSCRIBE has to leave before
+what asks. Releases pass by: neither a WAIT nor a frozen replica keeps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from redisson_py._loop import Future, start_task, wait_for_all
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
+from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py._stream.wire import Traffic
+from redisson_py._topology.confirming import ConfirmingStream
+from redisson_py.errors import ClientClosedError
+
+#: How the channels begin that are not about grants: of latches and barriers.
+_NO_GRANTS = (b"redisson_countdownlatch__", b"redisson_py_barrier")
+
+
+class SyncedStream(Stream):
+    """The stream to one server, and inside it that of grants.
+
+    Args:
+        opener: Opens connections.
+        reply_timeout: Seconds after which a connection without an answer counts as dead.
+        replicas: How many must confirm a grant; "auto": one, if the master has any.
+        sync_timeout: Seconds that they have for it.
+        listed: How many the master has as far as others know, should it not tell.
+        on_connected: As for `Stream`, like all others.
+
+    Attributes:
+        grants: The stream of grants.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        reply_timeout: float,
+        *,
+        replicas: Literal["auto"] | int,
+        sync_timeout: float,
+        listed: Callable[[], int] = lambda: 0,
+        on_connected: Callable[[Stream], None],
+        on_down: Callable[[Stream], None],
+        on_end: Callable[[Stream], Awaitable[bool]],
+        on_outlived: Callable[[Stream], None],
+        needed: Callable[[Stream], bool],
+        topology: Topology | None = None,
+        **others: Any,
+    ) -> None:
+        super().__init__(
+            opener,
+            reply_timeout,
+            on_connected=on_connected,
+            on_down=on_down,
+            on_end=on_end,
+            on_outlived=on_outlived,
+            needed=needed,
+            topology=topology,
+            **others,
+        )
+        others["outages"] = self._outages
+        self.grants = ConfirmingStream(
+            opener,
+            reply_timeout,
+            replicas=replicas,
+            sync_timeout=sync_timeout,
+            listed=listed,
+            on_connected=lambda _: self._grants_connected(),
+            on_down=lambda _: on_down(self),
+            on_end=lambda _: on_end(self),
+            on_outlived=lambda _: on_outlived(self),
+            needed=lambda _: self.needed,
+            topology=None if topology is None else _ForGrants(topology, self),
+            **others,
+        )
+
+    def _grants_connected(self) -> None:
+        self._on_connected(self)
+        if not self.ready:
+            # Releases come this way, and it is asked whether Redis still answers.
+            self.ping()
+
+    # What callers use.
+
+    @property
+    def has_room(self) -> bool:
+        """Never: there is more to a grant than the fast paths know of."""
+        return False
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the server was out of reach, or silent, and has not been confirmed since."""
+        return super().in_doubt or self.grants.in_doubt
+
+    @property
+    def whole_traffic(self) -> Traffic:
+        """What went over all connections to this server."""
+        return self.traffic + self.grants.traffic
+
+    def waiting_keys(self) -> list[bytes]:
+        """Return the keys of the calls that wait for a connection."""
+        return [*self.grants.waiting_keys(), *super().waiting_keys()]
+
+    def send(self, call: Call) -> Call:
+        """Put a command in its line; its future gets the answer."""
+        if type(call.future) is Unconfirmed:
+            return self.grants.send(call)
+        return super().send(call)
+
+    def gather(self) -> None:
+        """Write what is sent in this turn of the event loop at its end, all at once."""
+        # Renewals, who alone ask for it.
+        self.grants.gather()
+
+    def subscribe(self, channel: bytes) -> None:
+        """Listen to a channel; takes effect before whatever asks for what it is about."""
+        if channel.startswith(_NO_GRANTS):
+            super().subscribe(channel)
+        else:
+            self.grants.subscribe(channel)
+
+    def unsubscribe(self, channel: bytes) -> None:
+        """Stop listening to a channel."""
+        if channel.startswith(_NO_GRANTS):
+            super().unsubscribe(channel)
+        else:
+            self.grants.unsubscribe(channel)
+
+    # The life of the connections.
+
+    async def run(self) -> None:
+        """Open connections whenever they are needed; ends only by cancellation."""
+        grants = start_task(self.grants.run(), f"redisson_py grants {self.where}")
+        try:
+            await super().run()
+        finally:
+            # An event loop that shuts down has cancelled it already, and once is enough.
+            if not grants.cancelling():
+                grants.cancel()
+            await wait_for_all([grants])
+
+    def hurry(self) -> None:
+        """Try to connect at once: there is reason to hope."""
+        super().hurry()
+        self.grants.hurry()
+
+    def abort(self, reason: str) -> None:
+        """Give the connections up; what was not answered goes out again on the next."""
+        super().abort(reason)
+        self.grants.abort(reason)
+
+    def take(self, leaves: Callable[[bytes], bool]) -> list[Call]:
+        """Return what waits here for keys that live elsewhere now, in order, and let it go."""
+        return [*self.grants.take(leaves), *super().take(leaves)]
+
+    def retire(self, reason: str) -> list[Call]:
+        """End, because the server serves nothing of ours any more; return what was not answered."""
+        return [*self.grants.retire(reason), *super().retire(reason)]
+
+    def let_go(self, call: Call) -> None:
+        """A call that was refused here is sent elsewhere."""
+        super().let_go(call)
+        self.grants.let_go(call)
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        super().fail(error)
+        self.grants.fail(error)
+
+    def close_soon(self, error: ClientClosedError) -> Future[None] | None:
+        """Fail what is under way; return what is done when the connection is closed."""
+        self.grants.close_soon(error)
+        return super().close_soon(error)
+
+    def break_down(self, cause: BaseException) -> None:
+        """The background task has failed: fail what waits; what must arrive goes out later."""
+        super().break_down(cause)
+        self.grants.break_down(cause)
+
+    def leave_behind(self) -> None:
+        """Close the sockets although the event loop was closed."""
+        super().leave_behind()
+        self.grants.leave_behind()
+
+    def _end_outlived(self, connection: Any) -> None:
+        if self.grants.outlives is not None:
+            self.grants._end_outlived(self.grants.outlives)
+        super()._end_outlived(connection)
+
+
+class _ForGrants:
+    """What the stream of grants knows of other servers: the same, in the name of both."""
+
+    def __init__(self, topology: Topology, stream: Stream) -> None:
+        self._topology = topology
+        self._stream = stream
+
+    def send_again(self, call: Call) -> Call:
+        return self._topology.send_again(call)
+
+    def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
+        return self._topology.redirected(self._stream, call, error)
+
+    def went_down(self, stream: Stream) -> None:
+        self._topology.went_down(self._stream)
+
+    def gone(self, stream: Stream, channel: bytes) -> None:
+        self._topology.gone(self._stream, channel)
+
+    async def confirm(self, stream: Stream) -> None:
+        await self._topology.confirm(self._stream)
