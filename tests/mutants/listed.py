@@ -53,8 +53,8 @@ MUTANTS = (
         "a bad lease is not found before the first write",
         "what is refused has changed nothing",
         "lua/lock/acquire.lua",
-        "whole(ARGV[2], 1), whole(ARGV[3], 1)",
-        "whole(ARGV[2], 1), tonumber(ARGV[3])",
+        "lease_ms = whole(lease_ms, 1)",
+        "lease_ms = tonumber(lease_ms)",
         (_LUA_ACQUIRE,),
     ),
     Mutant(
