@@ -173,7 +173,7 @@ MUTANTS = (
         "a batch whose slot moves is not split",
         "a slot that moves key by key costs no plain lock its lease",
         "redisson_py/_engine/watchdog.py",
-        "splits=len(holds) > 1 and not split,",
+        "splits=len(holds) > 1 and not again,",
         "splits=False,",
         ("tests/unit/test_watchdog_asks.py",),
     ),

@@ -163,6 +163,16 @@ async def test_very_many_are_asked_after_in_turns_with_a_breath_between(setup: S
     setup.watchdog.check()
 
 
+async def test_a_turn_is_of_few_calls_where_each_key_needs_its_own(setup: Setup) -> None:
+    held(setup, 250)
+    setup.executor.groups = {b"k%d" % number: number for number in range(250)}
+    setup.watchdog.ask_now(everything)
+    for expected in (BATCH, 2 * BATCH, 250):
+        setup.clock.sleep(setup.clock.pending[0] - setup.clock.present)
+        assert len(setup.executor.renewals) == expected
+    assert len(set(asked(setup.executor.renewals))) == 250
+
+
 @pytest.mark.parametrize(
     "text",
     [
