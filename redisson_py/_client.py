@@ -44,6 +44,7 @@ from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._topology.routers import new_router
 from redisson_py._topology.synced import SyncedStream
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
@@ -182,10 +183,41 @@ class Redisson:
         self._build(servers, checked)
         return self
 
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **options: Unpack[RedissonOptions]) -> Self:
+        """Return a client as a configuration file of Redisson describes it; nothing connects yet.
+
+        `.yaml` and `.yml` need PyYAML, the extra `yaml`; `.toml` and `.json` have the same names.
+        Taken are the servers of the one `...ServersConfig` in it, with user, password, database,
+        client name and TLS (a truststore must be PEM); `natMapper` becomes the `address_map`,
+        `lockWatchdogTimeout` the `lease_time`, `slavesSyncTimeout` the `sync_timeout`,
+        `checkLockSyncedSlaves` `sync_replicas`, `shardedSubscriptionMode` `sharded_pubsub`.
+        Codecs, threads, pools, retries and timeouts of Java have no effect; they are listed at
+        DEBUG. `${NAME}` and `${NAME:-default}` in values are replaced by environment variables.
+
+        Args:
+            path: The file.
+            options: For the options see the class; they win over what the file says.
+
+        Raises:
+            TypeError: The path is neither str nor a path, an option has the wrong type, or does
+                not exist.
+            ValueError: The file is malformed, or has what is not offered here; the error names the
+                file and the key, never a value.
+            OSError: The file cannot be read.
+            ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+        """
+        from redisson_py._config.read import read_config
+        from redisson_py._redis import servers_from_target
+
+        target, taken = read_config(path, options)
+        checked = check_options(**{**taken, **options})
+        self = cls.__new__(cls)
+        self._build(servers_from_target(target, checked.client_name), checked)
+        return self
+
     def _build(self, servers: Servers, options: Options) -> None:
         options.check_for(servers.topology)
-        if servers.topology not in ("single", "cluster"):
-            raise ValueError("Sentinel and replicas are not supported by this version")
         options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where
         self._options = options
@@ -197,7 +229,7 @@ class Redisson:
         self._bus = Bus(self._table)
         self._followers = Followers(self._bus)
         self._replicas = options.replicas_where(servers.topology)
-        self._router: Router = self._new_router(servers)
+        self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
         self._executor.confirms = self._replicas != 0
@@ -212,7 +244,7 @@ class Redisson:
             self._owners,
             self._check,
             self._describe,
-            servers.connector.database,
+            servers.database,
             counts,
             teller,
         )
@@ -238,24 +270,15 @@ class Redisson:
         self._why_closed = ""
         self._described_until = 0.0
 
-    def _new_router(self, servers: Servers) -> Router:
-        if servers.topology == "single":
-            return SingleRouter(lambda: self._new_stream(servers.connector))
-        from redisson_py._topology.cluster import ClusterRouter
-
-        return ClusterRouter(
-            servers.connector,
-            servers.addresses,
-            address_map=self._options.address_map,
-            sharded_pubsub=self._options.sharded_pubsub,
-            new_stream=self._new_stream,
-            followers=self._followers,
-        )
-
     def _new_stream(
-        self, opener: Opener, topology: Topology | None = None, *, sharded: bool = False
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
     ) -> Stream:
-        options, fails_over = self._options, topology is not None
+        options = self._options
         kind: Callable[..., Stream] = Stream
         if self._replicas:
             kind = partial(SyncedStream, replicas=self._replicas, sync_timeout=options.sync_timeout)
@@ -448,19 +471,14 @@ class Redisson:
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
         counts, traffic = self._context.counts, self._router.traffic
-        grants = [
-            stream.grants.traffic
-            for stream in self._router.streams()
-            if isinstance(stream, SyncedStream)
-        ]
         return ClientStatistics(
             waiters=self._context.registry.waiting + self._context.waiters.total(),
             held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
             renewals=self._watchdog.renewals,
             losses=sum(counts.losses.values()),
             wake_ups=self._table.wakeups,
-            commands_sent=sum((each.commands for each in grants), traffic.commands),
-            connections=sum((each.connections for each in grants), traffic.connections),
+            commands_sent=traffic.commands,
+            connections=traffic.connections,
             acquires=counts.acquires,
             waits=counts.waits,
             waited=counts.waited,
@@ -469,7 +487,7 @@ class Redisson:
             losses_by_reason=MappingProxyType(dict(counts.losses)),
             reconnects=counts.reconnects,
             late_renewals=counts.late_renewals,
-            evictions=sum((each.evicted for each in grants), traffic.evicted),
+            evictions=traffic.evicted,
         )
 
     async def aclose(self) -> None:

@@ -21,6 +21,15 @@ _FINAL = (
 #: How OpenSSL says that what came was no TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 
+#: How OpenSSL counts that a certificate is for another name, or another address.
+_OTHER_NAME, _OTHER_ADDRESS = 62, 64
+
+#: What helps if other servers named the address.
+_NAMES = (
+    "; to be known by names in certificates, a cluster needs cluster-preferred-endpoint-type"
+    " hostname, and sentinels need sentinel announce-hostnames yes"
+)
+
 #: How redis-py says that.
 _CLOSED = "Connection closed by server."
 
@@ -31,8 +40,12 @@ _REPEATED = ", with args beginning with"
 _PART = 6
 
 
-def connect_error(error: Exception, where: str, password: object) -> BackendError:
+def connect_error(
+    error: Exception, where: str, password: object, announced: bool = False
+) -> BackendError:
     """Return what a failed attempt to connect means to us; its cause is `error`, if that is safe.
+
+    `announced` says that other servers may have named the address, and not the user.
 
     It must be raised outside of the `except` that caught `error`, or `error` becomes its context.
     """
@@ -43,7 +56,7 @@ def connect_error(error: Exception, where: str, password: object) -> BackendErro
             " be encoded"
         )
     if isinstance(error, redis.exceptions.RedisError | OSError) or _from_transport(error):
-        problem = _meaning(error, where, password)
+        problem = _meaning(error, where, password, announced)
     else:
         # A credential provider or connect function of the user's own.
         problem = BackendError(f"cannot connect to Redis at {where}: {error!r}")
@@ -61,7 +74,7 @@ def was_cut(error: BaseException | None) -> bool:
     )
 
 
-def _meaning(error: Exception, where: str, password: object) -> BackendError:
+def _meaning(error: Exception, where: str, password: object, announced: bool) -> BackendError:
     text = _reason(error)
     if any(_tells(str(each), password) for each in _answers(error)):
         text = text.partition(_REPEATED)[0]
@@ -76,7 +89,8 @@ def _meaning(error: Exception, where: str, password: object) -> BackendError:
                     f"TLS with Redis at {where} failed: what it answers is no TLS, which was asked"
                     f" for (rediss://, valkeys:// or ssl=True): {reason}"
                 )
-            return BackendError(f"TLS with Redis at {where} failed: {reason}")
+            names = _NAMES if announced and _is_for_another(reason) else ""
+            return BackendError(f"TLS with Redis at {where} failed: {reason}{names}")
         if isinstance(reason, FileNotFoundError) and ":" in where:
             return BackendError(f"TLS with Redis at {where} failed: a certificate file is missing")
     if isinstance(error, redis.exceptions.ResponseError):
@@ -88,6 +102,11 @@ def _meaning(error: Exception, where: str, password: object) -> BackendError:
         if not said.startswith(("LOADING", "BUSY", "MASTERDOWN")):
             return BackendError(f"Redis at {where} refused the connection: {text}")
     return ConnectionLostError(f"no connection to Redis at {where}: {text}", maybe_held=False)
+
+
+def _is_for_another(error: ssl.SSLError) -> bool:
+    codes = (_OTHER_NAME, _OTHER_ADDRESS)
+    return isinstance(error, ssl.SSLCertVerificationError) and error.verify_code in codes
 
 
 def _reason(error: BaseException) -> str:

@@ -48,11 +48,13 @@ class Connector:
 
     Attributes:
         connect_timeout: Seconds that one attempt may take, if the user said so.
+        announced: Whether a cluster or sentinels may have named this address, and not the user.
     """
 
     connection_class: type[AbstractConnection]
     settings: dict[str, Any]
     connect_timeout: float | None = None
+    announced: bool = False
     _seen: _Seen = field(default_factory=_Seen)
 
     def __repr__(self) -> str:
@@ -68,7 +70,8 @@ class Connector:
 
     def at(self, host: str, port: int) -> Connector:
         """Return how to connect to another server with the same settings."""
-        return replace(self, settings={**self.settings, "host": host, "port": port}, _seen=_Seen())
+        settings = {**self.settings, "host": host, "port": port}
+        return replace(self, settings=settings, announced=True, _seen=_Seen())
 
     @property
     def database(self) -> str:
@@ -120,7 +123,8 @@ class Connector:
         try:
             await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
         except Exception as error:
-            problem = connect_error(error, self.where, self.settings.get("password"))
+            password = self.settings.get("password")
+            problem = connect_error(error, self.where, password, self.announced)
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -141,9 +145,10 @@ class Connector:
             if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
                 # The next attempt is to be told as soon.
                 self._seen.tried = False
+                why = "; a cluster with tls-cluster no names plain ports" if self.announced else ""
                 return BackendError(
                     f"Redis at {self.where} does not speak TLS there, and TLS was asked for"
-                    " (rediss://, valkeys:// or ssl=True)"
+                    f" (rediss://, valkeys:// or ssl=True){why}"
                 )
         elif await self._first_byte(_client_hello(), limit) in (b"\x15", b"\x16"):
             return BackendError(

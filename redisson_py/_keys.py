@@ -12,11 +12,11 @@ from collections.abc import Callable
 #: Raised when an older client of this library could misread what a newer one wrote.
 LAYOUT = 1
 
-#: Longest resource name in bytes: long enough for any sane name, short enough for a log line.
-LONGEST_NAME = 4096
-
 #: How many slots every cluster has.
 SLOTS = 16384
+
+#: Longest resource name in bytes: long enough for any sane name, short enough for a log line.
+LONGEST_NAME = 4096
 
 Name = str | bytes
 NameMapper = Callable[[str], str]
@@ -75,6 +75,26 @@ def version_key(key: bytes, field: Name) -> bytes:
 def waiting_writers(key: bytes) -> bytes:
     """Return the key of the writers for which readers of the read-write lock at `key` wait."""
     return suffixed(key, b"redisson_py:writers")
+
+
+def hash_tag(key: bytes) -> bytes | None:
+    """Return the part in braces that alone decides the slot of `key`, None if all of it does."""
+    start = key.find(b"{") + 1
+    end = key.find(b"}", start) if start else 0
+    return key[start:end] if end > start else None
+
+
+def key_slot(key: bytes) -> int:
+    """Return the slot of a cluster that `key` belongs to.
+
+    redis-py has the same function, but it is not imported before there is a client.
+    """
+    start = key.find(b"{") + 1
+    if start:
+        end = key.find(b"}", start)
+        if end > start:
+            key = key[start:end]
+    return crc_hqx(key, 0) % SLOTS
 
 
 def client_description(prefix: str, client_id: str) -> bytes:
@@ -154,23 +174,6 @@ def _check_slots(name: Name, key: bytes, channel: bytes) -> None:
                 f" together: {_shown(key)} is in slot {slot}, {_shown(derived)} in slot"
                 f" {key_slot(derived)}. Leave the braces out of the name{cure}"
             )
-
-
-def key_slot(key: bytes) -> int:
-    """Return the slot of a key in a cluster, as CLUSTER KEYSLOT does."""
-    start = key.find(b"{")
-    if start >= 0:
-        end = key.find(b"}", start + 1)
-        if end > start + 1:
-            key = key[start + 1 : end]
-    return crc_hqx(key, 0) % SLOTS
-
-
-def hash_tag(key: bytes) -> bytes | None:
-    """Return the part in braces that alone decides the slot of `key`, None if all of it does."""
-    _, _, behind = key.partition(b"{")
-    tag, closing, _ = behind.partition(b"}")
-    return tag if tag and closing else None
 
 
 def _shown(key: bytes) -> str:

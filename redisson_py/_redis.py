@@ -114,6 +114,14 @@ class Servers:
             return self.connector.where
         return ",".join(write_address(*address) for address in self.addresses)
 
+    @property
+    def database(self) -> str:
+        """What is the same for all clients of these servers and this database."""
+        if self.topology == "single":
+            return self.connector.database
+        addresses = ",".join(sorted(write_address(*address) for address in self.addresses))
+        return f"{self.service}@{addresses}/{self.connector.settings.get('db') or 0}"
+
     def __repr__(self) -> str:
         return f"<Servers {self.topology} {self.where}>"
 

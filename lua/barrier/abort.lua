@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.abort
---! version  2
+--! version  3
 --! keys     barrier:hash arrivals:zset receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = broken by this call | 0 = it was broken
@@ -34,5 +34,6 @@ if reply == 1 then
 else
   redis.call('PERSIST', barrier)
 end
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
 return reply

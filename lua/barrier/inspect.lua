@@ -1,5 +1,5 @@
 --! script   barrier.inspect
---! version  2
+--! version  3
 --! keys     barrier:hash arrivals:zset
 --! args     entries:int
 --! returns  array: 1 = broken | 0, generation (0 = none), parties, present ms, how many wait, then owner and end of some
@@ -31,7 +31,8 @@ end
 if tonumber(first[2]) <= ms then
   return {1, 0, 0, ms, 0}
 end
-local reply = entries > 0 and redis.call('ZRANGE', arrivals, 0, entries - 1, 'WITHSCORES') or {}
+local limit = string.format('%.0f', entries - 1)
+local reply = entries > 0 and redis.call('ZRANGE', arrivals, 0, limit, 'WITHSCORES') or {}
 table.insert(reply, 1, 0)
 table.insert(reply, 2, tonumber(state[1]))
 table.insert(reply, 3, tonumber(state[2] or 0))

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.reset
---! version  2
+--! version  3
 --! keys     barrier:hash arrivals:zset receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = it was broken, or somebody waited | 0 = it was fresh
@@ -33,5 +33,6 @@ if reply == 1 then
   redis.call('PUBLISH', channel, '0')
 end
 redis.call('DEL', barrier, arrivals)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
 return reply

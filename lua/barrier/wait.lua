@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.wait
---! version  2
+--! version  3
 --! keys     barrier:hash arrivals:zset released:zset arrival:string
 --! args     owner:str parties:int generation:str lease_ms:int receipt_ms:int channel:str
 --! returns  array: 1 released, 0 waiting, -1 broken, -2 other parties, -3 void | position | generation | ms
@@ -90,9 +90,10 @@ if is_last or (not arrived and present and ms + lease_ms < earliest) then
   redis.call('PUBLISH', channel, '0')
 end
 -- The first write is one that no full server refuses, so that below Redis 7 it takes the rest.
-redis.call('PEXPIRE', arrival, receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('PEXPIRE', arrival, life)
 if not arrived then
-  redis.call('SET', arrival, string.format('%s %.0f', generation, position), 'PX', receipt_ms)
+  redis.call('SET', arrival, string.format('%s %.0f', generation, position), 'PX', life)
 end
 if is_last then
   redis.call('DEL', barrier, arrivals)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.add
---! version  3
+--! version  4
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now
@@ -38,9 +38,10 @@ if found then
   -- Changes nothing: a user that may not count is refused before the receipt is written.
   redis.call('INCRBY', counter, 0)
 end
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, sum), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, sum), 'PX', life)
 if not found and taken > 0 then
   redis.call('DEL', permits)
 end
-redis.call('INCRBY', counter, units)
+redis.call('INCRBY', counter, string.format('%.0f', units))
 return sum

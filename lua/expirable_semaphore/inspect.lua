@@ -1,5 +1,5 @@
 --! script   expirable_semaphore.inspect
---! version  2
+--! version  3
 --! keys     counter:string permits:zset
 --! args     holders:int
 --! returns  array: how many are available ('' = no such semaphore), how many holders there are, then id and ms left (-1 = for ever) in turn
@@ -18,7 +18,7 @@ end
 local found = {redis.call('GET', counter) or '', redis.call('ZCARD', permits)}
 local present = now()
 local rows = redis.call(
-  'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', holders
+  'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', string.format('%.0f', holders)
 )
 for i = 1, holders do
   local id, ends_at = rows[2 * i - 1], tonumber(rows[2 * i])

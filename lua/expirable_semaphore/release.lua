@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release
---! version  3
+--! version  4
 --! keys     counter:string permits:zset tombstone:string receipt:string
 --! args     ids:str units:int channel:str tombstone_ms:int calls:int receipt_ms:int
 --! returns  nil = none of these is there | 0 = given back, but some lease was over | int > 0 = given back, one more than the clients told
@@ -66,7 +66,7 @@ end
 remember(tombstone, '1', tombstone_ms)
 if back > 0 then
   if found then
-    redis.call('INCRBY', counter, back)
+    redis.call('INCRBY', counter, string.format('%.0f', back))
   end
   for i = 1, units do
     if there[i] then
@@ -76,6 +76,7 @@ if back > 0 then
 end
 if calls > 0 then
   local text = reply and string.format('%.0f', reply) or 'none'
-  redis.call('SET', receipt, string.format('%.0f %s', calls, text), 'PX', receipt_ms)
+  local life = string.format('%.0f', receipt_ms)
+  redis.call('SET', receipt, string.format('%.0f %s', calls, text), 'PX', life)
 end
 return reply

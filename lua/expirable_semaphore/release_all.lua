@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release_all
---! version  3
+--! version  4
 --! keys     counter:string permits:zset receipt:string
 --! args     ids:str units:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  int > 0 = so many given back | 0 = none: one of them is not there, or its lease is over
@@ -57,10 +57,11 @@ if alive > 0 then
   announce(channel, back)
   give_back(counter, permits, nil, over, others)
   redis.call('ZREM', permits, '')
-  redis.call('INCRBY', counter, back)
+  redis.call('INCRBY', counter, string.format('%.0f', back))
   for i = 1, units do
     redis.call('ZREM', permits, permit_id(ids, i))
   end
 end
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, back), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, back), 'PX', life)
 return back

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  4
+--! version  5
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
@@ -51,18 +51,19 @@ end
 if changed == 1 then
   announce(channel, units)
 end
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', life)
 if not found then
   if taken > 0 then
     redis.call('DEL', permits)
   end
   if life_ms > 0 then
-    redis.call('SET', counter, string.format('%.0f', units), 'PX', life_ms)
+    redis.call('SET', counter, string.format('%.0f', units), 'PX', string.format('%.0f', life_ms))
   else
     redis.call('SET', counter, string.format('%.0f', units))
   end
 elseif replaces > 0 then
   give_back(counter, permits, nil, over, back)
-  redis.call('INCRBY', counter, change)
+  redis.call('INCRBY', counter, string.format('%.0f', change))
 end
 return changed

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -86,7 +86,7 @@ if tells then
   told = redis.call('PUBLISH', head_channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, version, version > 0 and version_ms or 0)
+remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
 
 if final then
   redis.call('DEL', lock)
@@ -94,11 +94,11 @@ if final then
 elseif held then
   local removed = count - math.min(count, holds)
   if removed > 0 then
-    redis.call('HINCRBY', lock, owner, -removed)
+    redis.call('HINCRBY', lock, owner, string.format('%.0f', 0 - removed))
   end
-  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
   if type(refused) == 'table' then
-    redis.call('HINCRBY', lock, owner, removed)
+    redis.call('HINCRBY', lock, owner, string.format('%.0f', removed))
     return refused
   end
 end

@@ -1,5 +1,5 @@
 --! script   fenced_lock.acquire
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string token:string version_key:string
 --! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
@@ -52,7 +52,7 @@ if not held then
   end
   local issued = string.format('%.0f', first + tokens - 1)
   if idle_ms > 0 then
-    redis.call('SET', token, issued, 'PX', lease_ms + idle_ms)
+    redis.call('SET', token, issued, 'PX', string.format('%.0f', lease_ms + idle_ms))
   else
     redis.call('SET', token, issued)
   end
@@ -64,16 +64,16 @@ local left = redis.call('PTTL', lock)
 local count = whole(held or '0', 0)
 local added = math.max(count, holds) - count
 if held and idle_ms > 0 then
-  redis.call('PEXPIRE', token, math.max(left, lease_ms) + idle_ms)
+  redis.call('PEXPIRE', token, string.format('%.0f', math.max(left, lease_ms) + idle_ms))
 end
 if version > 0 and version_ms > 0 then
-  redis.call('SET', version_key, version, 'PX', version_ms)
+  redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
 end
-redis.call('HINCRBY', lock, owner, added)
-local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
+redis.call('HINCRBY', lock, owner, string.format('%.0f', added))
+local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
 if type(refused) == 'table' then
   if held then
-    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
+    redis.call('HINCRBY', lock, owner, string.format('%.0f', count - math.max(count, holds)))
   else
     redis.call('DEL', lock)
   end

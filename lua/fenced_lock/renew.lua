@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fenced_lock.renew
---! version  2
+--! version  3
 --! keys     locks...:hash
 --! args     lease_ms:int idle_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
@@ -35,9 +35,9 @@ for i, lock in ipairs(KEYS) do
     renewed[i] = 1
     local left = redis.call('PTTL', lock)
     -- The counter first: it must not be gone before its lock.
-    redis.call('PEXPIRE', counter, math.max(left, lease_ms) + idle_ms)
+    redis.call('PEXPIRE', counter, string.format('%.0f', math.max(left, lease_ms) + idle_ms))
     if left < lease_ms then
-      redis.call('PEXPIRE', lock, lease_ms)
+      redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
     end
   end
 end

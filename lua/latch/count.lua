@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.count
---! version  2
+--! version  3
 --! keys     latch:string start:string
 --! args     counts:int channel:str receipt_ms:int
 --! returns  int = what is left; 0 or less = open
@@ -31,7 +31,7 @@ if not text then
   -- The message comes first because it may be refused, and then nothing has changed.
   redis.call('PUBLISH', channel, '1')
 end
-redis.call('SET', start, '1', 'PX', receipt_ms)
+redis.call('SET', start, '1', 'PX', string.format('%.0f', receipt_ms))
 if text then
   return left
 end

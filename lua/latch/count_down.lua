@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.count_down
---! version  2
+--! version  3
 --! keys     latch:string receipt:string start:string
 --! args     steps:int counts:int channel:str calls:int receipt_ms:int
 --! returns  int = what is left; 0 = open
@@ -44,12 +44,13 @@ end
 if left == 0 then
   redis.call('DEL', latch)
 end
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, left), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, left), 'PX', life)
 if begins then
-  redis.call('SET', start, '1', 'PX', receipt_ms)
+  redis.call('SET', start, '1', 'PX', string.format('%.0f', receipt_ms))
 end
 if left > 0 and text then
-  redis.call('DECRBY', latch, steps)
+  redis.call('DECRBY', latch, string.format('%.0f', steps))
 elseif left > 0 then
   redis.call('SET', latch, string.format('%.0f', left))
 end

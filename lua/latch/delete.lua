@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.delete
---! version  2
+--! version  3
 --! keys     latch:string receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = deleted | 0 = it was not set
@@ -29,5 +29,6 @@ if reply == 1 then
   redis.call('PUBLISH', channel, '1')
 end
 redis.call('DEL', latch)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
 return reply

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.try_set_count
---! version  2
+--! version  3
 --! keys     latch:string receipt:string
 --! args     counts:int channel:str calls:int receipt_ms:int
 --! returns  1 = set | 0 = it was set already
@@ -28,7 +28,8 @@ local reply = left and 0 or 1
 if reply == 1 then
   redis.call('PUBLISH', channel, '1')
 end
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
 if reply == 1 then
   redis.call('SET', latch, string.format('%.0f', counts))
 end

@@ -1,9 +1,8 @@
 -- The holders whose leases are over, `reclaims` of them at most, and their units. `counts` says
 -- how many each of them has; without it, each has one. Reads only; see give_back.
 local function expired(permits, counts, present, reclaims)
-  local over = redis.call(
-    'ZRANGEBYSCORE', permits, '0', string.format('%.0f', present), 'LIMIT', '0', reclaims
-  )
+  local last, limit = string.format('%.0f', present), string.format('%.0f', reclaims)
+  local over = redis.call('ZRANGEBYSCORE', permits, '0', last, 'LIMIT', '0', limit)
   local units = counts and 0 or #over
   if counts then
     for i = 1, reclaims do

@@ -10,7 +10,7 @@ local function give_back(counter, permits, counts, over, units)
     redis.call('HDEL', counts, '')
   end
   if units > 0 then
-    redis.call('INCRBY', counter, units)
+    redis.call('INCRBY', counter, string.format('%.0f', units))
   end
   redis.call('ZREM', permits, unpack(over))
   if counts then

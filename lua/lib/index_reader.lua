@@ -7,7 +7,7 @@ local function index_reader(lock, owner, lease_ms, how, joins)
   end
   local index = readers_index(lock)
   local ends_at = string.format('%.0f', now() + lease_ms)
-  redis.call('PEXPIRE', index, math.max(lease_ms, redis.call('PTTL', lock)))
+  redis.call('PEXPIRE', index, string.format('%.0f', math.max(lease_ms, redis.call('PTTL', lock))))
   if not joins then
     redis.call('ZADD', index, 'XX', how, ends_at, owner)
     return
@@ -17,5 +17,5 @@ local function index_reader(lock, owner, lease_ms, how, joins)
     redis.call('DEL', index)
   end
   redis.call('ZADD', index, how, ends_at, owner)
-  redis.call('PEXPIRE', index, math.max(lease_ms, redis.call('PTTL', lock)))
+  redis.call('PEXPIRE', index, string.format('%.0f', math.max(lease_ms, redis.call('PTTL', lock))))
 end

@@ -32,7 +32,7 @@ local function needed_by_readers(lock, enough, leaver)
     return left
   end
   -- Also so that a full server below Redis 7 takes what follows: see remember.
-  local index_ms = math.max(30000, redis.call('PTTL', lock))
+  local index_ms = string.format('%.0f', math.max(30000, redis.call('PTTL', lock)))
   redis.call('PEXPIRE', index, index_ms)
   local readers = redis.call('ZRANGEBYSCORE', index, '+inf', '+inf')
   for _, field in ipairs(readers) do

@@ -3,7 +3,8 @@
 -- a full server takes SET only in a script that has written already.
 local function remember(key, text, ms)
   if ms > 0 then
-    redis.call('PEXPIRE', key, ms)
-    redis.call('SET', key, text, 'PX', ms)
+    local life = string.format('%.0f', ms)
+    redis.call('PEXPIRE', key, life)
+    redis.call('SET', key, text, 'PX', life)
   end
 end

@@ -1,5 +1,5 @@
 --! script   lock.acquire
---! version  3
+--! version  4
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
@@ -26,10 +26,10 @@ end
 
 if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
   if version > 0 and version_ms > 0 then
-    redis.call('SET', version_key, version, 'PX', version_ms)
+    redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
   redis.call('HINCRBY', lock, owner, 1)
-  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
     redis.call('DEL', lock)
@@ -47,13 +47,13 @@ if held then
   local left = redis.call('PTTL', lock)
   local added = math.max(count, holds) - count
   if version > 0 and version_ms > 0 then
-    redis.call('SET', version_key, version, 'PX', version_ms)
+    redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
-  redis.call('HINCRBY', lock, owner, added)
+  redis.call('HINCRBY', lock, owner, string.format('%.0f', added))
   -- Never shorten what an outer hold of the same owner relies on.
-  local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
+  local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
   if type(refused) == 'table' then
-    redis.call('HINCRBY', lock, owner, count - math.max(count, holds))
+    redis.call('HINCRBY', lock, owner, string.format('%.0f', count - math.max(count, holds)))
     return refused
   end
   return nil

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.renew
---! version  2
+--! version  3
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
@@ -24,7 +24,7 @@ for i, lock in ipairs(KEYS) do
   end
   if ours == 1 then
     if redis.call('PTTL', lock) < lease_ms then
-      redis.call('PEXPIRE', lock, lease_ms)
+      redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
     end
     renewed[i] = 1
   else

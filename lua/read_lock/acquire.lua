@@ -73,12 +73,12 @@ local mine = reader_key(lock, owner, holds)
 
 if holds == 1 and not (plain and yields == 0) and redis.call('EXISTS', lock, tombstone) == 0 then
   if version > 0 and version_ms > 0 then
-    redis.call('SET', version_key, version, 'PX', version_ms)
+    redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
-  redis.call('SET', mine, '1', 'PX', lease_ms)
+  redis.call('SET', mine, '1', 'PX', string.format('%.0f', lease_ms))
   local refused = redis.pcall('HSET', lock, 'mode', 'read', owner, 1)
   if type(refused) ~= 'table' then
-    refused = redis.pcall('PEXPIRE', lock, lease_ms)
+    refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
   end
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
@@ -111,15 +111,15 @@ end
 -- come before whatever it lets pass.
 local left = redis.call('PTTL', lock)
 if version > 0 and version_ms > 0 then
-  redis.call('SET', version_key, version, 'PX', version_ms)
+  redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
 end
 if count < holds or redis.call('PTTL', mine) < lease_ms then
-  redis.call('SET', mine, '1', 'PX', lease_ms)
+  redis.call('SET', mine, '1', 'PX', string.format('%.0f', lease_ms))
 end
 if left < lease_ms then
-  redis.call('PEXPIRE', lock, lease_ms)
+  redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
 end
 -- Also what it is already: who asked again waits for replicas to have it, see lua/README.md.
-redis.call('HSET', lock, owner, math.max(count, holds))
+redis.call('HSET', lock, owner, string.format('%.0f', math.max(count, holds)))
 index_reader(lock, owner, lease_ms, 'GT', count == 0)
 return nil

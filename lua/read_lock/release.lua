@@ -62,7 +62,7 @@ if count == 1 and holds == 0 and mode == 'read' and fields == 2 then
   -- Nobody else is in: no leases to look at.
   local told = redis.call('PUBLISH', channel, '0')
   remember(tombstone, '1', tombstone_ms)
-  remember(version_key, version, version_ms)
+  remember(version_key, string.format('%.0f', version), version_ms)
   redis.call('DEL', lock, reader_key(lock, owner, 1), index)
   return 1 + told
 end
@@ -87,7 +87,7 @@ elseif not mode then
 end
 
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, version, version_ms)
+remember(version_key, string.format('%.0f', version), version_ms)
 if not held then
   return reply
 end
@@ -101,16 +101,16 @@ elseif holds == 0 then
   redis.call('HDEL', lock, owner)
   redis.call('ZREM', index, owner)
 elseif holds < count then
-  redis.call('HSET', lock, owner, holds)
+  redis.call('HSET', lock, owner, string.format('%.0f', holds))
 end
 if holds > 0 then
   index_reader(lock, owner, lease_ms, 'CH', false)
 end
 reader_holds = reader_keys(lock, owner, 1, holds)
 for _, key in ipairs(reader_holds) do
-  redis.call('SET', key, '1', 'PX', lease_ms)
+  redis.call('SET', key, '1', 'PX', string.format('%.0f', lease_ms))
 end
 if keeps_ms then
-  redis.call('PEXPIRE', lock, keeps_ms)
+  redis.call('PEXPIRE', lock, string.format('%.0f', keeps_ms))
 end
 return reply

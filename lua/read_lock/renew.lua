@@ -43,7 +43,7 @@ for i, lock in ipairs(KEYS) do
       renewed[i] = 1
       longest = math.max(longest, left)
       if lease_ms > 0 and left < lease_ms then
-        redis.call('PEXPIRE', key, lease_ms)
+        redis.call('PEXPIRE', key, string.format('%.0f', lease_ms))
       end
     end
   end
@@ -51,7 +51,7 @@ for i, lock in ipairs(KEYS) do
     index_reader(lock, owner, longest, 'CH', false)
   end
   if renewed[i] == 1 and longest > 0 and redis.call('PTTL', lock) < longest then
-    redis.call('PEXPIRE', lock, longest)
+    redis.call('PEXPIRE', lock, string.format('%.0f', longest))
   end
 end
 return renewed

@@ -35,14 +35,14 @@ local count = whole(held or '0', 1) or 0
 if reader_left(lock, owner, count) == -2 then
   return 0
 end
-remember(version_key, version, version > 0 and version_ms or 0)
+remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
 index_reader(lock, owner, lease_ms, 'CH', false)
 local reader_holds = reader_keys(lock, owner, 1, count)
 for _, key in ipairs(reader_holds) do
-  redis.call('PEXPIRE', key, lease_ms)
+  redis.call('PEXPIRE', key, string.format('%.0f', lease_ms))
 end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
 if mode == 'read' or redis.call('PTTL', lock) < needed then
-  redis.call('PEXPIRE', lock, needed)
+  redis.call('PEXPIRE', lock, string.format('%.0f', needed))
 end
 return 1

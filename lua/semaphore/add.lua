@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.add
---! version  3
+--! version  4
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int creates:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now | nil = there is no such semaphore, and creates is 0
@@ -42,11 +42,12 @@ if found then
   -- Changes nothing: a user that may not count is refused before the receipt is written.
   redis.call('INCRBY', counter, 0)
 end
-redis.call('SET', receipt, string.format('%.0f %s', calls, reply), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %s', calls, reply), 'PX', life)
 if not found and taken then
   redis.call('DEL', permits, counts)
 end
 if changes then
-  redis.call('INCRBY', counter, units)
+  redis.call('INCRBY', counter, string.format('%.0f', units))
 end
 return tonumber(reply)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.delete
---! version  1
+--! version  2
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = deleted | 0 = there was no such semaphore
@@ -33,5 +33,6 @@ if found then
   redis.call('PUBLISH', channel, '1')
 end
 redis.call('DEL', counter, permits, counts)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
 return reply

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.drain
---! version  2
+--! version  3
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     calls:int receipt_ms:int reclaims:int
 --! returns  int = how many were available, perhaps fewer than none; none are now
@@ -39,8 +39,9 @@ if found then
   redis.call('INCRBY', counter, 0)
 end
 give_back(counter, permits, counts, over, back)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, value), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, value), 'PX', life)
 if value ~= 0 then
-  redis.call('INCRBY', counter, -value)
+  redis.call('INCRBY', counter, string.format('%.0f', 0 - value))
 end
 return value

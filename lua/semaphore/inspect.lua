@@ -1,5 +1,5 @@
 --! script   semaphore.inspect
---! version  2
+--! version  3
 --! keys     counter:string permits:zset counts:hash
 --! args     holders:int
 --! returns  array: how many are available ('' = no such semaphore), how many holders there are, then owner, units and ms left in turn
@@ -18,7 +18,7 @@ end
 local found = {redis.call('GET', counter) or '', redis.call('ZCARD', permits)}
 local present = now()
 local rows = redis.call(
-  'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', holders
+  'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', string.format('%.0f', holders)
 )
 for i = 1, holders do
   local owner, ends_at = rows[2 * i - 1], rows[2 * i]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  4
+--! version  5
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
 --! args     owner:str units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told
@@ -25,7 +25,7 @@ if held and found and units == '0' and tombstone_ms == '0' and version == '0' an
   and held + found < 1000000 and redis.call('ZCARD', permits) == 1
 then
   local value = held + found
-  local told = redis.call('PUBLISH', channel, value)
+  local told = redis.call('PUBLISH', channel, string.format('%.0f', value))
   if type(redis.pcall('INCRBY', counter, held)) ~= 'table' then
     if type(redis.pcall('DEL', permits, counts)) ~= 'table' then
       return 1 + told
@@ -71,18 +71,18 @@ if drops then
   end
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, version, version > 0 and version_ms or 0)
+remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
 if drops then
   if found then
-    redis.call('INCRBY', counter, back)
+    redis.call('INCRBY', counter, string.format('%.0f', back))
   end
   redis.call('ZREM', permits, owner)
   redis.call('HDEL', counts, owner)
 elseif held and back > 0 then
-  redis.call('INCRBY', counter, back)
-  local refused = redis.pcall('HSET', counts, owner, units)
+  redis.call('INCRBY', counter, string.format('%.0f', back))
+  local refused = redis.pcall('HSET', counts, owner, string.format('%.0f', units))
   if type(refused) == 'table' then
-    redis.call('INCRBY', counter, -back)
+    redis.call('INCRBY', counter, string.format('%.0f', 0 - back))
     return refused
   end
 end

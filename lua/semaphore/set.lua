@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  4
+--! version  5
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
@@ -60,7 +60,8 @@ elseif not found then
   announce(channel, units)
 end
 local changed = (not found or change ~= 0) and 1 or 0
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', life)
 if replaces then
   give_back(counter, permits, counts, over, back)
   if change ~= 0 then
@@ -74,7 +75,7 @@ if taken then
   redis.call('DEL', permits, counts)
 end
 if life_ms > 0 then
-  redis.call('SET', counter, string.format('%.0f', units), 'PX', life_ms)
+  redis.call('SET', counter, string.format('%.0f', units), 'PX', string.format('%.0f', life_ms))
 else
   redis.call('SET', counter, string.format('%.0f', units))
 end

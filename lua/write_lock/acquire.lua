@@ -1,5 +1,5 @@
 --! script   write_lock.acquire
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int alive_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
@@ -52,10 +52,10 @@ if holds == 1 and not plain and redis.call('EXISTS', lock, tombstone) == 0 then
     redis.call('ZREM', writers, owner)
   end
   if version > 0 and version_ms > 0 then
-    redis.call('SET', version_key, version, 'PX', version_ms)
+    redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
   redis.call('HSET', lock, 'mode', 'write', owner, 1)
-  local refused = redis.pcall('PEXPIRE', lock, lease_ms)
+  local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
     redis.call('DEL', lock)
@@ -72,13 +72,13 @@ if held then
   end
   local left = redis.call('PTTL', lock)
   if version > 0 and version_ms > 0 then
-    redis.call('SET', version_key, version, 'PX', version_ms)
+    redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
-  redis.call('HSET', lock, owner, math.max(count, holds))
+  redis.call('HSET', lock, owner, string.format('%.0f', math.max(count, holds)))
   -- Never shorten what an outer hold or a read of the same owner relies on.
-  local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, lease_ms)
+  local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
   if type(refused) == 'table' then
-    redis.call('HSET', lock, owner, count)
+    redis.call('HSET', lock, owner, string.format('%.0f', count))
     return refused
   end
   return nil
@@ -92,9 +92,9 @@ end
 if alive_ms > 0 and redis.call('EXISTS', tombstone) == 0 then
   local present, keep_ms = now(), math.max(alive_ms, redis.call('PTTL', writers))
   -- First, for its refusal: without an expiry the key would stay.
-  redis.call('PEXPIRE', writers, keep_ms)
+  redis.call('PEXPIRE', writers, string.format('%.0f', keep_ms))
   redis.call('ZREMRANGEBYSCORE', writers, '-inf', string.format('%.0f', present))
   redis.call('ZADD', writers, string.format('%.0f', present + alive_ms), owner)
-  redis.call('PEXPIRE', writers, keep_ms)
+  redis.call('PEXPIRE', writers, string.format('%.0f', keep_ms))
 end
 return redis.call('PTTL', lock)

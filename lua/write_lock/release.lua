@@ -70,17 +70,17 @@ elseif waited and mode == 'read' then
   redis.call('PUBLISH', channel, '2')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, version, version > 0 and version_ms or 0)
+remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
 if waited then
   redis.call('ZREM', writers, owner)
 end
 if held and holds > 0 then
-  redis.call('HSET', lock, owner, math.min(count, holds))
-  redis.call('PEXPIRE', lock, math.max(lease_ms, needed))
+  redis.call('HSET', lock, owner, string.format('%.0f', math.min(count, holds)))
+  redis.call('PEXPIRE', lock, string.format('%.0f', math.max(lease_ms, needed)))
 elseif held and needed > 0 then
   redis.call('HDEL', lock, owner)
   redis.call('HSET', lock, 'mode', 'read')
-  redis.call('PEXPIRE', lock, needed)
+  redis.call('PEXPIRE', lock, string.format('%.0f', needed))
 elseif held then
   redis.call('DEL', lock)
 end

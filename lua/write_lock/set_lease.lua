@@ -32,6 +32,6 @@ if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge))
-remember(version_key, version, version > 0 and version_ms or 0)
-redis.call('PEXPIRE', lock, needed)
+remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+redis.call('PEXPIRE', lock, string.format('%.0f', needed))
 return 1

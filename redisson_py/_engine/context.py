@@ -236,7 +236,7 @@ class Context:
     describe: Callable[[float], None]
     """Keeps the client's description in Redis fresh, for `inspect`."""
     database: str = ""
-    """The server's address and the number of the database: where equal keys are one key."""
+    """The servers' addresses and the number of the database: where equal keys are one key."""
     counts: Counts = field(default_factory=Counts)
     teller: Teller | None = None
     """Tells a listener, if there is one."""

@@ -21,12 +21,19 @@ class Outages:
         where: The address of the server.
         counts: Where to count those that are over.
         teller: Tells a listener, if there is one.
+        server: What is there.
     """
 
     def __init__(
-        self, where: str, counts: Counts | None = None, teller: Teller | None = None
+        self,
+        where: str,
+        counts: Counts | None = None,
+        teller: Teller | None = None,
+        *,
+        server: str = "Redis",
     ) -> None:
         self._where = where
+        self._server = server
         self._counts = counts or Counts()
         self._teller = teller
         self._since: float | None = None
@@ -35,15 +42,15 @@ class Outages:
     def broke(self, why: str) -> None:
         """The connection broke."""
         if self._began(why):
-            log.warning("connection to Redis at %s lost: %s", self._where, why)
+            log.warning("connection to %s at %s lost: %s", self._server, self._where, why)
         else:
-            log.debug("connection to Redis at %s lost again: %s", self._where, why)
+            log.debug("connection to %s at %s lost again: %s", self._server, self._where, why)
 
     def failed(self, error: BackendError) -> None:
         """An attempt to connect failed; the next one may not."""
         why = str(error).removeprefix(f"no connection to Redis at {self._where}: ")
         level = logging.WARNING if self._began(why) else logging.DEBUG
-        log.log(level, "no connection to Redis at %s: %s", self._where, why)
+        log.log(level, "no connection to %s at %s: %s", self._server, self._where, why)
 
     def refused(self, error: BackendError) -> None:
         """An attempt to connect failed, and there is no use in others before somebody acts."""
@@ -59,11 +66,11 @@ class Outages:
         away = now() - since
         self._counts.reconnects += 1
         text = (
-            "what Redis at %s served is served elsewhere after %.3f s"
+            "what %s at %s served is served elsewhere after %.3f s"
             if served_elsewhere
-            else "connected to Redis at %s after %.3f s without"
+            else "connected to %s at %s after %.3f s without"
         )
-        log.info(text, self._where, away)
+        log.info(text, self._server, self._where, away)
         if self._teller is not None:
             self._teller.tell("connection_restored", ConnectionRestoredEvent(self._where, away))
 

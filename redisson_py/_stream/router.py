@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.wire import Traffic
 from redisson_py.errors import ClientClosedError
 
@@ -59,6 +60,40 @@ class Router(Protocol):
         ...
 
 
+class NewStream(Protocol):
+    """Makes a stream."""
+
+    def __call__(
+        self,
+        opener: Opener,
+        topology: Topology | None = None,
+        *,
+        sharded: bool = False,
+        fails_over: bool = False,
+    ) -> Stream: ...
+
+
+class Followers(Protocol):
+    """What relies on the servers of its keys: seats and holds."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        ...
+
+    def moved(self, concerns: Callable[[bytes], bool]) -> None:
+        """Keys have another master, or their connection is new."""
+        ...
+
+    def gone(self, stream: Stream, channel: bytes) -> bool:
+        """A server has ended a subscription; return whether it is needed again."""
+        ...
+
+    def recover(self) -> None:
+        """Subscribe again to what servers have ended."""
+        ...
+
+
 class SingleRouter:
     """The one stream of a client of one server, or of one master.
 
@@ -88,7 +123,7 @@ class SingleRouter:
     @property
     def traffic(self) -> Traffic:
         """What went over the connections of the one stream, and of those before it."""
-        return self.only.traffic
+        return self.only.whole_traffic
 
     async def run(self) -> None:
         """Keep the stream open for as long as it is needed; ends by cancellation."""

@@ -157,6 +157,11 @@ class Stream:
         """Whether callers should wait for room before they send more."""
         return self._room.is_full
 
+    @property
+    def whole_traffic(self) -> Traffic:
+        """What went over all connections to this server."""
+        return self.traffic
+
     def _spare(self) -> int:
         """Return how many more commands may be sent now."""
         wire = self._wire
@@ -237,7 +242,6 @@ class Stream:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
             if call.asking:
-                call.asking = False
                 wire.put(Call(("ASKING",), 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands
@@ -664,7 +668,9 @@ class Stream:
                 self._demoted = True
                 self.abort(text)
         elif call.channel is not None:
-            log.error("cannot listen to %r: %s", call.channel, text)
+            # An end that is refused because the slot has moved away is one all the same.
+            if call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
+                log.error("cannot listen to %r: %s", call.channel, text)
         else:
             call.fail(error)
 

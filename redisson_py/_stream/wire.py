@@ -51,6 +51,17 @@ class Traffic:
     heard_at: float = 0.0
     evicted: int = 0
 
+    def __add__(self, other: Traffic) -> Traffic:
+        """Return what went over the connections of both."""
+        return Traffic(
+            self.connections + other.connections,
+            self.commands + other.commands,
+            self.writes + other.writes,
+            self.received + other.received,
+            max(self.heard_at, other.heard_at),
+            self.evicted + other.evicted,
+        )
+
 
 class Wire(asyncio.Protocol):
     """The reader and writer of one connection, from its takeover to its end.

@@ -16,11 +16,10 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import fields
-from typing import TYPE_CHECKING, Literal, Protocol
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Literal
 
-from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._addresses import Address, AddressMap
 from redisson_py._keys import SLOTS, key_slot
 from redisson_py._loop import (
     Future,
@@ -34,14 +33,16 @@ from redisson_py._loop import (
     wait_until,
 )
 from redisson_py._stream.retry import is_try_again, pause_before
-from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere, Opener, Topology
+from redisson_py._stream.router import Followers, NewStream
+from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.discovery import Answer, Discovery
+from redisson_py._topology.lobby import Lobby
 from redisson_py._topology.slots import Redirect, SlotMap, changes, read_redirect
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
-    from redisson_py._redis import AbstractConnection, Connector
+    from redisson_py._redis import Connector
     from redisson_py._stream.call import Call, ReplyError
     from redisson_py._stream.stream import Stream
 
@@ -55,20 +56,6 @@ _AT_ONCE = 2
 
 #: Shortest time in seconds between two questions for the map.
 _BETWEEN = 0.02
-
-
-class Followers(Protocol):
-    """What relies on the servers of its keys: seats and holds."""
-
-    def moved(self, concerns: Callable[[bytes], bool]) -> None: ...
-    def gone(self, stream: Stream, channel: bytes) -> bool: ...
-    def recover(self) -> None: ...
-
-
-class NewStream(Protocol):
-    """Makes the stream of a node."""
-
-    def __call__(self, opener: Opener, topology: Topology, *, sharded: bool = False) -> Stream: ...
 
 
 class ClusterRouter:
@@ -110,8 +97,8 @@ class ClusterRouter:
         self._slots: SlotMap | None = None
         self._streams: dict[Address, Stream] = {}
         self._addresses: dict[Stream, Address] = {}
-        lobby = _Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
-        self._lobby = self._new_stream(lobby, self)
+        lobby = Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
+        self._lobby = self._new_stream(lobby, self, fails_over=True)
         self._owners: list[Stream] = [self._lobby] * SLOTS
         #: What a MOVED has said of a slot, and when: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
@@ -145,10 +132,7 @@ class ClusterRouter:
     @property
     def traffic(self) -> Traffic:
         """What went over the connections of all streams there are and were."""
-        total = Traffic()
-        for traffic in (self._past, *(stream.traffic for stream in self.streams())):
-            _add(total, traffic)
-        return total
+        return sum((stream.whole_traffic for stream in self.streams()), self._past)
 
     def _open_stream_at(self, address: Address) -> Stream | None:
         stream = self._streams.get(address)
@@ -159,7 +143,7 @@ class ClusterRouter:
         stream = self._streams.get(address)
         if stream is None:
             opener = self._connector.at(*address)
-            stream = self._new_stream(opener, self, sharded=bool(self._sharded))
+            stream = self._new_stream(opener, self, sharded=bool(self._sharded), fails_over=True)
             self._streams[address] = stream
             self._addresses[stream] = address
             self._start(stream)
@@ -365,13 +349,14 @@ class ClusterRouter:
         log.info("Redis at %s serves no slots of the cluster any more", stream.where)
         del self._streams[address], self._addresses[stream]
         calls = stream.retire(f"Redis at {stream.where} serves no slots any more")
-        _add(self._past, stream.traffic)
+        self._past += stream.whole_traffic
         return calls
 
     # What streams tell.
 
     def send_again(self, call: Call) -> Call:
         """Send a call to where its key lives now, if it is still wanted."""
+        call.asking = False
         return self.stream_for(call.key).send(call) if call.wanted else call
 
     def went_down(self, stream: Stream) -> None:
@@ -440,38 +425,4 @@ class ClusterRouter:
         return True
 
 
-class _Lobby:
-    """Opens nothing: waits until it is known where its stream's calls belong.
-
-    Args:
-        seeds: The addresses that the user knows.
-        connect_timeout: Seconds that one attempt may take, if the user said so.
-        wait: Waits for the map.
-    """
-
-    def __init__(
-        self,
-        seeds: Collection[Address],
-        connect_timeout: float | None,
-        wait: Callable[[float], Awaitable[None]],
-    ) -> None:
-        self.where = ",".join(write_address(*address) for address in seeds)
-        self.connect_timeout = connect_timeout
-        self._wait = wait
-
-    async def open(self, limit: float) -> AbstractConnection:
-        """Wait; see `ClusterRouter`."""
-        await self._wait(limit)
-        raise Elsewhere
-
-
 _NOBODY = SlotMap([None] * SLOTS, {}, frozenset())
-
-
-def _add(total: Traffic, more: Traffic) -> None:
-    for field in fields(Traffic):
-        if field.name == "heard_at":
-            total.heard_at = max(total.heard_at, more.heard_at)
-        else:
-            mine, others = getattr(total, field.name), getattr(more, field.name)
-            setattr(total, field.name, mine + others)

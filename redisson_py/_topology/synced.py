@@ -15,6 +15,7 @@ from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py._stream.wire import Traffic
 from redisson_py._topology.confirming import ConfirmingStream
 from redisson_py.errors import ClientClosedError
 
@@ -113,6 +114,11 @@ class SyncedStream(Stream):
     def in_doubt(self) -> bool:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
         return super().in_doubt or self.grants.in_doubt
+
+    @property
+    def whole_traffic(self) -> Traffic:
+        """What went over all connections to this server."""
+        return self.traffic + self.grants.traffic
 
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""

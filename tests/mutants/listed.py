@@ -7,6 +7,7 @@ the manifest, the rules for Lua files) are never among them.
 
 from __future__ import annotations
 
+from tests.mutants.listed_cluster import CLUSTER
 from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
@@ -257,5 +258,6 @@ MUTANTS = (
     *HOLDS,
     *ENDS,
     *PLAIN,
+    *CLUSTER,
     *COMPOSITE,
 )

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from redisson_py._redis import servers_from_url
 from redisson_py._scripts.source import parse
-from redisson_py._stream.call import Arg, Call
+from redisson_py._stream.call import Arg, Call, ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py.errors import ClientClosedError
 from tests.stream.fake_peer import FakePeer
@@ -31,16 +31,54 @@ return 1
 """)
 
 
+class Around:
+    """The other nodes of a cluster, none of which serves anything.
+
+    Args:
+        ended: Gets the channels that the node has ended.
+    """
+
+    def __init__(self, ended: list[bytes]) -> None:
+        self._ended = ended
+
+    def send_again(self, call: Call) -> Call:
+        """Lose a call."""
+        return call
+
+    def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
+        """Take every error for the call's own."""
+        return False
+
+    def went_down(self, stream: Stream) -> None:
+        """Do nothing."""
+
+    def gone(self, stream: Stream, channel: bytes) -> None:
+        """Remember a channel."""
+        self._ended.append(channel)
+
+    async def confirm(self, stream: Stream) -> None:
+        """Say that the node serves what it served."""
+
+
 class Talk:
     """A stream that is kept open, and what it told its client.
 
     Attributes:
         needed: Whether somebody relies on the connection while it is idle.
+        gone: Channels that the server stopped to serve.
     """
 
-    def __init__(self, url: str, reply_timeout: float = PATIENT, *, needed: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        reply_timeout: float = PATIENT,
+        *,
+        needed: bool = False,
+        sharded: bool = False,
+    ) -> None:
         self.needed = needed
         self.messages: list[tuple[bytes, bytes]] = []
+        self.gone: list[bytes] = []
         self.connected = 0
         self.downs = 0
         self.stream = Stream(
@@ -50,6 +88,8 @@ class Talk:
             on_connected=self._on_connected,
             on_down=self._on_down,
             needed=lambda _: self.needed,
+            sharded=sharded,
+            topology=Around(self.gone) if sharded else None,
         )
         self._running: asyncio.Task[None] | None = None
         self._calls: list[Call] = []
@@ -127,9 +167,13 @@ async def talks(peer: FakePeer) -> AsyncIterator[TalkFactory]:
     async with AsyncExitStack() as stack:
 
         async def start(
-            reply_timeout: float = PATIENT, *, needed: bool = False, path: str = ""
+            reply_timeout: float = PATIENT,
+            *,
+            needed: bool = False,
+            path: str = "",
+            sharded: bool = False,
         ) -> Talk:
-            talk = Talk(peer.url + path, reply_timeout, needed=needed)
+            talk = Talk(peer.url + path, reply_timeout, needed=needed, sharded=sharded)
             return await stack.enter_async_context(talk)
 
         yield start

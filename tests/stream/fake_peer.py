@@ -54,7 +54,7 @@ def message(channel: bytes, payload: bytes) -> bytes:
 
 
 def confirmation(command: Command) -> bytes:
-    """Return the answer to SUBSCRIBE or UNSUBSCRIBE."""
+    """Return the answer to SUBSCRIBE or UNSUBSCRIBE, sharded or not."""
     return push(command[0].lower(), command[1], 1)
 
 
@@ -70,7 +70,7 @@ def echo(command: Command) -> bytes:
     word = command[0].upper()
     if word == b"PING":
         return b"+PONG\r\n"
-    if word in (b"SUBSCRIBE", b"UNSUBSCRIBE"):
+    if word.endswith(b"SUBSCRIBE"):
         return confirmation(command)
     return bulk(b" ".join(command))
 

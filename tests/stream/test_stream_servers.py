@@ -7,10 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialBackoff
 
 from redisson_py import Redisson
@@ -99,16 +98,6 @@ class TestUrls:
         names = [row["name"] for row in await redis.client_list()]
         assert names.count("billing-7") == 1
 
-    @pytest.mark.parametrize("scheme", ["redis+cluster", "rediss+cluster"])
-    def test_cluster_urls_are_refused_clearly(self, scheme: str) -> None:
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson.from_url(f"{scheme}://:{CANARY}@h:1")
-
-    @pytest.mark.parametrize("scheme", ["redis+sentinel", "rediss+sentinel"])
-    def test_sentinel_urls_are_refused_clearly(self, scheme: str) -> None:
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson.from_url(f"{scheme}://:{CANARY}@h:1/service")
-
     @pytest.mark.parametrize(
         "url",
         ["http://h", "h:6379", "", "redis://h/x", "rediss://h?ssl_cert_reqs=none", "redis://h:x"],
@@ -145,17 +134,6 @@ class TestGivenClients:
             assert await ask(given, "CLIENT ID") == connection
         finally:
             await given.aclose()
-
-    async def test_a_cluster_client_is_refused_clearly(self) -> None:
-        cluster: Any = RedisCluster(host="127.0.0.1", port=1)
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson(cluster)
-
-    async def test_a_sentinel_client_is_refused_clearly(self) -> None:
-        make: Any = Sentinel
-        sentinel = make([("127.0.0.1", 1)])
-        with pytest.raises(ValueError, match="not supported by this version"):
-            Redisson(sentinel.master_for("service"))
 
     @pytest.mark.parametrize("given", [None, "redis://h", object()])
     def test_what_is_no_client_is_refused_clearly(self, given: Any) -> None:

@@ -88,6 +88,37 @@ async def test_a_certificate_for_another_host_is_an_error_at_once(
     await refused(clients(url=f"{server.url}?ssl_ca_certs={other.authority}"), "TLS .*127.0.0.1")
 
 
+async def test_an_address_that_others_named_is_told_with_what_they_need(
+    server_factory: ServerFactory, good: Certificates, tmp_path: Path
+) -> None:
+    other = make_certificates(tmp_path / "other", "DNS:redis.example")
+    server = await server_factory(KIND, tls=other.files, config=ANY_CLIENT)
+    url = f"rediss+cluster://redis.example:1?ssl_ca_certs={other.authority}"
+    node = servers_from_url(url, None).connector.at(server.host, server.port)
+    with pytest.raises(BackendError, match=f"{server.port} failed: .*preferred-endpoint-type host"):
+        await node.open(5)
+    # Another authority is another matter.
+    url = f"rediss+cluster://redis.example:1?ssl_ca_certs={good.authority}"
+    node = servers_from_url(url, None).connector.at(server.host, server.port)
+    with pytest.raises(BackendError, match=r"failed: .*verify") as caught:
+        await node.open(5)
+    assert "preferred" not in str(caught.value)
+
+
+async def test_a_plain_port_that_others_named_is_told_with_the_setting_that_does_so(
+    server_factory: ServerFactory,
+) -> None:
+    server = await server_factory(KIND)
+    for scheme in ("rediss+cluster", "rediss"):
+        node = servers_from_url(f"{scheme}://h:1", None).connector.at(server.host, server.port)
+        with pytest.raises(BackendError, match=r"does not speak TLS there.*tls-cluster no names"):
+            await node.open(5)
+    given = servers_from_url(f"rediss://{server.host}:{server.port}", None).connector
+    with pytest.raises(BackendError, match="does not speak TLS there") as caught:
+        await given.open(5)
+    assert "tls-cluster" not in str(caught.value)
+
+
 async def test_a_client_certificate_that_is_asked_for_and_missing_is_an_error_at_once(
     server_factory: ServerFactory, clients: ClientFactory, good: Certificates
 ) -> None:

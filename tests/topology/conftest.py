@@ -1,4 +1,4 @@
-"""A master with replicas to itself."""
+"""Masters with replicas of their own, and fakes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from redisson_py.testing import EmbeddedReplicas
 from tests.fixtures.topologies import ReplicasFactory
+from tests.topology.fakes import Scene
 
 PairFactory = Callable[..., Awaitable["Pair"]]
 
@@ -76,3 +77,10 @@ async def pairs(replicas_factory: ReplicasFactory) -> AsyncIterator[PairFactory]
 async def pair(pairs: PairFactory) -> Pair:
     """A master with one replica."""
     return await pairs()
+
+
+@pytest_asyncio.fixture
+async def scene() -> AsyncIterator[Scene]:
+    """Fake servers and Sentinels."""
+    async with Scene() as scene:
+        yield scene

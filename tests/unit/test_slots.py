@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.crc import REDIS_CLUSTER_HASH_SLOTS
+from redis import crc
 
 from redisson_py._addresses import Address, AddressMap
-from redisson_py._keys import SLOTS, key_slot
+from redisson_py._keys import SLOTS, hash_tag, key_slot
 from redisson_py._topology.slots import (
     SlotMap,
     changes,
@@ -52,7 +52,7 @@ def owners(runs: Iterable[tuple[int, Address | None]]) -> list[Address | None]:
 
 
 def test_there_are_as_many_slots_as_redis_py_knows() -> None:
-    assert SLOTS == REDIS_CLUSTER_HASH_SLOTS == len(SlotMap.parse([], ASKED).owners)
+    assert SLOTS == crc.REDIS_CLUSTER_HASH_SLOTS == len(SlotMap.parse([], ASKED).owners)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,12 @@ def test_the_slot_of_a_key(key: bytes, slot: int) -> None:
     there = SlotMap.parse([[slot, slot, node(A)]], ASKED)
     assert there.owner(key) == A
     assert there.unassigned == SLOTS - 1
+
+
+@given(key=st.one_of(st.binary(), st.text("ab{}").map(str.encode)))
+def test_slots_are_those_of_redis_py(key: bytes) -> None:
+    assert key_slot(key) == crc.key_slot(key)
+    assert key_slot(key) == crc.key_slot(hash_tag(key) or key)
 
 
 # The map.

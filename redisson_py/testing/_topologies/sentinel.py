@@ -126,6 +126,9 @@ class EmbeddedSentinel(Replicated):
     async def failover(self, *, coordinated: bool = False) -> EmbeddedServer:
         """Have a sentinel make a replica the master, and return when all sentinels name it.
 
+        Soon after an earlier failover it first waits, up to ten seconds, until all sentinels
+        have asked the old master: Sentinel itself gets two failovers in a row wrong.
+
         The old master may go on as such for ten seconds more, and what it answers then is lost;
         `wait_healthy` waits for its end too.
 
@@ -137,6 +140,18 @@ class EmbeddedSentinel(Replicated):
             The new master.
         """
         old = await self.master()
+
+        async def up_to_date() -> str:
+            for sentinel in self._awake_sentinels():
+                known = await self._replicas_known_to(sentinel)
+                for port in {node.port for node in self._awake() if node is not old}:
+                    if known[port]["role-reported"] != "slave":
+                        return self._blame(sentinel, f"it takes {port} for a master")
+            return ""
+
+        # A sentinel whose last news (ten seconds apart) of the promoted server are from a time
+        # as master takes it for a stray one and demotes it; and they never mend that.
+        await self._until("the sentinels should know who is a replica", up_to_date)
         command = ["SENTINEL", "FAILOVER", self.service, *(["COORDINATED"] if coordinated else [])]
 
         async def accepted() -> str:
@@ -161,13 +176,18 @@ class EmbeddedSentinel(Replicated):
 
         async def check() -> str:
             for sentinel in self._awake_sentinels():
-                named = self._at((await self._named(sentinel))[1])
+                _, port, watched = await self._named(sentinel)
+                named = self._at(port)
+                if watched != port:
+                    return self._blame(sentinel, "its failover has not ended")
                 if named is other_than or (found and named is not found[0]):
                     found.clear()
                     return self._blame(sentinel, f"it names {named.address}")
                 found[:] = [named]
             masters = await self.masters()
-            return "" if found[0] in masters else f"{found[0].address} is not the master yet"
+            if found[0] not in masters:
+                return self._blame(found[0], "it is not the master yet")
+            return ""
 
         await self._until("the sentinels should agree on a master", check, timeout)
         return found[0]
@@ -207,7 +227,7 @@ class EmbeddedSentinel(Replicated):
 
         async def informed() -> str:
             for sentinel in self.sentinels:
-                for replica in await self._replicas_known_to(sentinel):
+                for replica in (await self._replicas_known_to(sentinel)).values():
                     if replica["master-link-status"] != "ok":
                         return self._blame(sentinel, "a replica has no link, to its knowledge")
             return ""
@@ -252,11 +272,14 @@ class EmbeddedSentinel(Replicated):
     def _awake_sentinels(self) -> list[EmbeddedServer]:
         return [each for each in self.sentinels if each.running and not each.paused]
 
-    async def _named(self, sentinel: EmbeddedServer) -> tuple[int, int]:
-        """Return the epoch and the port of the master that a sentinel names."""
+    async def _named(self, sentinel: EmbeddedServer) -> tuple[int, int, int]:
+        """Return the epoch and the port of the master that a sentinel names, and of the last one.
+
+        The one that leads a failover names the new master before it watches it.
+        """
         _, port = await self._ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)
         facts = _facts(await self._ask(sentinel, "SENTINEL", "MASTER", self.service))
-        return int(facts["config-epoch"]), int(port)
+        return int(facts["config-epoch"]), int(port), int(facts["port"])
 
     async def _ignorance(self, sentinel: EmbeddedServer, master: EmbeddedServer) -> str:
         """Return what a sentinel does not know yet."""
@@ -265,7 +288,7 @@ class EmbeddedSentinel(Replicated):
             return self._blame(sentinel, f"its master is {facts['port']}, {facts['flags']}")
         if int(facts["num-other-sentinels"]) != self._count - 1:
             return self._blame(sentinel, "it does not know all sentinels")
-        known = {int(each["port"]): each for each in await self._replicas_known_to(sentinel)}
+        known = await self._replicas_known_to(sentinel)
         for node in self._awake():
             if node is not master:
                 flags = known.get(node.port, {"flags": "unknown"})["flags"]
@@ -273,9 +296,10 @@ class EmbeddedSentinel(Replicated):
                     return self._blame(sentinel, f"{node.address} is {flags} to it")
         return ""
 
-    async def _replicas_known_to(self, sentinel: EmbeddedServer) -> list[dict[str, str]]:
+    async def _replicas_known_to(self, sentinel: EmbeddedServer) -> dict[int, dict[str, str]]:
+        """Return what a sentinel knows of each replica, by its port."""
         reply = await self._ask(sentinel, "SENTINEL", "REPLICAS", self.service)
-        return [_facts(each) for each in reply]
+        return {int(each["port"]): each for each in map(_facts, reply)}
 
     async def _refusal(self, sentinel: EmbeddedServer, command: list[str]) -> str:
         """Order a failover; return why it cannot be now."""

@@ -18,6 +18,8 @@ from redisson_py.testing._server import EmbeddedServer, part_of
 
 #: Answers "" if a condition holds, else what is missing.
 Check = Callable[[], Awaitable[str]]
+#: Neither the master waits for more replicas, nor the replica for its clock (Valkey 9: a second).
+_ATTACH_AT_ONCE: Final = {"repl-diskless-sync-delay": "0", "repl-diskless-load": "on-empty-db"}
 _LOOK_AGAIN: Final = 0.01
 _ANSWER_TIME: Final = 2.0
 #: What a server asks to be given before a replica may follow it, or a sentinel watch it.
@@ -220,7 +222,7 @@ class Topology(ABC):
         """Make a data server, with the caller's configuration over ours."""
         replica = {"masteruser": _REPLICA, "masterauth": self._secret} if self._guarded else {}
         return await self._new_node(
-            {"repl-diskless-sync-delay": "0", **config, **replica, **self._config},
+            {**_ATTACH_AT_ONCE, **config, **replica, **self._config},
             bus=bus,
             lines=self._user_lines(),
             password=self.password,

@@ -1,0 +1,1 @@
+"""Configuration files of Redisson: read, and understood as servers and options."""

@@ -1,0 +1,217 @@
+"""A configuration file as text and tables: YAML, TOML or JSON, with ${NAME} replaced.
+
+What stands in the file may be a password. Errors therefore name the file and a key or a line, never
+a value, and are raised outside of `except`, so that no parser's error hangs on them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import yaml
+
+__all__ = ["CLASS", "Table", "read_file"]
+
+#: The name under which a value's Java class stands, as in Redisson's JSON; in YAML it is a tag.
+CLASS = "class"
+
+Table: TypeAlias = dict[str, Any]
+
+_VARIABLE = re.compile(r"\$\{([\w.]+)(?::-(.*?))?\}", re.DOTALL)
+_NULL = ("", "~", "null", "Null", "NULL")
+_CORE_TAG = "tag:yaml.org,2002:"
+_TOML_PLACE = re.compile(r"\(at (line \d+, column \d+)\)")
+_DEEPEST = 50
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """What is wrong with a file; returned, for what is raised must not come from a parser."""
+
+    text: str
+
+
+def read_file(path: str | os.PathLike[str]) -> Table:
+    """Return what the file has, with text where YAML has any scalar.
+
+    Raises:
+        TypeError: The path is neither str nor a path.
+        OSError: The file cannot be read.
+        ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+        ValueError: It is malformed, names something twice or a variable that is not set.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be str or a path, not {type(path).__name__}")
+    file = str(os.fspath(path))
+    kind = Path(file).suffix.lower()
+    if kind not in _READERS:
+        raise ValueError(f"{file}: the name must end in {', '.join(_READERS)}")
+    parse = _READERS[kind](file)
+    try:
+        text = Path(file).read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        text = None
+    if text is None:
+        raise ValueError(f"{file}: the file is not UTF-8")
+    try:
+        found = parse(text)
+    except RecursionError:
+        found = _Wrong("values are nested too deeply")
+    if isinstance(found, _Wrong):
+        raise ValueError(f"{file}: {found.text}")
+    if not isinstance(found, dict):
+        raise ValueError(f"{file}: names and values are expected at the top of the file")
+    table: Table = _expanded(file, "", found, 0)
+    return table
+
+
+# Variables.
+
+
+def _expanded(file: str, place: str, value: Any, depth: int) -> Any:
+    """Return a value in which variables are replaced."""
+    if depth > _DEEPEST:
+        raise ValueError(f"{file}: values are nested too deeply")
+    match value:
+        case str():
+            return _expand(file, place, value)
+        case dict():
+            return {
+                name: _expanded(file, f"{place}.{name}" if place else name, each, depth + 1)
+                for name, each in value.items()
+            }
+        case list():
+            return [_expanded(file, place, each, depth + 1) for each in value]
+    return value
+
+
+def _expand(file: str, place: str, text: str) -> str:
+    parts: list[str] = []
+    end = 0
+    for found in _VARIABLE.finditer(text):
+        name, default = found.groups()
+        value = os.environ.get(name, default)
+        if value is None:
+            # What looks like the name of a variable may be a part of a password.
+            told = f"variable {name}" if _is_told(place, text, found) else "a variable in it"
+            raise ValueError(f"{file}: {place}: {told} is not set, and has no default")
+        parts += [text[end : found.start()], value]
+        end = found.end()
+    return "".join([*parts, text[end:]])
+
+
+def _is_told(place: str, text: str, found: re.Match[str]) -> bool:
+    whole = found.group() == text
+    return whole or not ("password" in place.lower() or "@" in text)
+
+
+# Each kind of file: a function that reads its text, and that says what is wrong with it.
+
+
+def _yaml(file: str) -> Callable[[str], object]:
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        if error.name != "yaml":
+            raise
+        raise ModuleNotFoundError(
+            f"{file}: reading YAML needs PyYAML: pip install 'redisson-py[yaml]'", name="yaml"
+        ) from None
+
+    def parse(text: str) -> object:
+        place = ""
+        try:
+            # Not a loader: they take the last of two equal names, and 0123 for 83.
+            return _of_node(file, yaml.compose(text, Loader=yaml.BaseLoader))
+        except yaml.MarkedYAMLError as error:
+            # Its text quotes the file.
+            mark = error.problem_mark or error.context_mark
+            if mark is not None:
+                place = f"line {mark.line + 1}, column {mark.column + 1}: "
+        except yaml.YAMLError:
+            pass
+        return _Wrong(f"{place}this is no YAML")
+
+    return parse
+
+
+def _of_node(file: str, node: yaml.Node | None) -> object:
+    import yaml
+
+    match node:
+        case yaml.ScalarNode():
+            if name := _java_class(node):
+                return {CLASS: name}
+            # Only what is not quoted can be null.
+            return None if node.style is None and node.value in _NULL else node.value
+        case yaml.SequenceNode():
+            return [_of_node(file, each) for each in node.value]
+        case yaml.MappingNode():
+            table: Table = {CLASS: name} if (name := _java_class(node)) else {}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if not isinstance(key, yaml.ScalarNode):
+                    raise ValueError(f"{file}: line {line}: a name must be text")
+                if key.value in table:
+                    raise ValueError(f"{file}: line {line}: {_twice(key.value)}")
+                table[key.value] = _of_node(file, value)
+            return table
+    return None
+
+
+def _java_class(node: yaml.Node) -> str:
+    name = node.tag.removeprefix(_CORE_TAG).lstrip("!")
+    # str, map and the like have no package.
+    return name if "." in name else ""
+
+
+def _toml(_: str) -> Callable[[str], object]:
+    def parse(text: str) -> object:
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            found = _TOML_PLACE.search(str(error))
+        return _Wrong(f"{found[1] + ': ' if found else ''}this is no TOML")
+
+    return parse
+
+
+def _json(_: str) -> Callable[[str], object]:
+    def parse(text: str) -> object:
+        twice: list[str] = []
+
+        def table(pairs: list[tuple[str, object]]) -> Table:
+            names = [name for name, _ in pairs]
+            twice.extend(name for name in names if names.count(name) > 1)
+            return dict(pairs)
+
+        try:
+            found = json.loads(text, object_pairs_hook=table)
+        except json.JSONDecodeError as error:
+            return _Wrong(f"line {error.lineno}, column {error.colno}: this is no JSON")
+        return _Wrong(_twice(twice[0])) if twice else found
+
+    return parse
+
+
+def _twice(name: str) -> str:
+    # What is no name of a setting may be a value that was put in the wrong place.
+    return (
+        f"{name} is there twice" if name.isascii() and name.isalpha() else "a name is there twice"
+    )
+
+
+_READERS: Mapping[str, Callable[[str], Callable[[str], object]]] = {
+    ".yaml": _yaml,
+    ".yml": _yaml,
+    ".toml": _toml,
+    ".json": _json,
+}

@@ -1,0 +1,155 @@
+"""Which server is the master, by what several Sentinels say. No I/O.
+
+A Sentinel that has not heard of a failover yet names the old master. `config-epoch` grows with each
+failover, so the highest one is the newest knowledge, whoever answers first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from redisson_py._addresses import Address
+from redisson_py.errors import BackendError, ConnectionLostError
+
+#: Seconds for which an older answer does not replace a newer one that nobody repeats. Sentinels
+#: tell each other every two seconds, so those that still lag behind then were told to forget.
+MEMORY = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The master according to one Sentinel.
+
+    Attributes:
+        address: Where it is.
+        epoch: Which failover made it master.
+        promoted: The failover that makes it master is not over yet; this Sentinel leads it.
+        sentinel: Address of the Sentinel, as text.
+    """
+
+    address: Address
+    epoch: int
+    promoted: bool = False
+    sentinel: str = ""
+
+
+def fields(reply: object) -> dict[str, str]:
+    """Return the fields of an instance as a Sentinel describes it, in RESP3 or RESP2."""
+    if isinstance(reply, list):
+        reply = dict(zip(reply[::2], reply[1::2], strict=False))
+    if not isinstance(reply, dict):
+        return {}
+    return {_text(name): _text(value) for name, value in reply.items()}
+
+
+def read_address(host: object, port: object) -> Address | None:
+    """Return an announced address; None if it is none."""
+    name, number = _text(host), _text(port)
+    return (name, int(number)) if name and number.isdecimal() and int(number) < 2**16 else None
+
+
+def read_named(master: object, address: object, sentinel: str = "") -> Named | None:
+    """Return whom a Sentinel names.
+
+    Args:
+        master: Its answer to SENTINEL MASTER.
+        address: Its answer to SENTINEL GET-MASTER-ADDR-BY-NAME, asked behind that.
+        sentinel: Its address.
+    """
+    known = fields(master)
+    if not isinstance(address, list) or len(address) < 2:
+        return None
+    there = read_address(address[0], address[1])
+    if there is None:
+        return None
+    epoch = known.get("config-epoch", "")
+    old = read_address(known.get("ip"), known.get("port"))
+    return Named(there, int(epoch) if epoch.isdecimal() else 0, old != there, sentinel)
+
+
+def read_sentinels(reply: object) -> list[Address]:
+    """Return where the other Sentinels are, from an answer to SENTINEL SENTINELS."""
+    if not isinstance(reply, list):
+        return []
+    found = (fields(each) for each in reply)
+    addresses = (read_address(each.get("ip"), each.get("port")) for each in found)
+    return [address for address in addresses if address is not None]
+
+
+def read_switch(payload: bytes, service: str) -> Address | None:
+    """Return the new master of a `+switch-master` message; None if it is about another service."""
+    words = _text(payload).split()
+    if len(words) != 5 or words[0] != service:
+        return None
+    return read_address(words[3], words[4])
+
+
+def choose(answers: Iterable[Named]) -> Named | None:
+    """Return the newest answer.
+
+    Of equal ones: the promoted master, known to the leader of the failover first; then the one that
+    more Sentinels name.
+    """
+    answers = list(answers)
+    names = Counter(answer.address for answer in answers)
+    return max(
+        answers,
+        key=lambda answer: (answer.epoch, answer.promoted, names[answer.address]),
+        default=None,
+    )
+
+
+class Knowledge:
+    """What was the newest answer so far, in case that only those who lag behind answer now."""
+
+    def __init__(self) -> None:
+        self._last: Named | None = None
+        self._until = 0.0
+
+    def learn(self, answers: Iterable[Named], present: float) -> Named | None:
+        """Return who is master, from the answers of this moment and the newest before.
+
+        None if there is no answer now.
+        """
+        newest, last = choose(answers), self._last
+        if newest is None:
+            return None
+        if last is not None and newest.epoch < last.epoch and present < self._until:
+            return last
+        self._last, self._until = newest, present + MEMORY
+        return newest
+
+    def is_news(self, answer: Named) -> bool:
+        """Return whether an answer knows of a later failover than the newest so far."""
+        return self._last is None or answer.epoch > self._last.epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one server did not help to find the master.
+
+    Attributes:
+        text: What is wrong, naming the server.
+        final: It stays so until somebody changes something.
+        cause: The error behind it.
+    """
+
+    text: str
+    final: bool
+    cause: BaseException | None = None
+
+
+def not_found(what: str, failures: list[Failure]) -> BackendError:
+    """Return the error of a search in vain: final if most of the servers said so for good."""
+    text = f"{what}: {'; '.join(failure.text for failure in failures)}"
+    if 2 * sum(failure.final for failure in failures) > len(failures):
+        return BackendError(text)
+    return ConnectionLostError(text, maybe_held=False)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return "" if value is None else str(value)

@@ -1,0 +1,357 @@
+"""Finds the one master, among Sentinels or among several servers, and opens connections to it.
+
+A stream takes a finder where one server has a connector. It checks the role of what the finder
+opens: Sentinels name a server shortly before it is master, and an old master after it was demoted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
+
+from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._loop import Future, new_future, running_loop, wait_for_all, wake
+from redisson_py._stream.handshake import is_master
+from redisson_py._topology.choice import Failure, Named, not_found
+from redisson_py._topology.sentinels import ASK_TIMEOUT, Sentinels
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+
+if TYPE_CHECKING:
+    from redisson_py._redis import AbstractConnection, Connector
+
+log = logging.getLogger("redisson_py")
+
+Opening = asyncio.Task["AbstractConnection"]
+#: None from a server that is no master.
+Attempt = asyncio.Task["AbstractConnection | None"]
+
+#: Addresses whose settings are kept.
+_MOST_KEPT = 64
+
+#: Seconds after which the Sentinels are asked again while the master does not answer.
+_ASK_AGAIN = 0.25
+
+
+class Finder:
+    """Opens connections to the master, wherever it is.
+
+    Args:
+        connector: The settings for the data servers.
+        on_elsewhere: Called with the reason when the master is not where the last connection was
+            opened: what is connected there must be given up at once.
+
+    Attributes:
+        connect_timeout: Seconds that one attempt may take, if the user said so.
+        master: Where the last connection was opened.
+    """
+
+    def __init__(self, connector: Connector, on_elsewhere: Callable[[str], None]) -> None:
+        self.connect_timeout = connector.connect_timeout
+        self.master: Address | None = None
+        self._connector = connector
+        self._on_elsewhere = on_elsewhere
+        #: They remember whether a server speaks TLS.
+        self._connectors: dict[Address, Connector] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.where}>"
+
+    @property
+    def where(self) -> str:
+        """The address of the master, or how it is looked for."""
+        return self._looked_for() if self.master is None else write_address(*self.master)
+
+    async def open(self, limit: float) -> AbstractConnection:
+        """Return a connection to the master.
+
+        Args:
+            limit: Seconds that this may take.
+
+        Raises:
+            BackendError: Trying again is no use: refused, or nobody knows the service.
+            ConnectionLostError: There is no master now, or it was not reached.
+        """
+        raise NotImplementedError
+
+    async def run(self) -> None:
+        """Hear of changes; ends by cancellation."""
+        await new_future()
+
+    async def close(self, error: ClientClosedError) -> None:
+        """Close what hears of changes."""
+
+    def fail(self, error: ClientClosedError) -> None:
+        """As `close`, where nothing can be awaited."""
+
+    def leave_behind(self) -> None:
+        """Close the sockets of an event loop that was closed."""
+
+    def start_over(self) -> object:
+        """Begin again for another event loop; return what was there."""
+        return None
+
+    def _looked_for(self) -> str:
+        raise NotImplementedError
+
+    def _connector_to(self, address: Address) -> Connector:
+        if address not in self._connectors:
+            if len(self._connectors) >= _MOST_KEPT:
+                self._connectors.clear()
+            self._connectors[address] = self._connector.at(*address)
+        return self._connectors[address]
+
+    def _reached(self, address: Address, reason: str) -> None:
+        """The master is here: another stream may still be where it was."""
+        before, self.master = self.master, address
+        if before not in (None, address):
+            self._on_elsewhere(reason)
+
+
+class SentinelFinder(Finder):
+    """Asks Sentinels.
+
+    Args:
+        connector: The settings for the data servers.
+        sentinel: The settings for the Sentinels.
+        seeds: Where the first Sentinels are; they name the others.
+        service: The name of the master.
+        reply_timeout: Seconds without an answer after which a Sentinel's connection counts as dead.
+        address_map: Changes the addresses that Sentinels announce.
+        on_elsewhere: As for a `Finder`.
+        on_news: Called when a Sentinel has said something that makes another attempt promising.
+        kept: Whether streams to Sentinels are to be opened again when they break.
+        needed: Whether somebody relies on them even while nothing is asked.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        sentinel: Connector,
+        seeds: Iterable[Address],
+        service: str,
+        reply_timeout: float,
+        *,
+        address_map: AddressMap | None = None,
+        on_elsewhere: Callable[[str], None],
+        on_news: Callable[[], None] = lambda: None,
+        kept: Callable[[], bool] = lambda: True,
+        needed: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(connector, on_elsewhere)
+        self._on_news = on_news
+        #: Done, and replaced, with each `+switch-master`.
+        self._news: Future[None] | None = None
+        self.sentinels = Sentinels(
+            sentinel,
+            seeds,
+            service,
+            reply_timeout,
+            address_map=address_map,
+            on_switch=self._switched,
+            kept=kept,
+            needed=needed,
+        )
+
+    def _looked_for(self) -> str:
+        return repr(self.sentinels)
+
+    async def run(self) -> None:
+        """Keep the streams to the Sentinels; ends by cancellation."""
+        await self.sentinels.run()
+
+    async def close(self, error: ClientClosedError) -> None:
+        """Close the streams to the Sentinels."""
+        await self.sentinels.close(error)
+
+    def fail(self, error: ClientClosedError) -> None:
+        """As `close`, where nothing can be awaited."""
+        self.sentinels.fail(error)
+
+    def leave_behind(self) -> None:
+        """Close the sockets of an event loop that was closed."""
+        self.sentinels.leave_behind()
+
+    def start_over(self) -> object:
+        """Begin again for another event loop; return what was there."""
+        self._news = None
+        return self.sentinels.start_over()
+
+    async def open(self, limit: float) -> AbstractConnection:
+        """Return a connection to the master that the Sentinels name; errors as for `Finder`."""
+        end = running_loop().time() + limit
+        while True:
+            news = self._listen()
+            named = await self.sentinels.master(end - running_loop().time())
+            opening = self._connector_to(named.address).open(end - running_loop().time())
+            attempt = asyncio.create_task(opening)
+            opened = False
+            try:
+                if not await self._moved_while(attempt, news, named):
+                    connection = attempt.result()
+                    opened = True
+            finally:
+                if not opened:
+                    await _abandon([attempt])
+            if opened:
+                self._reached(named.address, _moved(named.address, named.sentinel))
+                return connection
+            if running_loop().time() >= end:
+                where = write_address(*named.address)
+                text = f"the master moved away from {where} while we connected"
+                raise ConnectionLostError(text, maybe_held=False)
+
+    async def _moved_while(self, attempt: Opening, news: Future[None], named: Named) -> bool:
+        """Wait until a connection is open, or failed; return whether the master moved meanwhile.
+
+        A server that was just frozen or cut off lets us wait; the Sentinels are asked meanwhile.
+        """
+        while True:
+            await wait_for_all([attempt, news], _ASK_AGAIN, first=True)
+            if attempt.done() and not news.done():
+                return False
+            # What was said before is taken into account by the answers to this question.
+            news = self._listen()
+            try:
+                now = await self.sentinels.master(ASK_TIMEOUT)
+            except ConnectionLostError:
+                continue
+            if now.address != named.address:
+                return True
+
+    def _listen(self) -> Future[None]:
+        """Return a future that is done with the next news."""
+        if self._news is None or self._news.done():
+            self._news = new_future()
+        return self._news
+
+    def _switched(self, address: Address, sentinel: str) -> None:
+        reason = _moved(address, sentinel)
+        log.info("%s", reason)
+        wake(self._news)
+        if self.master not in (None, address):
+            self._on_elsewhere(reason)
+        self._on_news()
+
+
+class ReplicatedFinder(Finder):
+    """Asks the servers themselves: the master is the only one that says so of itself.
+
+    Args:
+        connector: The settings for all servers.
+        addresses: Where they are.
+        on_elsewhere: As for a `Finder`.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        addresses: Iterable[Address],
+        *,
+        on_elsewhere: Callable[[str], None],
+    ) -> None:
+        super().__init__(connector, on_elsewhere)
+        self._addresses = tuple(dict.fromkeys(addresses))
+
+    def _looked_for(self) -> str:
+        return f"the master of {', '.join(write_address(*each) for each in self._addresses)}"
+
+    async def open(self, limit: float) -> AbstractConnection:
+        """Return a connection to the only master; errors as for `Finder`."""
+        attempts = {
+            address: asyncio.create_task(_open_master(self._connector_to(address), limit))
+            for address in self._addresses
+        }
+        master = None
+        try:
+            await _until_clear(attempts.values(), limit)
+            masters = {a: c for a, each in attempts.items() if (c := _connection(each)) is not None}
+            if len(masters) != 1:
+                raise self._no_master(attempts, list(masters))
+            ((master, connection),) = masters.items()
+        finally:
+            await _abandon([each for address, each in attempts.items() if address != master])
+        self._reached(master, f"the master is {write_address(*master)} now")
+        return connection
+
+    def _no_master(self, attempts: dict[Address, Attempt], masters: list[Address]) -> BackendError:
+        if masters:
+            several = " and ".join(write_address(*each) for each in masters)
+            text = f"{several} both say that they are master: waiting until one is demoted"
+            return ConnectionLostError(text, maybe_held=False)
+        failures = [_failure(address, attempt) for address, attempt in attempts.items()]
+        return not_found("no master found", failures)
+
+
+async def _open_master(connector: Connector, limit: float) -> AbstractConnection | None:
+    """Return a connection to this server; None if it is no master.
+
+    Raises:
+        BackendError: It could not be opened.
+    """
+    end = running_loop().time() + limit
+    connection = await connector.open(limit)
+    try:
+        async with asyncio.timeout_at(end):
+            # redis-py asked too, but keeps the answer to itself.
+            await connection.send_command("HELLO")
+            facts = await connection.read_response()
+    except BaseException as error:
+        await connection.disconnect(nowait=True)
+        if not isinstance(error, Exception):
+            raise
+        why = str(error) or "no answer to HELLO"
+    else:
+        if is_master(facts):
+            return connection
+        await connection.disconnect(nowait=True)
+        return None
+    text = f"no connection to Redis at {connector.where}: {why}"
+    raise ConnectionLostError(text, maybe_held=False)
+
+
+async def _until_clear(attempts: Collection[Attempt], limit: float) -> None:
+    """Wait until all have ended; where a master is found, not long for those that are silent."""
+    present = running_loop().time()
+    end, soon = present + limit, present + min(limit, ASK_TIMEOUT)
+    while waiting := [attempt for attempt in attempts if not attempt.done()]:
+        found = any(_connection(attempt) is not None for attempt in attempts)
+        left = (soon if found else end) - running_loop().time()
+        if left <= 0:
+            break
+        await wait_for_all(waiting, left, first=True)
+
+
+def _connection(attempt: Attempt | Opening) -> AbstractConnection | None:
+    """Return what an attempt has opened; None if it goes on, failed, or found a replica."""
+    if not attempt.done() or attempt.cancelled() or attempt.exception() is not None:
+        return None
+    return attempt.result()
+
+
+def _failure(address: Address, attempt: Attempt) -> Failure:
+    """Return why there is no connection to a master here."""
+    where = write_address(*address)
+    if not attempt.done() or attempt.cancelled():
+        return Failure(f"Redis at {where} is silent", final=False)
+    error = attempt.exception()
+    if error is None:
+        return Failure(f"Redis at {where} is a replica", final=False)
+    final = isinstance(error, BackendError) and not isinstance(error, ConnectionLostError)
+    return Failure(str(error), final, error)
+
+
+async def _abandon(attempts: Collection[Attempt | Opening]) -> None:
+    """End attempts to connect, and close what they have opened."""
+    for attempt in attempts:
+        attempt.cancel()
+    await wait_for_all(attempts)
+    for attempt in attempts:
+        connection = _connection(attempt)
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+
+def _moved(address: Address, sentinel: str) -> str:
+    return f"the master is {write_address(*address)} now, as Sentinel at {sentinel} says"

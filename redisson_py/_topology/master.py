@@ -1,0 +1,59 @@
+"""One stream to the master that a finder finds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from redisson_py._loop import stop_task
+from redisson_py._stream.router import NewStream, SingleRouter
+from redisson_py._topology.finder import Finder
+from redisson_py.errors import ClientClosedError
+
+
+class FinderRouter(SingleRouter):
+    """The stream of a client of Sentinel or of replicated servers, and what tells it where to be.
+
+    Args:
+        new_stream: Makes the stream.
+        new_finder: Makes what opens its connections.
+    """
+
+    def __init__(self, new_stream: NewStream, new_finder: Callable[[FinderRouter], Finder]) -> None:
+        finder = self._finder = new_finder(self)
+        super().__init__(lambda: new_stream(finder, fails_over=True))
+
+    def leave_master(self, reason: str) -> None:
+        """Another server is master: what was not answered goes out again there."""
+        self.only.abort(reason)
+
+    def hurry(self) -> None:
+        """Try to connect at once: there is reason to hope."""
+        self.only.hurry()
+
+    async def run(self) -> None:
+        """Keep the stream, and what hears of a new master; ends by cancellation."""
+        hearing = asyncio.create_task(self._finder.run(), name="redisson_py finder")
+        try:
+            await super().run()
+        finally:
+            await stop_task(hearing)
+
+    async def close(self, error: ClientClosedError) -> None:
+        """Close everything; what is under way fails with `error`."""
+        await super().close(error)
+        await self._finder.close(error)
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        super().fail(error)
+        self._finder.fail(error)
+
+    def leave_behind(self) -> None:
+        """Close the sockets although the event loop was closed."""
+        super().leave_behind()
+        self._finder.leave_behind()
+
+    def start_over(self) -> object:
+        """Have other streams; return what was there."""
+        return super().start_over(), self._finder.start_over()

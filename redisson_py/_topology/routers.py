@@ -1,0 +1,59 @@
+"""Which router a client needs, from the servers that it is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from redisson_py._options import Options
+from redisson_py._stream.router import Followers, NewStream, Router, SingleRouter
+from redisson_py._topology.cluster import ClusterRouter
+from redisson_py._topology.finder import ReplicatedFinder, SentinelFinder
+from redisson_py._topology.master import FinderRouter
+
+if TYPE_CHECKING:
+    from redisson_py._redis import Servers
+
+
+def new_router(
+    servers: Servers, options: Options, new_stream: NewStream, followers: Followers
+) -> Router:
+    """Return the router for these servers.
+
+    Args:
+        servers: What the user named.
+        options: The client's.
+        new_stream: Makes its streams.
+        followers: What relies on the servers of its keys.
+    """
+    connector, addresses = servers.connector, servers.addresses
+    if servers.topology == "cluster":
+        return ClusterRouter(
+            connector,
+            addresses,
+            address_map=options.address_map,
+            sharded_pubsub=options.sharded_pubsub,
+            new_stream=new_stream,
+            followers=followers,
+        )
+    if servers.topology == "replicated":
+        return FinderRouter(
+            new_stream,
+            lambda router: ReplicatedFinder(connector, addresses, on_elsewhere=router.leave_master),
+        )
+    if (sentinel := servers.sentinel) is not None:
+        return FinderRouter(
+            new_stream,
+            lambda router: SentinelFinder(
+                connector,
+                sentinel,
+                addresses,
+                servers.service,
+                options.reply_timeout_where(fails_over=True),
+                address_map=options.address_map,
+                on_elsewhere=router.leave_master,
+                on_news=router.hurry,
+                kept=lambda: router.only.ready or followers.any,
+                needed=lambda: followers.any,
+            ),
+        )
+    return SingleRouter(lambda: new_stream(connector))

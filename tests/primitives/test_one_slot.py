@@ -1,0 +1,261 @@
+"""Every key and channel that a client uses for a name lies in the slot of that name.
+
+One node of a cluster has all slots here, and refuses a script whose keys lie in several of them.
+MONITOR tells what each script was called with and what it did: the keys it computes, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from typing import Any, Self
+
+import pytest
+import redis as redis_py
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from redisson_py._keys import key_slot
+from redisson_py._scripts import source
+from redisson_py.testing import EmbeddedServer
+from tests.support import until
+
+Tour = Callable[[Redisson, Any], Awaitable[None]]
+
+
+async def lock(client: Redisson, name: Any) -> None:
+    it = client.get_lock(name)
+    async with it as lease, it:
+        await lease.extend(20)
+        await it.inspect()
+    async with it:
+        await renewed(client)
+    await it.force_release()
+
+
+async def fenced_lock(client: Redisson, name: Any) -> None:
+    async with client.get_fenced_lock(name) as lease:
+        await renewed(client)
+        await lease.extend(20)
+
+
+async def fair_lock(client: Redisson, name: Any) -> None:
+    it = client.get_fair_lock(name)
+    async with it:
+        waiting = asyncio.create_task(it.try_acquire(timeout=0.3))
+        assert not await waiting
+        await it.inspect()
+    await it.force_release()
+
+
+async def read_write_lock(client: Redisson, name: Any) -> None:
+    both = client.get_read_write_lock(name, prefer="writers")
+    read, write = both.read_lock(), both.write_lock()
+    async with write as lease, read:
+        await lease.extend(20)
+        await both.inspect()
+    async with read as lease:
+        await lease.extend(20)
+        await lease.extend(0.9)
+        await asyncio.create_task(cannot_write(both.write_lock()))
+    async with read:
+        await renewed(client)
+    await read.force_release()
+    await write.force_release()
+
+
+async def cannot_write(write: Any) -> None:
+    assert not await write.try_acquire(timeout=0.1)
+
+
+async def semaphore(client: Redisson, name: Any) -> None:
+    it = client.get_semaphore(name, 3)
+    permit = await it.acquire(2)
+    await renewed(client)
+    await it.release(1)
+    await it.release(1)
+    del permit
+    await it.try_set_permits(3)
+    await it.add_permits(2)
+    await it.set_permits(5)
+    await it.available()
+    await it.inspect()
+    await it.drain()
+    await it.delete()
+
+
+async def expirable_semaphore(client: Redisson, name: Any) -> None:
+    it = client.get_permit_expirable_semaphore(name, 3)
+    one, two = await it.acquire_many(2)
+    await it.update_lease_time(one.id, 20)
+    # Somebody else's, as an operator has it.
+    async with Redisson.from_url(client_url(client)) as other:
+        await other.get_permit_expirable_semaphore(name).update_lease_time(two.id, 20)
+    await it.lease_time(one.id)
+    await renewed(client)
+    await it.release_many([one.id, two.id])
+    await it.release(await it.acquire())
+    await it.try_set_permits(3)
+    await it.set_permits(4)
+    await it.add_permits(1)
+    await it.available()
+    await it.inspect()
+
+
+def client_url(client: Redisson) -> str:
+    return f"redis://{client._stream._opener.where}"
+
+
+async def latch(client: Redisson, name: Any) -> None:
+    it = client.get_latch(name)
+    assert await it.try_set_count(2)
+    waiting = asyncio.create_task(it.wait(10))
+    await it.count()
+    await it.count_down(2)
+    await waiting
+    await it.try_set_count(1)
+    await it.delete()
+
+
+async def barrier(client: Redisson, name: Any) -> None:
+    it = client.get_barrier(name, 2)
+    await asyncio.gather(it.wait(10), it.wait(10))
+    with pytest.raises(TimeoutError):
+        await it.wait(0.1)
+    await it.inspect()
+    await it.reset()
+    await it.abort()
+    await it.reset()
+
+
+async def renewed(client: Redisson) -> None:
+    """Wait until what is held has been renewed."""
+    before = client.statistics().renewals
+    await until(lambda: client.statistics().renewals > before)
+
+
+TOURS: list[Tour] = [
+    lock,
+    fenced_lock,
+    fair_lock,
+    read_write_lock,
+    semaphore,
+    expirable_semaphore,
+    latch,
+    barrier,
+]
+
+
+@pytest.fixture(scope="module")
+def node(server_choice: str) -> Iterator[EmbeddedServer]:
+    """The only node of a cluster."""
+    if "://" in server_choice or server_choice == "container":
+        pytest.skip("needs a binary")
+    server = EmbeddedServer(server_choice, config={"cluster-enabled": "yes"})
+    server.start_blocking()
+    try:
+        with closing(redis_py.Redis.from_url(server.url)) as admin:
+            untyped: Any = admin
+            untyped.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
+            give_up = time.monotonic() + 20
+            while "cluster_state:ok" not in str(untyped.execute_command("CLUSTER", "INFO")):
+                assert time.monotonic() < give_up
+                time.sleep(0.02)
+        yield server
+    finally:
+        server.close_blocking()
+
+
+class Monitor:
+    """What a server was told, command by command, as MONITOR tells it."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self._server = server
+        self.lines: list[list[str]] = []
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection(
+            self._server.host, self._server.port
+        )
+        self._writer.write(b"MONITOR\r\n")
+        assert await self._reader.readline() == b"+OK\r\n"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Read up to a mark that is set now."""
+        async with Redis.from_url(self._server.url) as other:
+            await other.echo("that was all")
+        async with asyncio.timeout(10):
+            while True:
+                line = (await self._reader.readline()).decode("latin-1")
+                # Its arguments are quoted as in C, which is near enough for names of a test.
+                words = shlex.split(line[line.index("]") + 1 :])
+                if words == ["ECHO", "that was all"]:
+                    break
+                self.lines.append(words)
+        self._writer.close()
+        await self._writer.wait_closed()
+
+
+def names_in(words: list[str]) -> list[str]:
+    """Return the keys and channels of one command."""
+    command, *rest = words
+    match command.upper():
+        case "EVALSHA" | "EVAL":
+            return rest[2 : 2 + int(rest[1])]
+        case "SUBSCRIBE" | "UNSUBSCRIBE" | "EXISTS" | "DEL":
+            return rest
+        case "HELLO" | "CLIENT" | "INFO" | "PING" | "SCRIPT" | "TIME" | "SELECT" | "ECHO":
+            return []
+        case _:
+            return rest[:1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["orders", "{orders}:7", "a{b}c", "{a}{b}"])
+async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedServer) -> None:
+    called: set[str] = set()
+    for tour in TOURS:
+        if tour is latch and "{" in name:
+            # Refused: Redisson puts braces around the whole name.
+            continue
+        async with Redis.from_url(node.url) as admin:
+            await admin.flushall()
+        async with Monitor(node) as monitor:
+            client = Redisson.from_url(node.url, lease_time=1.5, idle_lifetime=60)
+            client._options.names.in_cluster = True
+            async with client:
+                await tour(client, name)
+        used = {each for words in monitor.lines for each in names_in(words)}
+        slots = {each: key_slot(each.encode()) for each in used if ":client:" not in each}
+        assert len(slots) > 3
+        assert {*slots.values()} == {key_slot(name.encode())}, (tour.__name__, slots)
+        called |= {words[1] for words in monitor.lines if words[0].upper() == "EVALSHA"}
+    missing = {s.name for s in source.load_all() if not {s.sha, s.plain_sha} & called}
+    assert missing == ({each for each in missing if "latch." in each} if "{" in name else set())
+
+
+@pytest.mark.parametrize("name", ["a}b", "a}b{c", "{}x", "x{"])
+async def test_a_refused_name_would_not_work(name: str, node: EmbeddedServer) -> None:
+    client = Redisson.from_url(node.url)
+    async with client:
+        with pytest.raises(Exception, match=r"CROSSSLOT|same slot|non local key"):
+            await client.get_lock(name).acquire(timeout=1)
+        sent = client.statistics().commands_sent
+        client._options.names.in_cluster = True
+        for make in (
+            client.get_fair_lock,
+            client.get_fenced_lock,
+            client.get_read_write_lock,
+            client.get_semaphore,
+            client.get_permit_expirable_semaphore,
+            client.get_latch,
+            lambda name: client.get_barrier(name, 2),
+            lambda name: client.get_multi_lock(client.get_lock("k"), client.get_fair_lock(name)),
+        ):
+            with pytest.raises(ValueError, match="cannot be used in a cluster"):
+                make(name)
+        assert client.statistics().commands_sent == sent

@@ -1,0 +1,96 @@
+"""Looking for the master among servers that say of themselves what they are."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py._topology import finder as finder_module
+from redisson_py.errors import BackendError, ConnectionLostError
+from tests.stream.fake_peer import CUT, SILENCE, error
+from tests.support import until
+from tests.topology.fakes import Scene, address_of
+
+
+async def test_the_master_is_found_wherever_it_stands(scene: Scene) -> None:
+    replica, master, other = [await scene.server(role) for role in ("slave", "master", "slave")]
+    seeker = await scene.seek_among(replica, master, other)
+    assert "the master of 127.0.0.1:" in seeker.finder.where
+    await seeker.ask("SET", "a", "1")
+    assert seeker.finder.master == address_of(master)
+    assert master.commands == [(b"SET", b"a", b"1")]
+    assert not replica.commands
+    assert not other.commands
+    # Nothing is kept where there is nothing to do.
+    await until(lambda: (replica.open, master.open, other.open) == (0, 1, 0))
+
+
+async def test_another_master_is_found(scene: Scene) -> None:
+    first, second = [await scene.server(role) for role in ("master", "slave")]
+    seeker = await scene.seek_among(first, second)
+    await seeker.ask("SET", "a", "1")
+    first.role, second.role = "slave", "master"
+    first.plan.append(error("READONLY You can't write against a read only replica."))
+    await seeker.ask("SET", "a", "2")
+    assert second.commands == [(b"SET", b"a", b"2")]
+    assert len(seeker.lefts) == 1
+
+
+async def test_two_masters_are_waited_out(scene: Scene) -> None:
+    first, second = [await scene.server() for _ in range(2)]
+    seeker = await scene.seek_among(first, second)
+    with pytest.raises(ConnectionLostError) as caught:
+        await seeker.ask("SET", "a", "1", seconds=0.5)
+    for each in (first, second):
+        assert "{}:{}".format(*address_of(each)) in str(caught.value)
+    assert "both say that they are master" in str(caught.value)
+    call = seeker.call("SET", "a", "2")
+    first.role = "slave"
+    await call.future
+    assert second.commands == [(b"SET", b"a", b"2")]
+    assert not first.commands
+    await until(lambda: (first.open, second.open) == (0, 1))
+
+
+async def test_no_master_is_waited_out(scene: Scene) -> None:
+    first, second = [await scene.server("slave") for _ in range(2)]
+    seeker = await scene.seek_among(first, second)
+    with pytest.raises(ConnectionLostError, match=r"is a replica; Redis at .* is a replica"):
+        await seeker.ask("SET", "a", "1", seconds=0.5)
+    second.role = "master"
+    await seeker.ask("SET", "a", "2")
+
+
+async def test_a_frozen_replica_does_not_keep_us(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could be a second master, so it is given a moment, not the whole attempt."""
+    monkeypatch.setattr(finder_module, "ASK_TIMEOUT", 0.1)
+    frozen, master = [await scene.server(role) for role in ("slave", "master")]
+    frozen.greeting = SILENCE
+    seeker = await scene.seek_among(frozen, master)
+    async with asyncio.timeout(10):
+        await seeker.ask("SET", "a", "1")
+    await until(lambda: (frozen.open, master.open) == (0, 1))
+
+
+async def test_a_server_that_breaks_while_it_is_asked_is_no_master(scene: Scene) -> None:
+    broken, master = [await scene.server() for _ in range(2)]
+    broken.welcome.extend([CUT] * 1000)
+    seeker = await scene.seek_among(broken, master)
+    await seeker.ask("SET", "a", "1")
+    assert seeker.finder.master == address_of(master)
+
+
+async def test_refused_credentials_are_final(scene: Scene) -> None:
+    servers = [await scene.server() for _ in range(2)]
+    for each in servers:
+        each.greeting = error("WRONGPASS invalid username-password pair or user is disabled.")
+    seeker = await scene.seek_among(*servers, password="d3adb33f-secret")
+    with pytest.raises(BackendError) as caught:
+        await seeker.ask("SET", "a", "1")
+    assert not isinstance(caught.value, ConnectionLostError)
+    for each in servers:
+        assert "Redis at {}:{} refused".format(*address_of(each)) in str(caught.value)
+    assert "d3adb33f" not in str(caught.value)

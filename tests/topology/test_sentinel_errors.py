@@ -1,0 +1,150 @@
+"""What callers are told when Sentinels do not lead to a master."""
+
+from __future__ import annotations
+
+import pytest
+
+from redisson_py._addresses import AddressMap
+from redisson_py.errors import BackendError, ConnectionLostError
+from tests.stream.fake_peer import Command, error
+from tests.support import until
+from tests.topology.fakes import FakeSentinel, Scene, Seeker, address_of
+
+SECRET = "d3adb33f-secret"
+
+
+async def refusal(seeker: Seeker, seconds: float = 20.0) -> BackendError:
+    """Return the error of a call that is not answered."""
+    with pytest.raises(BackendError) as caught:
+        await seeker.ask("GET", "a", seconds=seconds)
+    return caught.value
+
+
+def where(sentinel: FakeSentinel) -> str:
+    """Return the address of a Sentinel as errors have it."""
+    return "{}:{}".format(*address_of(sentinel))
+
+
+async def test_refused_credentials_are_final(scene: Scene) -> None:
+    sentinels = await scene.sentinels(await scene.server())
+    for each in sentinels:
+        each.greeting = error("WRONGPASS invalid username-password pair or user is disabled.")
+    seeker = await scene.seek(*sentinels, password=SECRET)
+    told = await refusal(seeker)
+    assert not isinstance(told, ConnectionLostError)
+    for each in sentinels:
+        assert f"Sentinel at {where(each)} refused the credentials: invalid" in str(told)
+    assert SECRET not in str(told)
+    assert "nobody names the master of 'main'" in str(told)
+
+
+async def test_one_sentinel_with_other_credentials_does_not_matter(scene: Scene) -> None:
+    first, *others = await scene.sentinels(await scene.server())
+    first.greeting = error("WRONGPASS no")
+    seeker = await scene.seek(first, *others)
+    await seeker.ask("GET", "a")
+
+
+async def test_an_unknown_service_is_final(scene: Scene) -> None:
+    sentinels = await scene.sentinels(await scene.server())
+    seeker = await scene.seek(*sentinels, service="other")
+    told = await refusal(seeker)
+    assert not isinstance(told, ConnectionLostError)
+    assert f"Sentinel at {where(sentinels[0])} knows no 'other'" in str(told)
+
+
+async def test_a_data_server_is_no_sentinel(scene: Scene) -> None:
+    (sentinel,) = await scene.sentinels(await scene.server(), 1)
+    sentinel.otherwise = lambda command: error(f"ERR unknown command '{command[0].decode()}'")
+    told = await refusal(await scene.seek(sentinel))
+    assert not isinstance(told, ConnectionLostError)
+    assert f"the server at {where(sentinel)} is no Sentinel" in str(told)
+
+
+async def test_a_missing_permission_is_named(scene: Scene) -> None:
+    (sentinel,) = await scene.sentinels(await scene.server(), 1)
+    text = "NOPERM User me has no permissions to run the 'sentinel|master' command"
+    sentinel.otherwise = lambda command: error(text)
+    told = await refusal(await scene.seek(sentinel))
+    assert not isinstance(told, ConnectionLostError)
+    assert f"Sentinel at {where(sentinel)} refused to say where the master is" in str(told)
+    assert "'sentinel|master'" in str(told)
+
+
+async def test_a_sentinel_that_cannot_be_listened_to_is_no_use(scene: Scene) -> None:
+    sentinels = await scene.sentinels(await scene.server())
+
+    def deaf(sentinel: FakeSentinel, command: Command) -> bytes:
+        if command[0] == b"SUBSCRIBE":
+            return error("NOPERM No permissions to access a channel")
+        return sentinel._answer(command)
+
+    for each in sentinels:
+        each.otherwise = lambda command, sentinel=each: deaf(sentinel, command)
+    told = await refusal(await scene.seek(*sentinels))
+    assert not isinstance(told, ConnectionLostError)
+    assert f"Sentinel at {where(sentinels[1])} does not let us subscribe" in str(told)
+
+
+async def test_sentinels_that_are_away_may_come_back(scene: Scene) -> None:
+    sentinels = await scene.sentinels(await scene.server())
+    for each in sentinels:
+        await each.refuse()
+    seeker = await scene.seek(*sentinels)
+    told = await refusal(seeker, 0.5)
+    assert isinstance(told, ConnectionLostError)
+    for each in sentinels:
+        assert f"Sentinel at {where(each)}" in str(told)
+    call = seeker.call("GET", "a")
+    await sentinels[2].listen()
+    await call.future
+
+
+async def test_silent_sentinels_are_named(scene: Scene) -> None:
+    (sentinel,) = await scene.sentinels(await scene.server(), 1)
+    sentinel.answers = False
+    seeker = await scene.seek(sentinel)
+    told = await refusal(seeker, 1.5)
+    assert isinstance(told, ConnectionLostError)
+    assert f"Sentinel at {where(sentinel)}" in str(told)
+    call = seeker.call("GET", "a")
+    sentinel.answer_all()
+    await call.future
+
+
+async def test_one_that_does_not_know_the_service_yet_may_learn_it(scene: Scene) -> None:
+    first, second, third = await scene.sentinels(await scene.server())
+    await second.refuse()
+    await third.refuse()
+    first.otherwise = lambda command: error("ERR No such master with that name")
+    seeker = await scene.seek(first, second, third)
+    told = await refusal(seeker, 0.5)
+    assert isinstance(told, ConnectionLostError)
+    assert f"Sentinel at {where(first)} knows no 'main'" in str(told)
+
+
+async def test_a_replica_is_not_taken_for_the_master(scene: Scene) -> None:
+    replica = await scene.server("slave")
+    (sentinel,) = await scene.sentinels(replica, 1)
+    told = await refusal(await scene.seek(sentinel), 0.5)
+    assert isinstance(told, ConnectionLostError)
+    assert "{}:{} is a replica".format(*address_of(replica)) in str(told)
+    assert not replica.commands
+
+
+async def test_an_address_map_that_fails_is_told(scene: Scene) -> None:
+    (sentinel,) = await scene.sentinels(await scene.server(), 1)
+
+    def broken(host: str, port: int) -> tuple[str, int]:
+        raise KeyError("nowhere")
+
+    seeker = await scene.seek(sentinel, address_map=AddressMap(broken))
+    told = await refusal(seeker)
+    assert not isinstance(told, ConnectionLostError)
+    assert "address_map failed for" in str(told)
+    # A message does not break the connection that it came on.
+    other = await scene.server()
+    await until(lambda: sentinel.count(b"SUBSCRIBE") == 1)
+    sentinel.announce(other, other)
+    await seeker.sentinels[0].stream.command(("PING",), 10).future
+    assert sentinel.open == 1

@@ -1,0 +1,260 @@
+"""A model of a cluster whose slots move, and of one client's streams to it, for random schedules.
+
+The bus is the real one. As in wakeup_model.py nothing happens by itself, and no timer helps: who
+waits must be woken as soon as the lock is free, or waits for ever. What the client does here is
+what a router has to do: it learns of a move by MOVED, by the server's `sunsubscribe`, or when it
+asks for the map, and calls the bus before it sends anything to the new place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Literal, cast
+
+from redisson_py._commands.wakes import lock_wakes
+from redisson_py._engine.bus import LINGER, Bus, Sleeper
+from redisson_py._engine.wakeups import Table
+from tests.unit.fakes import FakeClock
+
+NODES = 3
+#: Each has a slot of its own, and its number is the slot's.
+CHANNELS = (b"c0", b"c1")
+
+Move = Callable[[], object]
+
+
+class Waiter:
+    """A task in the loop of `waiting`: asks, sleeps, is woken, leaves."""
+
+    def __init__(self, world: World, slot: int) -> None:
+        self.world = world
+        self.slot = slot
+        self.state: Literal["asking", "asleep", "holding", "gone"] = "asking"
+        self._seat: AbstractContextManager[Sleeper] = world.bus.listen(CHANNELS[slot], lock_wakes)
+        self._sleeper = self._seat.__enter__()
+        self.ask()
+
+    @property
+    def woken(self) -> bool:
+        assert self._sleeper.seat is not None
+        return self.state == "asleep" and self._sleeper.seat.woken
+
+    def ask(self) -> None:
+        self.state = "asking"
+        self._sleeper.arm()
+        self.world.stream_for(CHANNELS[self.slot]).ask(self)
+
+    def answered(self, granted: bool) -> None:
+        self.state = "holding" if granted else "asleep"
+        if granted:
+            self.leave()
+
+    def give_up(self) -> None:
+        self.state = "gone"
+        self.leave()
+
+    def leave(self) -> None:
+        self._seat.__exit__(None, None, None)
+
+
+class Stream:
+    """One connection at a time to one node: what is on its way in each direction."""
+
+    def __init__(self, world: World, number: int) -> None:
+        self.world = world
+        self.number = number
+        self.ready = False
+        #: What the server has subscribed on this connection.
+        self.subscribed: set[bytes] = set()
+        self.requests: deque[tuple[str, Any]] = deque()
+        self.replies: deque[tuple[str, Any, Any]] = deque()
+        self.unanswered: list[Waiter] = []
+
+    def subscribe(self, channel: bytes) -> None:
+        if self.ready:
+            self.requests.append(("subscribe", channel))
+
+    def unsubscribe(self, channel: bytes) -> None:
+        if self.ready:
+            self.requests.append(("unsubscribe", channel))
+
+    def ask(self, waiter: Waiter) -> None:
+        self.unanswered.append(waiter)
+        if self.ready:
+            self.requests.append(("ask", waiter))
+
+    def connect(self) -> None:
+        self.ready = True
+        self.world.bus.resubscribe(lambda channel: self.world.stream_for(channel) is self)
+        self.requests += [("ask", waiter) for waiter in self.unanswered]
+
+    def break_down(self) -> None:
+        self.ready = False
+        for what in (self.requests, self.replies, self.subscribed):
+            what.clear()
+        self.world.bus.wake(lambda channel: self.world.stream_for(channel) is self)
+
+    def hand_over(self, slot: int) -> None:
+        """Calls that wait for a connection go where their slot is now."""
+        if not self.ready:
+            for waiter in [each for each in self.unanswered if each.slot == slot]:
+                self.unanswered.remove(waiter)
+                self.world.stream_for(CHANNELS[slot]).ask(waiter)
+
+    def execute(self) -> None:
+        """Let the server execute the next command."""
+        word, what = self.requests.popleft()
+        world = self.world
+        if word == "unsubscribe":
+            self.subscribed.discard(what)
+            return
+        slot = CHANNELS.index(what) if word == "subscribe" else what.slot
+        here = world.owners[slot] == self.number
+        if word == "subscribe" and (here or not world.sharded):
+            self.subscribed.add(what)
+        elif word == "subscribe":
+            self.replies.append(("not subscribed", what, world.owners[slot]))
+        elif not here:
+            self.replies.append(("moved", what, world.owners[slot]))
+        else:
+            world.holders[slot] = world.holders[slot] or what
+            self.replies.append(("answer", what, world.holders[slot] is what))
+
+    def receive(self) -> None:
+        """Let the next reply or push arrive."""
+        word, what, more = self.replies.popleft()
+        world = self.world
+        if word == "message":
+            world.bus.table.message(what, b"0")
+        elif word in ("gone", "not subscribed"):
+            world.asks_for_map |= world.bus.gone(what, cast("Any", self))
+        else:
+            self.unanswered.remove(what)
+            if word == "moved":
+                world.learn(what.slot, more)
+            if what.state == "gone":
+                world.release(what.slot, what)
+            elif word == "moved":
+                world.stream_for(CHANNELS[what.slot]).ask(what)
+            else:
+                what.answered(more)
+
+
+class World:
+    """A cluster, a client of it, and everything that can happen next."""
+
+    def __init__(self, sharded: bool, new_bus: Callable[[Table], Bus], clock: FakeClock) -> None:
+        self.sharded = sharded
+        self.clock = clock
+        self.bus = new_bus(Table())
+        self.bus.attach(cast("Any", self))
+        self.streams = [Stream(self, number) for number in range(NODES)]
+        #: Where the slots are, and where the client believes them to be.
+        self.owners = [0 for _ in CHANNELS]
+        self.map = [0 for _ in CHANNELS]
+        self.holders: list[Any] = ["another" for _ in CHANNELS]
+        self.waiters: list[Waiter] = []
+        self.asks_for_map = False
+
+    def stream_for(self, channel: bytes) -> Stream:
+        return self.streams[self.map[CHANNELS.index(channel)]]
+
+    def in_state(self, *states: str) -> list[Waiter]:
+        return [waiter for waiter in self.waiters if waiter.state in states]
+
+    # What the servers do.
+
+    def migrate(self, slot: int, node: int) -> None:
+        before, self.owners[slot] = self.streams[self.owners[slot]], node
+        channel = CHANNELS[slot]
+        if self.sharded and before.number != node and channel in before.subscribed:
+            before.subscribed.discard(channel)
+            before.replies.append(("gone", channel, None))
+
+    def release(self, slot: int, holder: object) -> None:
+        if self.holders[slot] is holder:
+            self.holders[slot] = None
+            for stream in self.streams:
+                if CHANNELS[slot] in stream.subscribed:
+                    stream.replies.append(("message", CHANNELS[slot], None))
+
+    def take(self, slot: int) -> None:
+        """Another process takes the lock."""
+        self.holders[slot] = "another"
+
+    # What the client does.
+
+    def learn(self, slot: int, node: int) -> None:
+        if (before := self.map[slot]) != node:
+            self.map[slot] = node
+            self.bus.resubscribe(lambda channel: channel == CHANNELS[slot])
+            self.streams[before].hand_over(slot)
+
+    def ask_for_map(self) -> None:
+        self.asks_for_map = False
+        for slot, node in enumerate(self.owners):
+            self.learn(slot, node)
+        self.bus.recover()
+
+    def join(self, slot: int) -> None:
+        self.waiters.append(Waiter(self, slot))
+
+    def finish(self, waiter: Waiter) -> None:
+        waiter.state = "gone"
+        self.release(waiter.slot, waiter)
+
+    def possible(self) -> list[Move]:
+        """Return what can happen now; what brings things forward more than once."""
+        moves: list[Move] = self.progress() * 3
+        moves += [stream.break_down for stream in self.streams if stream.ready]
+        moves += [partial(self.clock.sleep, 3 * LINGER), self.ask_for_map]
+        for slot in range(len(CHANNELS)):
+            moves += [partial(self.migrate, slot, node) for node in range(NODES)]
+            if len([each for each in self.in_state("asking", "asleep") if each.slot == slot]) < 3:
+                moves.append(partial(self.join, slot))
+            if self.holders[slot] is None:
+                moves.append(partial(self.take, slot))
+        # Nobody leaves while an answer is due: undoing that is not the bus' affair.
+        moves += [waiter.give_up for waiter in self.in_state("asleep")]
+        return moves
+
+    def progress(self) -> list[Move]:
+        """Return what has to happen sooner or later."""
+        moves: list[Move] = [self.ask_for_map] if self.asks_for_map else []
+        for stream in self.streams:
+            if not stream.ready and stream.unanswered:
+                moves.append(stream.connect)
+            moves += [stream.execute] if stream.requests else []
+            moves += [stream.receive] if stream.replies else []
+        moves += [waiter.ask for waiter in self.waiters if waiter.woken]
+        moves += [partial(self.finish, waiter) for waiter in self.in_state("holding")]
+        moves += [
+            partial(self.release, slot, "another")
+            for slot, holder in enumerate(self.holders)
+            if holder == "another"
+        ]
+        return moves
+
+    def settle(self) -> None:
+        """Let everything happen that has to."""
+        for _ in range(10_000):
+            if not (moves := self.progress()):
+                return
+            moves[0]()
+        raise AssertionError("it does not end")
+
+    def check_places(self) -> None:
+        """Fail unless every channel is subscribed where the map says, or known to be nowhere."""
+        for name, channel in self.bus.table.channels.items():
+            assert channel.stream is None or channel.stream is cast("Any", self.stream_for(name))
+
+    def check_settled(self) -> None:
+        """Fail unless the servers have subscribed what the bus believes, and nothing else."""
+        channels = self.bus.table.channels.values()
+        for stream in self.streams:
+            if stream.ready:
+                here = {each.name for each in channels if each.stream is cast("Any", stream)}
+                assert stream.subscribed == here
