@@ -330,7 +330,7 @@ class Stream:
         broke = False
         while not self._closed:
             # What is held is asked after on the next connection, and not only when it is due.
-            if not (self._backlog or (broke and self._needed())):
+            if not (self._backlog or (broke and self.needed)):
                 self._wanted = new_future()
                 await self._wanted
             self._wanted = None
