@@ -117,16 +117,16 @@ def _read(given: object) -> Address:
         if address is None:
             raise ValueError(f"an address in address_map must be {_WANTED}, not {given!r}")
         return address
-    match given:
-        case (str(), int()) if isinstance(given, tuple) and not isinstance(given[1], bool):
-            if _is_address(given):
-                return given
-            raise ValueError(f"an address in address_map must be {_WANTED}, not {given!r}")
-    raise TypeError(f"an address in address_map must be {_WANTED}, not {given!r}")
+    if not isinstance(given, tuple) or [type(each) for each in given] != [str, int]:
+        raise TypeError(f"an address in address_map must be {_WANTED}, not {given!r}")
+    if not _is_address(given):
+        raise ValueError(f"an address in address_map must be {_WANTED}, not {given!r}")
+    return given
 
 
 def _is_address(given: object) -> TypeGuard[Address]:
     match given:
         case (str(host), int(port)) if not isinstance(port, bool):
             return bool(host) and not any(c in host for c in "[]/@, ") and 0 < port < 65536
-    return False
+        case _:
+            return False

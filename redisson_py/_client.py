@@ -155,15 +155,24 @@ class Redisson:
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
-        """Return a client of the server that `url` names; nothing connects yet.
+        """Return a client of the servers that `url` names; nothing connects yet.
 
-        `redis://`, `rediss://` (TLS, with the certificate and the host's name checked), the same
-        as `valkey://` and `valkeys://`, and `unix://`, with the query arguments that redis-py
-        knows. `socket_connect_timeout` bounds each attempt to connect; `socket_timeout` is the
-        `command_timeout` unless that option is given. What says how redis-py pools, retries, checks
-        and decodes (`max_connections`, `timeout`, `retry_on_timeout`, `health_check_interval`,
-        `protocol`, `decode_responses`, `encoding`, `encoding_errors`, `legacy_responses`) is
-        allowed and has no effect here. For the options see the class.
+        - One server: `redis://user:password@host:port/database`, `rediss://` (TLS, with the
+          certificate and the host's name checked), or `unix:///path`.
+        - A cluster: `redis+cluster://host1:port1,host2:port2`, `rediss+cluster://`.
+        - A master that sentinels name: `redis+sentinel://host1,host2/service/database`; with
+          `rediss+sentinel://` servers and sentinels speak TLS. User name and password are the
+          servers'; `sentinel_username` and `sentinel_password` are the sentinels', and
+          `sentinel_ssl` says whether those speak TLS if not like the servers.
+        - Several servers one of which is master: `redis://host1,host2`, `rediss://`.
+
+        `valkey` stands for `redis` everywhere. An IPv6 address is in brackets. The other query
+        arguments are those that redis-py knows. `socket_connect_timeout` bounds each attempt to
+        connect; `socket_timeout` is the `command_timeout` unless that option is given. What says
+        how redis-py pools, retries, checks and decodes (`max_connections`, `timeout`,
+        `retry_on_timeout`, `health_check_interval`, `protocol`, `decode_responses`, `encoding`,
+        `encoding_errors`, `legacy_responses`) is allowed and has no effect here. For the options
+        see the class.
 
         No error quotes the URL. TLS checks cannot be switched off in it: pass a client for that.
 
@@ -211,7 +220,8 @@ class Redisson:
         from redisson_py._redis import servers_from_target
 
         target, taken = read_config(path, options)
-        checked = check_options(**{**taken, **options})
+        taken.update(options)
+        checked = check_options(**taken)
         self = cls.__new__(cls)
         self._build(servers_from_target(target, checked.client_name), checked)
         return self

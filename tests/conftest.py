@@ -7,6 +7,7 @@ import signal
 pytest_plugins = [
     "tests.fixtures.redis_server",
     "tests.fixtures.topologies",
+    "tests.fixtures.own_network",
     "tests.fixtures.loop",
     "tests.fixtures.client",
     "tests.fixtures.leaks",

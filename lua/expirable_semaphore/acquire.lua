@@ -1,5 +1,5 @@
 --! script   expirable_semaphore.acquire
---! version  5
+--! version  6
 --! keys     counter:string permits:zset tombstone:string
 --! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
@@ -47,6 +47,8 @@ end
 local present = now()
 local ends_at = string.format('%.0f', present + lease_ms)
 if there == units then
+  -- Nothing, but written: who asked again waits for replicas to have it, see lua/README.md.
+  redis.call('INCRBY', counter, '0')
   for i = 1, units do
     redis.call('ZADD', permits, 'GT', ends_at, permit_id(ids, i))
   end

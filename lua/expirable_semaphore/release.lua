@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release
---! version  4
+--! version  5
 --! keys     counter:string permits:zset tombstone:string receipt:string
 --! args     ids:str units:int channel:str tombstone_ms:int calls:int receipt_ms:int
 --! returns  nil = none of these is there | 0 = given back, but some lease was over | int > 0 = given back, one more than the clients told

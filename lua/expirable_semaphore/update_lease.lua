@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.update_lease
---! version  5
+--! version  6
 --! keys     counter:string permits:zset version_key:string
 --! args     id:str lease_ms:int reclaims:int channel:str version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = this id is not there, or its lease is over | 2 = superseded
@@ -49,7 +49,7 @@ end
 if not alive then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), id)
 if idle_ms > 0 then
   keep(counter, permits, idle_ms)

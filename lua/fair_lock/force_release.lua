@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.force_release
---! version  4
+--! version  5
 --! keys     lock:hash receipt:string queue:list timeouts:zset waiters:zset
 --! args     channel:str receipt_ms:int
 --! returns  1 = it was held and is free now | 0 = it was free
@@ -37,7 +37,7 @@ if head then
   local head_channel = channel .. ':' .. head
   redis.call('PUBLISH', head_channel, '0')
 end
-remember(receipt, string.format('%.0f', freed), receipt_ms)
+remember(receipt, freed, receipt_ms)
 if freed == 1 then
   redis.call('DEL', lock)
 end

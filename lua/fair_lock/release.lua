@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -86,7 +86,7 @@ if tells then
   told = redis.call('PUBLISH', head_channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 
 if final then
   redis.call('DEL', lock)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fenced_lock.renew
---! version  3
+--! version  4
 --! keys     locks...:hash
 --! args     lease_ms:int idle_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
@@ -20,7 +20,7 @@ if #KEYS ~= 2 * owners then
   return redis.error_reply('ERR each owner has two keys')
 end
 
-local renewed = {}
+local lease, renewed = string.format('%.0f', lease_ms), {}
 for i, lock in ipairs(KEYS) do
   if i > owners then
     break
@@ -37,7 +37,7 @@ for i, lock in ipairs(KEYS) do
     -- The counter first: it must not be gone before its lock.
     redis.call('PEXPIRE', counter, string.format('%.0f', math.max(left, lease_ms) + idle_ms))
     if left < lease_ms then
-      redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
+      redis.call('PEXPIRE', lock, lease)
     end
   end
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fenced_lock.set_lease
---! version  2
+--! version  3
 --! keys     lock:hash version_key:string token:string
 --! args     owner:str lease_ms:int version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = not the owner | 2 = superseded
@@ -24,7 +24,7 @@ end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', token, string.format('%.0f', lease_ms + idle_ms))
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
 return 1

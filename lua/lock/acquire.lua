@@ -1,5 +1,5 @@
 --! script   lock.acquire
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
@@ -14,8 +14,11 @@
 -- is a late duplicate, and granting it would make a hold that nobody knows of.
 -- The version does the same for changes within one hold.
 local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
-local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
+local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), ARGV[3]
 local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
+-- To make text of a number again costs a tenth of a grant.
+local lease = lease_ms
+lease_ms = whole(lease_ms, 1)
 
 if not (holds and lease_ms and version and version_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')
@@ -29,7 +32,7 @@ if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
     redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
   redis.call('HINCRBY', lock, owner, 1)
-  local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
+  local refused = redis.pcall('PEXPIRE', lock, lease)
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
     redis.call('DEL', lock)

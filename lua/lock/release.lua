@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.release
---! version  3
+--! version  4
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -36,7 +36,7 @@ if held and holds == 0 then
   reply = 1 + redis.call('PUBLISH', channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 if held and holds == 0 then
   redis.call('DEL', lock)
 elseif held then

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.renew
---! version  3
+--! version  4
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
@@ -16,7 +16,7 @@ if not lease_ms then
   return redis.error_reply('ERR lease_ms must be a positive integer')
 end
 
-local renewed = {}
+local lease, renewed = string.format('%.0f', lease_ms), {}
 for i, lock in ipairs(KEYS) do
   local ours = redis.pcall('HEXISTS', lock, ARGV[i + 1])
   if type(ours) == 'table' and not string.find(ours.err, 'WRONGTYPE', 1, true) then
@@ -24,7 +24,7 @@ for i, lock in ipairs(KEYS) do
   end
   if ours == 1 then
     if redis.call('PTTL', lock) < lease_ms then
-      redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
+      redis.call('PEXPIRE', lock, lease)
     end
     renewed[i] = 1
   else

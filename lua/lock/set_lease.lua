@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.set_lease
---! version  3
+--! version  4
 --! keys     lock:hash version_key:string
 --! args     owner:str lease_ms:int version:int version_ms:int
 --! returns  1 = set | 0 = not the owner | 2 = superseded
@@ -23,6 +23,6 @@ end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
 return 1

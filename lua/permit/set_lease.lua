@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   permit.set_lease
---! version  4
+--! version  5
 --! keys     permits:zset version_key:string counter:string counts:hash
 --! args     field:str lease_ms:int version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = not there, or its lease is over | 2 = superseded
@@ -30,7 +30,7 @@ local ends_at = redis.call('ZSCORE', permits, field)
 if not ends_at or tonumber(ends_at) <= present then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZREM', permits, '')
 redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), field)
 if idle_ms > 0 then

@@ -1,5 +1,5 @@
 --! script   read_lock.acquire
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
@@ -119,8 +119,7 @@ end
 if left < lease_ms then
   redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
 end
-if count < holds then
-  redis.call('HSET', lock, owner, string.format('%.0f', holds))
-end
+-- Also what it is already: who asked again waits for replicas to have it, see lua/README.md.
+redis.call('HSET', lock, owner, string.format('%.0f', math.max(count, holds)))
 index_reader(lock, owner, lease_ms, 'GT', count == 0)
 return nil

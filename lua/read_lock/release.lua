@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.release
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told
@@ -62,7 +62,7 @@ if count == 1 and holds == 0 and mode == 'read' and fields == 2 then
   -- Nobody else is in: no leases to look at.
   local told = redis.call('PUBLISH', channel, '0')
   remember(tombstone, '1', tombstone_ms)
-  remember(version_key, string.format('%.0f', version), version_ms)
+  remember(version_key, version, version_ms)
   redis.call('DEL', lock, reader_key(lock, owner, 1), index)
   return 1 + told
 end
@@ -87,7 +87,7 @@ elseif not mode then
 end
 
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version_ms)
+remember(version_key, version, version_ms)
 if not held then
   return reply
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.renew
---! version  5
+--! version  6
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed, or still a reader | 0 = not a reader
@@ -26,7 +26,7 @@ if not lease_ms then
   return redis.error_reply('ERR lease_ms must be a whole number')
 end
 
-local renewed = {}
+local lease, renewed = string.format('%.0f', lease_ms), {}
 for i, lock in ipairs(KEYS) do
   local owner = ARGV[i + 1]
   local held = redis.pcall('HGET', lock, owner)
@@ -43,7 +43,7 @@ for i, lock in ipairs(KEYS) do
       renewed[i] = 1
       longest = math.max(longest, left)
       if lease_ms > 0 and left < lease_ms then
-        redis.call('PEXPIRE', key, string.format('%.0f', lease_ms))
+        redis.call('PEXPIRE', key, lease)
       end
     end
   end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.set_lease
---! version  4
+--! version  5
 --! keys     lock:hash version_key:string
 --! args     owner:str lease_ms:int version:int version_ms:int
 --! returns  1 = set | 0 = not a reader | 2 = superseded
@@ -35,7 +35,7 @@ local count = whole(held or '0', 1) or 0
 if reader_left(lock, owner, count) == -2 then
   return 0
 end
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 index_reader(lock, owner, lease_ms, 'CH', false)
 local reader_holds = reader_keys(lock, owner, 1, count)
 for _, key in ipairs(reader_holds) do

@@ -1,5 +1,5 @@
 --! script   semaphore.acquire
---! version  6
+--! version  7
 --! keys     counter:string permits:zset counts:hash tombstone:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
@@ -70,6 +70,8 @@ local ends_at = string.format('%.0f', present + lease_ms)
 local has = not nobody and redis.call('HEXISTS', counts, owner) == 1
 local known = not nobody and redis.call('ZCARD', permits) > 0
 if found and has then
+  -- Nothing, but written: who asked again waits for replicas to have it, see lua/README.md.
+  redis.call('INCRBY', counter, '0')
   redis.call('ZADD', permits, 'GT', ends_at, owner)
   keep(counter, permits, idle_ms)
   follow(counter, permits, counts)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  5
+--! version  6
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
 --! args     owner:str units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told
@@ -71,7 +71,7 @@ if drops then
   end
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 if drops then
   if found then
     redis.call('INCRBY', counter, string.format('%.0f', back))

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.force_release
---! version  3
+--! version  4
 --! keys     lock:hash receipt:string
 --! args     channel:str receipt_ms:int
 --! returns  1 = it was held for writing and is free now | 0 = it was free, or held for reading
@@ -25,7 +25,7 @@ local freed = redis.call('HGET', lock, 'mode') == 'write' and 1 or 0
 if freed == 1 then
   redis.call('PUBLISH', channel, '1')
 end
-remember(receipt, string.format('%.0f', freed), receipt_ms)
+remember(receipt, freed, receipt_ms)
 if freed == 1 then
   redis.call('DEL', lock)
 end

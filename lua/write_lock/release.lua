@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int waits:int
 --! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told
@@ -70,7 +70,7 @@ elseif waited and mode == 'read' then
   redis.call('PUBLISH', channel, '2')
 end
 remember(tombstone, '1', tombstone_ms)
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 if waited then
   redis.call('ZREM', writers, owner)
 end

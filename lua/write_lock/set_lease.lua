@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.set_lease
---! version  4
+--! version  5
 --! keys     lock:hash version_key:string
 --! args     owner:str lease_ms:int version:int version_ms:int
 --! returns  1 = set | 0 = not the writer | 2 = superseded
@@ -32,6 +32,6 @@ if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge))
-remember(version_key, string.format('%.0f', version), version > 0 and version_ms or 0)
+remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', needed))
 return 1

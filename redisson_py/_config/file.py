@@ -90,15 +90,18 @@ def _expanded(file: str, place: str, value: Any, depth: int) -> Any:
             }
         case list():
             return [_expanded(file, place, each, depth + 1) for each in value]
-    return value
+        case _:
+            return value
 
 
 def _expand(file: str, place: str, text: str) -> str:
     parts: list[str] = []
     end = 0
     for found in _VARIABLE.finditer(text):
-        name, default = found.groups()
-        value = os.environ.get(name, default)
+        name = found[1]
+        value = os.environ.get(name)
+        if value is None:
+            value = found.group(2)
         if value is None:
             # What looks like the name of a variable may be a part of a password.
             told = f"variable {name}" if _is_told(place, text, found) else "a variable in it"
@@ -164,7 +167,8 @@ def _of_node(file: str, node: yaml.Node | None) -> object:
                     raise ValueError(f"{file}: line {line}: {_twice(key.value)}")
                 table[key.value] = _of_node(file, value)
             return table
-    return None
+        case _:
+            return None
 
 
 def _java_class(node: yaml.Node) -> str:

@@ -13,9 +13,7 @@ from redisson_py._config.file import CLASS, Table
 
 __all__ = ["Part"]
 
-_SWITCHES = dict.fromkeys(("true", "yes", "on"), True) | dict.fromkeys(
-    ("false", "no", "off"), False
-)
+_ON, _OFF = ("true", "yes", "on"), ("false", "no", "off")
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,10 @@ class Part:
         value = self.values.get(name)
         if value is None or isinstance(value, bool):
             return value
-        found = _SWITCHES.get(value.lower()) if isinstance(value, str) else None
-        if found is None:
+        text = value.lower() if isinstance(value, str) else ""
+        if text not in _ON + _OFF:
             raise self.error(name, "must be true or false")
-        return found
+        return text in _ON
 
     def one_of(self, name: str, known: Collection[str]) -> str | None:
         value = self.text(name)

@@ -113,7 +113,8 @@ def _refuse(top: Part, section: Part, options: Collection[str]) -> None:
     """Refuse what would be wrong to leave out."""
     if top.whole("fairLockWaitTimeout", 0, _MOST_MS) not in (None, _FAIR_LOCK_WAIT_MS):
         raise top.error(
-            "fairLockWaitTimeout", f"must be {_FAIR_LOCK_WAIT_MS}: both sides of a lock must agree"
+            "fairLockWaitTimeout",
+            f"must be {_FAIR_LOCK_WAIT_MS}, Redisson's default: queues of fair locks count on it",
         )
     for part in (top, section):
         if not {"prefix", "name_mapper"} & {*options}:

@@ -244,7 +244,14 @@ class Watchdog:
 
     def _ask_at_once(self, moment: float) -> None:
         """Ask after a part of what is to be asked after now."""
-        taken = list(itertools.islice(self._at_once, _AT_ONCE))
+        taken: list[Hold] = []
+        groups: set[int] = set()
+        for hold in itertools.islice(self._at_once, _AT_ONCE):
+            taken.append(hold)
+            groups.add(self._executor.router.group(hold.ownership.commands.key))
+            if len(groups) == BATCH:
+                # Each is a call of its own.
+                break
         for hold in taken:
             del self._at_once[hold]
         self._schedule.asked([hold for hold in taken if hold.place is not None], moment)
@@ -285,13 +292,7 @@ class Watchdog:
         return self.lease_time
 
     def _renew(
-        self,
-        holds: list[Hold],
-        script: Script,
-        lease_time: float,
-        sent_at: float,
-        *,
-        split: bool = False,
+        self, holds: list[Hold], script: Script, lease_time: float, sent: float, again: bool = False
     ) -> None:
         # Given up within a sixth of the lease: time enough to ask again before it ends.
         try:
@@ -306,8 +307,8 @@ class Watchdog:
                 ],
                 [hold.field for hold in holds],
                 self.lease_time / 6,
-                splits=len(holds) > 1 and not split,
-                lease_ms=milliseconds(lease_time) if lease_time else least_left(holds, sent_at),
+                splits=len(holds) > 1 and not again,
+                lease_ms=milliseconds(lease_time) if lease_time else least_left(holds, sent),
                 **holds[0].ownership.commands.renewal_values,
             )
         except RedissonError as error:
@@ -316,7 +317,7 @@ class Watchdog:
             return
         self._unanswered[call.future] = holds
         call.future.add_done_callback(
-            lambda done: self._answered(call, holds, script, lease_time, sent_at, done)
+            lambda done: self._answered(call, holds, script, lease_time, sent, done)
         )
 
     def _answered(
@@ -339,7 +340,7 @@ class Watchdog:
             for hold in holds:
                 of_keys[hold.ownership.commands.key].append(hold)
             for some in of_keys.values():
-                self._renew(some, script, lease_time, now(), split=True)
+                self._renew(some, script, lease_time, now(), again=True)
             return
         if isinstance(error, ReplyError) and len(holds) > 1:
             # Something in it is refused; the rest must not suffer for that.

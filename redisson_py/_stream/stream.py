@@ -327,8 +327,10 @@ class Stream:
     async def run(self) -> None:
         """Open connections whenever they are needed; ends only by cancellation."""
         attempt = 0
+        broke = False
         while not self._closed:
-            if not self._backlog:
+            # What is held is asked after on the next connection, and not only when it is due.
+            if not (self._backlog or (broke and self.needed)):
                 self._wanted = new_future()
                 await self._wanted
             self._wanted = None
@@ -349,6 +351,7 @@ class Stream:
                 await self._wait_before(attempt)
                 attempt += 1
             except BackendError as error:
+                broke = False
                 self._outages.refused(error)
                 self._fail_all(error)
             except Exception as error:
@@ -361,6 +364,7 @@ class Stream:
                 # HELLO is one: a connection that broke before it answered anything else.
                 in_vain = self._demoted or self.traffic.received <= received + 1
                 attempt = attempt + 1 if in_vain else 0
+                broke = True
                 if attempt:
                     await self._wait_before(attempt)
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
 from redisson_py._loop import Future, running_loop
@@ -27,7 +27,12 @@ from redisson_py._stream.stream import Stream
 from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._stream.wire import Wire
 from redisson_py._time import milliseconds
-from redisson_py.errors import RedissonError, ReplicationError, UnsupportedServerError
+from redisson_py.errors import (
+    ConnectionLostError,
+    RedissonError,
+    ReplicationError,
+    UnsupportedServerError,
+)
 
 log = logging.getLogger("redisson_py")
 
@@ -69,6 +74,7 @@ class ConfirmingStream(Stream):
         replicas: How many must confirm; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
         listed: How many the master has as far as others know, should it not tell.
+        beside: Waits at most so many seconds until releases have a connection.
         others: As for `Stream`.
     """
 
@@ -80,12 +86,14 @@ class ConfirmingStream(Stream):
         replicas: Literal["auto"] | int,
         sync_timeout: float,
         listed: Callable[[], int] = lambda: 0,
+        beside: Callable[[float], Awaitable[object]],
         **others: Any,
     ) -> None:
         super().__init__(opener, reply_timeout, **others)
         self._wanted_replicas = replicas
         self._sync_timeout = sync_timeout
         self._listed = listed
+        self._beside = beside
         self._number = 0 if replicas == "auto" else replicas
         #: Written since the last WAIT, or confirmed by the one that is under way.
         self._batch: list[Call] = []
@@ -258,6 +266,13 @@ class ConfirmingStream(Stream):
             self._confirm()
 
     # The life of the connection.
+
+    async def _greet(self) -> None:
+        await super()._greet()
+        # What is granted before it can be given back stays if the client is closed meanwhile.
+        await self._beside(self.reply_timeout)
+        if self._wire is None or self._wire.down.done():
+            raise ConnectionLostError("the connection broke", maybe_held=False)
 
     def _become_ready(self) -> None:
         if self._wanted_replicas == "auto":

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
-from redisson_py._loop import Future, Task, discard, start_task, wait_for_all
+from redisson_py._loop import (
+    Future,
+    Task,
+    discard,
+    new_future,
+    start_task,
+    wait_for_all,
+    wait_until,
+    wake,
+)
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
@@ -57,7 +66,7 @@ class SyncedStream(Stream):
         super().__init__(
             opener,
             reply_timeout,
-            on_connected=on_connected,
+            on_connected=self._connected,
             on_down=on_down,
             on_end=on_end,
             on_outlived=on_outlived,
@@ -67,13 +76,18 @@ class SyncedStream(Stream):
         )
         self._grants_task: Task | None = None
         others["outages"] = self._outages
+        self._tell_connected = on_connected
+        self._ready_soon: Future[None] | None = None
+        #: The one of the two that has just connected.
+        self._new: Stream | None = None
         self.grants = ConfirmingStream(
             opener,
             reply_timeout,
             replicas=replicas,
             sync_timeout=sync_timeout,
             listed=listed,
-            on_connected=lambda _: self._grants_connected(),
+            beside=self._until_ready,
+            on_connected=self._connected,
             on_down=lambda _: on_down(self),
             on_end=lambda _: on_end(self),
             on_outlived=lambda _: on_outlived(self),
@@ -82,11 +96,22 @@ class SyncedStream(Stream):
             **others,
         )
 
-    def _grants_connected(self) -> None:
-        self._on_connected(self)
+    def _connected(self, new: Stream) -> None:
+        """One of the two is connected: only what is heard there is subscribed anew."""
+        if new is self:
+            wake(self._ready_soon)
+        self._new = new
+        try:
+            self._tell_connected(self)
+        finally:
+            self._new = None
+
+    async def _until_ready(self, seconds: float) -> None:
+        """Wait until releases have a connection."""
         if not self.ready:
-            # Releases come this way, and it is asked whether Redis still answers.
-            self.ping()
+            wake(self._wanted)
+            self._ready_soon = new_future()
+            await wait_until(self._ready_soon, seconds)
 
     # What callers use.
 
@@ -112,6 +137,9 @@ class SyncedStream(Stream):
     def send(self, call: Call) -> Call:
         """Put a command in its line; its future gets the answer."""
         if type(call.future) is Unconfirmed:
+            if not self.ready:
+                # Releases come this way, and it is asked whether Redis still answers.
+                wake(self._wanted)
             return self.grants.send(call)
         return super().send(call)
 
@@ -123,8 +151,9 @@ class SyncedStream(Stream):
     def subscribe(self, channel: bytes) -> None:
         """Listen to a channel; takes effect before whatever asks for what it is about."""
         if channel.startswith(_NO_GRANTS):
-            super().subscribe(channel)
-        else:
+            if self._new is not self.grants:
+                super().subscribe(channel)
+        elif self._new is not self:
             self.grants.subscribe(channel)
 
     def unsubscribe(self, channel: bytes) -> None:

@@ -13,6 +13,13 @@ from ._asking import CommandError
 from ._binaries import ServerNotFoundError, find_server, server_version
 from ._container import ContainerServer, container_server
 from ._lane import Traffic
+from ._network import (
+    NetworkNotFoundError,
+    connecting_from,
+    in_own_network,
+    run_in_own_network,
+    run_in_own_network_blocking,
+)
 from ._proxy import FaultProxy
 from ._resp_frames import Frame, FrameError, RespFramer
 from ._server import (
@@ -54,6 +61,7 @@ __all__ = [
     "FaultProxy",
     "Frame",
     "FrameError",
+    "NetworkNotFoundError",
     "ReplicasOptions",
     "RespFramer",
     "SentinelOptions",
@@ -63,12 +71,16 @@ __all__ = [
     "SlotMigration",
     "TopologyError",
     "Traffic",
+    "connecting_from",
     "container_server",
     "embedded_cluster",
     "embedded_replicas",
     "embedded_sentinel",
     "embedded_server",
     "find_server",
+    "in_own_network",
+    "run_in_own_network",
+    "run_in_own_network_blocking",
     "running_cluster",
     "running_replicas",
     "running_sentinel",

@@ -69,6 +69,13 @@ class GuardedProcess:
         """Whether the process has not ended yet."""
         return self._child.poll() is None
 
+    def wait(self, timeout: float) -> int | None:
+        """Return the exit status when the process has ended; None after `timeout` seconds."""
+        try:
+            return self._child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+
     def terminate(self, patience: float) -> None:
         """Ask the process to end (SIGTERM), and kill it if it has not after `patience` seconds."""
         if self.running:
@@ -117,6 +124,7 @@ class Probe:
         password: What to authenticate with, if anything.
         tls: Certificate, key and authority; None for a plain connection.
         pid: The process that must be the one to answer; None for any.
+        source: The address to connect from; None for any.
     """
 
     host: str
@@ -124,6 +132,7 @@ class Probe:
     password: str | None = None
     tls: tuple[Path, Path, Path] | None = None
     pid: int | None = None
+    source: str | None = None
 
     def is_ready(self) -> bool:
         """Whether the server answers a PING, and is the one we mean.
@@ -131,7 +140,9 @@ class Probe:
         An error is an answer too (NOAUTH: it wants a password nobody told us), except LOADING.
         """
         try:
-            with socket.create_connection((self.host, self.port), _ANSWER_TIME) as plain:
+            source = None if self.source is None else (self.source, 0)
+            where = (self.host, self.port)
+            with socket.create_connection(where, _ANSWER_TIME, source) as plain:
                 return self._asks_well(self._wrapped(plain))
         except OSError:
             return False

@@ -289,7 +289,7 @@ class EmbeddedServer:
 
     def _becomes_ready(self, process: GuardedProcess, port: int, deadline: float) -> bool:
         """Wait until the process answers; return False if it has ended instead."""
-        probe = Probe(self.host, port, self.password, self._tls, process.pid)
+        probe = Probe(self.host, port, self.password, self._tls, process.pid, self._part.source)
         while process.running:
             if probe.is_ready():
                 return True

@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 CALL = re.compile(r"\bredis\.p?call\(")
-#: Functions of the library that hand on what they are given, and where that stands.
-SINKS = {"remember": 1}
 #: Functions that return text only.
 TEXT = {"string.format", "string.match", "string.sub", "permit_id", "reader_key", "readers_index"}
 #: What of several returned values is text; all of the others are numbers.
@@ -25,7 +23,7 @@ SEVERAL = {"expired": (0,), "living_head": (0, 2), "reader_keys": (0,)}
 COUNTING = {"EXISTS", "HLEN", "INCRBY", "LLEN", "LPOS", "PTTL", "PUBLISH", "ZCARD"}
 #: Parameters of functions that are text: keys, channels, fields.
 _KEYS = ("arrivals", "barrier", "channel", "counter", "counts", "key", "lock", "permits", "queue")
-_FIELDS = ("asks", "field", "how", "ids", "leaver", "leaves", "over", "owner", "text")
+_FIELDS = ("asks", "field", "how", "ids", "leaver", "leaves", "over", "owner")
 PARAMETERS = {*_KEYS, *_FIELDS, "timeouts", "tombstone", "waiters"}
 #: Places in a queue, which is never so long; they are looked at one by one.
 PLACES = re.compile(r"place [-+] \w+|#dead \+ 1")
@@ -58,7 +56,7 @@ def numbers(script: str) -> list[Argument]:
     lua = _without_comments(script)
     names = _Names(lua)
     found = []
-    for start, words in _sinks(lua):
+    for start, words in _calls(lua):
         line = lua.count("\n", 0, start) + 1
         for place, text in words:
             allowed = _LITERAL.fullmatch(text) or PLACES.fullmatch(text)
@@ -72,15 +70,11 @@ def _without_comments(lua: str) -> str:
     return re.sub(r"(?m)--.*$|^#!.*$", lambda comment: " " * len(comment[0]), lua)
 
 
-def _sinks(lua: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
+def _calls(lua: str) -> Iterator[tuple[int, list[tuple[int, str]]]]:
     for call in CALL.finditer(lua):
         command, *words = _split(lua, call.end(), _closing(lua, call.end()))
         if command[1] != "'ZADD'":
             yield call.start(), words
-    for name, place in SINKS.items():
-        for call in re.finditer(rf"(?<!function )\b{name}\(", lua):
-            words = _split(lua, call.end(), _closing(lua, call.end()))
-            yield call.start(), [words[place]]
 
 
 class _Names:

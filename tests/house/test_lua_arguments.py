@@ -56,7 +56,6 @@ def test_each_conversion_in_a_call_is_missed_when_it_is_gone() -> None:
         "local function f(key, ms)\n  redis.call('PEXPIRE', key, ms)\nend",
         "for i = 1, 3 do\n  redis.call('INCRBY', KEYS[1], i)\nend",
         "local rows = {}\nrows[1] = now()\nredis.call('HSET', KEYS[1], unpack(rows))",
-        "remember(KEYS[1], version, version_ms)",
         "redis.call('SET', KEYS[1], 'v' .. whole(ARGV[1], 1))",
     ],
 )

@@ -56,11 +56,9 @@ class OldScripts(Scripts):
     """The scripts as such a server runs them."""
 
     async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
-        first, _, rest = script.plain_text.partition("\n")
-        shebang = script.text.partition("\n")[0] + "\n" if self.modern else ""
-        shebang = shebang if shebang.startswith("#!") else ""
-        # Behind the first line of the header, which stays readable; the texts do not matter here.
-        return await ask(self.redis, "EVAL", f"{shebang}{OLD_REDIS}{first}\n{rest}", *args)
+        first, _, rest = self.wording(script).text.partition("\n")
+        parts = [first, OLD_REDIS, rest] if first.startswith("#!") else [OLD_REDIS, first, rest]
+        return await ask(self.redis, "EVAL", "\n".join(parts), *args)
 
 
 @pytest_asyncio.fixture

@@ -13,6 +13,7 @@ from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
 from tests.mutants.listed_sentinel import SENTINEL
+from tests.mutants.listed_servers import SERVERS
 from tests.mutants.mutant import Mutant
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
@@ -53,8 +54,8 @@ MUTANTS = (
         "a bad lease is not found before the first write",
         "what is refused has changed nothing",
         "lua/lock/acquire.lua",
-        "whole(ARGV[2], 1), whole(ARGV[3], 1)",
-        "whole(ARGV[2], 1), tonumber(ARGV[3])",
+        "lease_ms = whole(lease_ms, 1)",
+        "lease_ms = tonumber(lease_ms)",
         (_LUA_ACQUIRE,),
     ),
     Mutant(
@@ -146,6 +147,38 @@ MUTANTS = (
         "        stream.subscribe(channel.name)\n",
         "        if before is None:\n            stream.subscribe(channel.name)\n",
         ("tests/stream/test_stream_servers.py",),
+    ),
+    Mutant(
+        "seats left behind",
+        "seats follow their slot's master",
+        "redisson_py/_engine/bus.py",
+        "            self.table.wake(channel)\n            self._subscribe(channel)",
+        "            self.table.wake(channel)",
+        ("tests/unit/test_bus_moving.py",),
+    ),
+    Mutant(
+        "subscribed in two places",
+        "a channel is subscribed where its slot's master is, and nowhere else",
+        "redisson_py/_engine/bus.py",
+        "            before.unsubscribe(channel.name)",
+        "            pass",
+        ("tests/unit/test_bus_moving.py",),
+    ),
+    Mutant(
+        "holds not asked after at a new connection",
+        "what was taken while Redis was away is told at the reconnection",
+        "redisson_py/_engine/watchdog.py",
+        "                self._at_once[hold] = None",
+        "                pass",
+        ("tests/lifecycle/test_asked_at_reconnection.py",),
+    ),
+    Mutant(
+        "a batch whose slot moves is not split",
+        "a slot that moves key by key costs no plain lock its lease",
+        "redisson_py/_engine/watchdog.py",
+        "splits=len(holds) > 1 and not again,",
+        "splits=False,",
+        ("tests/unit/test_watchdog_asks.py",),
     ),
     # Python: the queue of one client.
     Mutant(
@@ -259,6 +292,7 @@ MUTANTS = (
     *HOLDS,
     *ENDS,
     *SENTINEL,
+    *SERVERS,
     *PLAIN,
     *CLUSTER,
     *COMPOSITE,

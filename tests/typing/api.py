@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import assert_type
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 
 import redisson_py
 from redisson_py import (
@@ -72,6 +73,12 @@ async def clients() -> None:
         idle_lifetime=timedelta(days=1),
     )
     await configured.aclose()
+    assert_type(Redisson.from_file("redisson.yml", lease_time=10), Redisson)
+    assert_type(Redisson.from_file(Path("redisson.yml")), Redisson)
+    Redisson.from_url("redis+cluster://h", address_map={"10.0.0.1:6379": ("localhost", 7001)})
+    Redisson.from_url("redis+cluster://h", address_map={("10.0.0.1", 6379): "localhost:7001"})
+    Redisson.from_url("redis+cluster://h", address_map=lambda host, port: ("localhost", port + 1))
+    Redisson(RedisCluster(host="localhost", port=7000))
     mapped = Redisson(Redis(host="localhost"), name_mapper=lambda name: f"app:{name}")
     await mapped.aclose()
 

@@ -112,7 +112,7 @@ def cluster(**more: Any) -> dict[str, Any]:
             "natMapper.hostsMap: must map hosts to hosts",
         ),
         # What Java would do.
-        (SINGLE | {"fairLockWaitTimeout": 5000}, "fairLockWaitTimeout: must be 300000: both"),
+        (SINGLE | {"fairLockWaitTimeout": 5000}, "fairLockWaitTimeout: must be 300000, Redisson"),
         (
             SINGLE | {"nameMapper": {"class": "com.acme.M"}},
             f"nameMapper: {_CLASS}: give prefix= or",

@@ -25,6 +25,8 @@ def test_defaults_are_those_of_the_api() -> None:
     assert defaults.on_lost == "cancel"
     assert defaults.turn == 0.01
     assert defaults.client_name is None
+    assert (defaults.sharded_pubsub, defaults.sync_replicas) == ("auto", "auto")
+    assert (defaults.sync_timeout, defaults.address_map) == (1.0, None)
     assert defaults.names.prefix == ""
     assert defaults.names.key("k") == b"k"
 
@@ -42,6 +44,7 @@ def test_every_option_is_taken() -> None:
     )
     assert (given.lease_time, given.on_lost, given.turn) == (3.0, "raise", 0)
     assert given.client_name == "orders"
+    assert (given.sharded_pubsub, given.sync_replicas, given.sync_timeout) == ("off", 0, 2.0)
     assert given.names.key("k") == b"app:k"
 
 

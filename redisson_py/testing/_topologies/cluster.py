@@ -56,6 +56,7 @@ class EmbeddedCluster(Topology):
         password: str | None = None,
         users: Mapping[str, str] | None = None,
         tls: tuple[Path, Path, Path] | None = None,
+        own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Find the binary; nothing is started.
@@ -71,6 +72,8 @@ class EmbeddedCluster(Topology):
                 users, the nodes replicate as a user that may do no more than that.
             tls: Certificate, key and authority (PEM files); see `EmbeddedServer`. Clients need
                 no certificate.
+            own_addresses: Give every server an address of its own, for `partition`. Works only
+                in a network of one's own: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -79,6 +82,7 @@ class EmbeddedCluster(Topology):
             password=password,
             users=users,
             tls=tls,
+            own_addresses=own_addresses,
             start_timeout=start_timeout,
         )
         if masters < 1 or replicas < 0:
@@ -271,7 +275,12 @@ class EmbeddedCluster(Topology):
         await self.wait_healthy()
 
     async def restore(self) -> None:
-        """Start and thaw all nodes, end all moves of slots, and move every slot home."""
+        """Undo what a test did: to the network, to nodes, and to slots.
+
+        Everything runs then, and every slot is with a master of the shard where it began; roles
+        within a shard may have changed.
+        """
+        await self.heal()
         for node in self.nodes:
             if not node.running:
                 await node.start()
@@ -291,8 +300,8 @@ class EmbeddedCluster(Topology):
     # Setting it up
 
     async def _set_up(self) -> None:
-        count = self._masters * (1 + self._replicas)
-        self.nodes.extend(await asyncio.gather(*(self._cluster_node() for _ in range(count))))
+        nodes = self._masters * (1 + self._replicas)
+        self.nodes.extend(await asyncio.gather(*(self._cluster_node() for _ in range(nodes))))
         await self._start_all(self.nodes)
         await asyncio.gather(*(self._learn_id(node) for node in self.nodes))
         await asyncio.gather(
@@ -315,9 +324,9 @@ class EmbeddedCluster(Topology):
             "cluster-enabled": "yes",
             "cluster-node-timeout": str(round(self._node_timeout * 1000)),
             "cluster-allow-replica-migration": "no",
-            **({"tls-cluster": "yes"} if self._tls else {}),
+            **({"tls-cluster": "yes"} if self._maker.tls else {}),
         }
-        return await self._new_data_node(config, bus=True)
+        return await self._maker.data_server(config, bus=True)
 
     async def _learn_id(self, node: EmbeddedServer) -> None:
         self._map.ids[str(await self._order(node, "CLUSTER", "MYID"))] = node

@@ -24,12 +24,12 @@ class Replicated(Topology):
 
     async def _start_data(self, replicas: int) -> None:
         """Start a master, then its replicas; they may still be loading its data."""
-        self.nodes.append(await self._new_data_node({}))
+        self.nodes.append(await self._maker.data_server({}))
         await self._start_all(self.nodes)
         host, port = self.nodes[0].host, self.nodes[0].port
         config = {"replicaof": f"{host} {port}"}
         self.nodes.extend(
-            await asyncio.gather(*(self._new_data_node(config) for _ in range(replicas)))
+            await asyncio.gather(*(self._maker.data_server(config) for _ in range(replicas)))
         )
         await self._start_all(self.nodes[1:])
 
@@ -80,6 +80,7 @@ class EmbeddedReplicas(Replicated):
         password: str | None = None,
         users: Mapping[str, str] | None = None,
         tls: tuple[Path, Path, Path] | None = None,
+        own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Find the binary; nothing is started.
@@ -93,6 +94,8 @@ class EmbeddedReplicas(Replicated):
                 users, the servers replicate as a user that may do no more than that.
             tls: Certificate, key and authority (PEM files); see `EmbeddedServer`. Clients need
                 no certificate.
+            own_addresses: Give every server an address of its own, for `partition`. Works only
+                in a network of one's own: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -101,6 +104,7 @@ class EmbeddedReplicas(Replicated):
             password=password,
             users=users,
             tls=tls,
+            own_addresses=own_addresses,
             start_timeout=start_timeout,
         )
         self._count: Final = replicas

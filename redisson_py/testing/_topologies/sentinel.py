@@ -13,8 +13,9 @@ from redisson_py.testing._asking import CommandError
 from redisson_py.testing._configuration import quoted
 from redisson_py.testing._server import EmbeddedServer
 
+from .making import ADMIN, WATCHER
 from .replicas import Replicated
-from .topology import ADMIN, WATCHER, TopologyError, TopologyOptions
+from .topology import TopologyError, TopologyOptions
 
 
 class SentinelOptions(TopologyOptions, total=False):
@@ -60,6 +61,7 @@ class EmbeddedSentinel(Replicated):
         sentinel_password: str | None = None,
         sentinel_users: Mapping[str, str] | None = None,
         tls: tuple[Path, Path, Path] | None = None,
+        own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Find the binary; nothing is started.
@@ -80,6 +82,8 @@ class EmbeddedSentinel(Replicated):
             sentinel_users: More users of the sentinels.
             tls: Certificate, key and authority (PEM files), for all; see `EmbeddedServer`.
                 Clients need no certificate.
+            own_addresses: Give every server an address of its own, for `partition`. Works only
+                in a network of one's own: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -88,6 +92,7 @@ class EmbeddedSentinel(Replicated):
             password=password,
             users=users,
             tls=tls,
+            own_addresses=own_addresses,
             start_timeout=start_timeout,
         )
         self.sentinels: Final[list[EmbeddedServer]] = []
@@ -244,19 +249,19 @@ class EmbeddedSentinel(Replicated):
             f"down-after-milliseconds {self.service} {round(self._down_after * 1000)}",
             f"failover-timeout {self.service} {round(self._failover_timeout * 1000)}",
         ]
-        if self._guarded:
+        if self._maker.guarded:
             settings += [
                 f"auth-user {self.service} {WATCHER}",
-                f"auth-pass {self.service} {self._secret}",
+                f"auth-pass {self.service} {self._maker.secret}",
             ]
         users = []
         if guarded:
-            settings += [f"sentinel-user {ADMIN}", f"sentinel-pass {self._secret}"]
+            settings += [f"sentinel-user {ADMIN}", f"sentinel-pass {self._maker.secret}"]
             users = [
-                self._user_line(ADMIN, "~* &* +@all"),
+                self._maker.user_line(ADMIN, "~* &* +@all"),
                 *(f"user {quoted(name)} {rules}" for name, rules in self._sentinel_users.items()),
             ]
-        return await self._new_node(
+        return await self._maker.server(
             {},
             sentinel=True,
             lines=(*users, *(f"sentinel {each}" for each in settings)),
@@ -270,7 +275,7 @@ class EmbeddedSentinel(Replicated):
     # Looking at it
 
     def _awake_sentinels(self) -> list[EmbeddedServer]:
-        return [each for each in self.sentinels if each.running and not each.paused]
+        return [each for each in self.sentinels if self._is_awake(each)]
 
     async def _named(self, sentinel: EmbeddedServer) -> tuple[int, int, int]:
         """Return the epoch and the port of the master that a sentinel names, and of the last one.

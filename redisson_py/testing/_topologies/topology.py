@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypedDict
 from urllib.parse import quote
 
 from redisson_py.testing._asking import CommandError
 from redisson_py.testing._binaries import find_server, server_version
-from redisson_py.testing._configuration import Part, quoted
-from redisson_py.testing._server import EmbeddedServer, part_of
+from redisson_py.testing._network import Cuts, NetworkNotFoundError, in_own_network
+from redisson_py.testing._server import EmbeddedServer
+
+from .making import ServerMaker
 
 #: Answers "" if a condition holds, else what is missing.
 Check = Callable[[], Awaitable[str]]
-#: Neither the master waits for more replicas, nor the replica for its clock (Valkey 9: a second).
-_ATTACH_AT_ONCE: Final = {"repl-diskless-sync-delay": "0", "repl-diskless-load": "on-empty-db"}
 _LOOK_AGAIN: Final = 0.01
 _ANSWER_TIME: Final = 2.0
-#: What a server asks to be given before a replica may follow it, or a sentinel watch it.
-_REPLICA_RULES: Final = "+psync +replconf +ping"
-_SENTINEL_RULES: Final = (
-    "allchannels +multi +exec +slaveof +role +info +ping +subscribe +publish +config|rewrite"
-    " +client|kill +client|setname +script|kill"
-)
-ADMIN: Final = "redisson-py-admin"
-_REPLICA: Final = "redisson-py-replica"
-WATCHER: Final = "redisson-py-sentinel"
 
 
 class TopologyOptions(TypedDict, total=False):
@@ -40,6 +30,7 @@ class TopologyOptions(TypedDict, total=False):
     password: str | None
     users: Mapping[str, str] | None
     tls: tuple[Path, Path, Path] | None
+    own_addresses: bool
     start_timeout: float
 
 
@@ -62,6 +53,7 @@ class Topology(ABC):
         password: str | None = None,
         users: Mapping[str, str] | None = None,
         tls: tuple[Path, Path, Path] | None = None,
+        own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
         """Find the binary; nothing is started.
@@ -75,16 +67,26 @@ class Topology(ABC):
                 users of our own with exactly the permissions they need.
             tls: Certificate, key and authority (PEM files). Plain TCP is then off; clients need
                 no certificate.
+            own_addresses: Give every server an address of its own, for `partition`. Works only
+                in a network of one's own: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         self.binary: Final = find_server(kind)
         self.nodes: Final[list[EmbeddedServer]] = []
         self.password: Final = password
-        self._config: Final = dict(config or {})
-        self._users: Final = dict(users or {})
-        self._tls: Final = tls
         self._start_timeout: Final = start_timeout
-        self._secret: Final = secrets.token_hex(16)
+        self._own_addresses: Final = own_addresses
+        self._maker: Final = ServerMaker(
+            self.binary,
+            dict(config or {}),
+            password,
+            dict(users or {}),
+            tls,
+            own_addresses,
+            start_timeout,
+        )
+        self._cuts: Final = Cuts()
+        self._apart: Final[set[EmbeddedServer]] = set()
 
     @property
     @abstractmethod
@@ -126,6 +128,11 @@ class Topology(ABC):
         """
         if self.nodes:
             raise RuntimeError("it has been started already")
+        if self._own_addresses and not in_own_network():
+            raise NetworkNotFoundError(
+                "own_addresses=True works only in a network of one's own: run the program, or "
+                "pytest, by run_in_own_network"
+            )
         try:
             await self._set_up()
             await self.wait_healthy(self._start_timeout)
@@ -135,6 +142,7 @@ class Topology(ABC):
 
     async def close(self) -> None:
         """End all servers and delete their directories."""
+        await self._cuts.heal()
         servers = self._servers()
         # Nobody misses what they would write down: a kill is quicker than an orderly end.
         await asyncio.gather(*(server.kill() for server in servers))
@@ -164,6 +172,30 @@ class Topology(ABC):
         """Let a frozen server go on (SIGCONT); it then answers what has piled up."""
         await node.resume()
 
+    async def partition(self, *groups: Iterable[EmbeddedServer | str]) -> None:
+        """Cut groups of servers off from each other, and from the servers in no group.
+
+        Needs `own_addresses`. Packets between them disappear, as in a network that has failed;
+        `heal` ends it. A client belongs to a group if its address does (a text): see
+        `connecting_from`. Clients bound to no address reach no server meanwhile; `execute` and
+        our own methods reach all of them, but `wait_master`, `master_of` and the like listen
+        only to servers in no group: make these the part that goes on.
+        """
+        if not self._own_addresses:
+            raise RuntimeError("only servers with own_addresses=True can be cut off")
+        named = [
+            [each if isinstance(each, str) else each.host for each in group] for group in groups
+        ]
+        nodes = [server.host for server in self._servers()]
+        self._apart.update(each for group in groups for each in group if not isinstance(each, str))
+        rest = [node for node in nodes if not any(node in group for group in named)]
+        await self._cuts.cut([*named, rest], nodes)
+
+    async def heal(self) -> None:
+        """End every `partition`."""
+        self._apart.clear()
+        await self._cuts.heal()
+
     def _servers(self) -> list[EmbeddedServer]:
         """Return every server there is, sentinels included."""
         return self.nodes
@@ -175,83 +207,14 @@ class Topology(ABC):
                 raise result
 
     def _awake(self) -> list[EmbeddedServer]:
-        """Return the data servers that can answer."""
-        return [node for node in self.nodes if node.running and not node.paused]
+        """Return the data servers that can answer and have not been cut off."""
+        return [node for node in self.nodes if self._is_awake(node)]
 
-    # What the servers are configured with
-
-    async def _new_node(
-        self,
-        config: Mapping[str, str],
-        *,
-        bus: bool = False,
-        sentinel: bool = False,
-        lines: tuple[str, ...] = (),
-        password: str | None = None,
-        guarded: bool = False,
-    ) -> EmbeddedServer:
-        """Make a server.
-
-        Args:
-            config: Its configuration.
-            bus: Whether it is a node of a cluster.
-            sentinel: Whether it is a sentinel.
-            lines: More lines of its configuration.
-            password: What its clients must authenticate with.
-            guarded: Whether we log in as a user of our own.
-        """
-        return await asyncio.to_thread(
-            part_of,
-            Part(
-                bus=bus,
-                sentinel=sentinel,
-                keeps=True,
-                lines=lines,
-                login=(ADMIN, self._secret) if guarded else (),
-            ),
-            str(self.binary),
-            config={**config, **self._tls_config()},
-            password=password,
-            tls=self._tls,
-            start_timeout=self._start_timeout,
-        )
-
-    async def _new_data_node(
-        self, config: Mapping[str, str], *, bus: bool = False
-    ) -> EmbeddedServer:
-        """Make a data server, with the caller's configuration over ours."""
-        replica = {"masteruser": _REPLICA, "masterauth": self._secret} if self._guarded else {}
-        return await self._new_node(
-            {**_ATTACH_AT_ONCE, **config, **replica, **self._config},
-            bus=bus,
-            lines=self._user_lines(),
-            password=self.password,
-            guarded=self._guarded,
-        )
-
-    @property
-    def _guarded(self) -> bool:
-        """Whether anybody must authenticate."""
-        return self.password is not None or bool(self._users)
-
-    def _tls_config(self) -> dict[str, str]:
-        return {"tls-auth-clients": "no", "tls-replication": "yes"} if self._tls else {}
-
-    def _user_lines(self) -> tuple[str, ...]:
-        if not self._guarded:
-            return ()
-        return (
-            self._user_line(ADMIN, "~* &* +@all"),
-            self._user_line(_REPLICA, _REPLICA_RULES),
-            self._user_line(WATCHER, _SENTINEL_RULES),
-            *(f"user {quoted(name)} {rules}" for name, rules in self._users.items()),
-        )
-
-    def _user_line(self, name: str, rules: str) -> str:
-        return f"user {name} on >{self._secret} {rules}"
+    def _is_awake(self, server: EmbeddedServer) -> bool:
+        return server.running and not server.paused and server not in self._apart
 
     def _url(self, scheme: str, servers: list[EmbeddedServer], rest: str = "") -> str:
-        letter = "s" if self._tls else ""
+        letter = "s" if self._maker.tls else ""
         kind, plus, word = scheme.partition("+")
         user = "" if self.password is None else f":{quote(self.password, safe='')}@"
         hosts = ",".join(server.address for server in servers)

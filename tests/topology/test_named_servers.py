@@ -1,0 +1,129 @@
+"""Real clusters, masters of sentinels and replicas, named in each way that there is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from redis.asyncio import Redis, RedisCluster, Sentinel
+from redis.cluster import LoadBalancingStrategy
+
+from redisson_py import Redisson
+from redisson_py._addresses import Address, write_address
+from redisson_py.testing import EmbeddedCluster, EmbeddedReplicas, EmbeddedServer
+from tests.fixtures.topologies import ReplicasFactory, SentinelFactory
+
+#: Locks of several slots, and so of several nodes.
+NAMES = ("a", "b", "c", "d")
+
+
+async def use(client: Redisson) -> None:
+    """Use a client, and close it."""
+    async with client:
+        for name in NAMES:
+            async with client.get_lock(name) as lease:
+                assert not lease.lost
+            assert not await client.get_lock(name).locked()
+
+
+def seen(server: EmbeddedServer) -> Address:
+    return server.host, server.port
+
+
+def uri(server: EmbeddedServer) -> str:
+    return f"redis://{write_address(*seen(server))}"
+
+
+def write(folder: Path, section: str, **values: Any) -> Path:
+    path = folder / "redisson.json"
+    path.write_text(json.dumps({section: values}), "utf-8")
+    return path
+
+
+async def test_a_cluster_by_its_url(cluster: EmbeddedCluster) -> None:
+    await use(Redisson.from_url(cluster.url))
+    # One node is enough.
+    host, port = seen(cluster.nodes[-1])
+    await use(Redisson.from_url(f"valkey+cluster://{host}:{port}/0"))
+
+
+async def test_a_cluster_by_a_client(cluster: EmbeddedCluster) -> None:
+    """Whatever its replies look like and wherever it reads; it stays open and works."""
+    host, port = seen(cluster.nodes[0])
+    strategy = LoadBalancingStrategy.ROUND_ROBIN_REPLICAS
+    theirs = RedisCluster(
+        host=host, port=port, decode_responses=True, load_balancing_strategy=strategy
+    )
+    async with theirs:
+        await use(Redisson(theirs))
+        assert await theirs.set("k", "v")
+        await use(Redisson(theirs))
+    await cluster.wait_healthy()
+
+
+async def test_a_cluster_by_a_file(cluster: EmbeddedCluster, tmp_path: Path) -> None:
+    nodes = [uri(node) for node in cluster.nodes[:2]]
+    path = write(tmp_path, "clusterServersConfig", nodeAddresses=nodes)
+    await use(Redisson.from_file(path))
+    await use(Redisson.from_file(path, sharded_pubsub="off"))
+
+
+async def test_addresses_that_a_cluster_announces_are_mapped(cluster: EmbeddedCluster) -> None:
+    announced: set[Address] = set()
+
+    def to_local(host: str, port: int) -> Address:
+        announced.add((host, port))
+        return "localhost", port
+
+    await use(Redisson.from_url(cluster.url, address_map=to_local))
+    assert announced >= {seen(master) for master in await cluster.masters()}
+
+    announced.clear()
+    host, port = seen(cluster.nodes[0])
+    remapped = RedisCluster(host=host, port=port, address_remap=lambda each: to_local(*each))
+    await use(Redisson(remapped))
+    assert announced >= {seen(master) for master in await cluster.masters()}
+
+
+async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path: Path) -> None:
+    """By URL, by a client, by a file; servers and sentinels have passwords of their own."""
+    servers = await sentinel_factory(password="data", sentinel_password="seen", service="orders")
+    await use(Redisson.from_url(servers.url))
+
+    make: Any = Sentinel
+    addresses = [seen(each) for each in servers.sentinels]
+    manager = make(addresses, sentinel_kwargs={"password": "seen"}, password="data")
+    theirs: Redis = manager.master_for("orders", decode_responses=True)
+    try:
+        await use(Redisson(theirs))
+        assert await theirs.set("k", "v")
+        await use(Redisson(theirs))
+    finally:
+        await theirs.aclose()
+        await manager.aclose()
+
+    path = write(
+        tmp_path,
+        "sentinelServersConfig",
+        masterName="orders",
+        sentinelAddresses=[uri(each) for each in servers.sentinels],
+        sentinelPassword="seen",
+        password="${PASSWORD_OF_ORDERS:-data}",
+    )
+    announced: list[Address] = []
+
+    def same(host: str, port: int) -> Address:
+        announced.append((host, port))
+        return host, port
+
+    await use(Redisson.from_file(path, address_map=same))
+    assert seen(await servers.master()) in announced
+
+
+async def test_replicas(replicas_factory: ReplicasFactory, tmp_path: Path) -> None:
+    servers: EmbeddedReplicas = await replicas_factory(replicas=1)
+    await use(Redisson.from_url(servers.url))
+    # The replica first.
+    nodes = [uri(node) for node in reversed(servers.nodes)]
+    await use(Redisson.from_file(write(tmp_path, "replicatedServersConfig", nodeAddresses=nodes)))

@@ -1,0 +1,89 @@
+"""A grant that is asked for again writes again: else WAIT on a new connection says yes at once.
+
+On Valkey WAIT covers what its own connection wrote. After a connection broke, the repeated script
+finds its grant there, perhaps one that no replica has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+
+from tests.lua.expirable_scripts import ExpirableScripts
+from tests.lua.fair_scripts import FairScripts
+from tests.lua.permit_scripts import SemaphoreScripts
+from tests.lua.read_write_scripts import SideScripts
+from tests.lua.scripts import LEASE, LockScripts, Scripts
+from tests.topology.conftest import Pair
+
+#: So many repetitions that some come in the millisecond of the one before.
+TIMES = 30
+
+
+@pytest_asyncio.fixture
+async def scripts(pair: Pair) -> Scripts:
+    """The scripts on the master of a pair."""
+    return await Scripts.on(pair.redis)
+
+
+async def offset(pair: Pair) -> int:
+    """Return how much the master has written for its replicas."""
+    return int((await pair.redis.info("replication"))["master_repl_offset"])
+
+
+def plain(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return LockScripts(scripts).acquire(lease_ms=lease_ms)
+
+
+def again(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return LockScripts(scripts).acquire(holds=2, lease_ms=lease_ms)
+
+
+def fenced(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return LockScripts(scripts, fenced=True).acquire_fenced(lease_ms=lease_ms)
+
+
+def fair(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return FairScripts(scripts).acquire(lease_ms=lease_ms)
+
+
+def read(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return SideScripts(scripts, "read").acquire(lease_ms=lease_ms)
+
+
+def write(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return SideScripts(scripts, "write").acquire(lease_ms=lease_ms)
+
+
+def semaphore(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return SemaphoreScripts(scripts).acquire(lease_ms=lease_ms, start_units=2)
+
+
+def expirable(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return ExpirableScripts(scripts).acquire(b"0123456789abcdef", lease_ms=lease_ms, start_units=2)
+
+
+@pytest.mark.parametrize("acquire", [plain, again, fenced, fair, read, write, semaphore, expirable])
+@pytest.mark.parametrize(
+    "shorter", [pytest.param(0, id="at-once"), pytest.param(5000, id="clock-set-back")]
+)
+async def test_a_repeated_grant_writes(
+    acquire: Callable[[Scripts, int], Awaitable[object]],
+    shorter: int,
+    scripts: Scripts,
+    pair: Pair,
+) -> None:
+    if acquire is again:
+        await plain(scripts, LEASE)
+    granted = await acquire(scripts, LEASE)
+    before = await offset(pair)
+    assert before > 0
+    for _ in range(TIMES):
+        # What a master whose clock is behind finds after a failover ends later than it would.
+        reply = await acquire(scripts, LEASE - shorter)
+        assert reply == granted
+        now = await offset(pair)
+        assert now > before
+        before = now

@@ -1,0 +1,313 @@
+"""`sync_replicas`: what is granted counts when replicas have confirmed it, and not before."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import (
+    ClientClosedError,
+    LeaseLostError,
+    Permit,
+    ReplicationError,
+    UnsupportedServerError,
+)
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ServerFactory, url_of_user
+from tests.support import set_safety_poll, until, until_async, until_waiting
+from tests.topology.conftest import Pair, PairFactory
+
+MANY = 64
+
+
+async def test_one_wait_confirms_all_grants_of_a_turn(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=10)
+    async with client.get_lock("first"):
+        pass
+    await pair.redis.config_resetstat()
+    leases = await asyncio.gather(*(client.get_lock(f"k{n}").acquire() for n in range(MANY)))
+    assert await pair.calls("wait") == 1
+    assert await pair.calls("evalsha") == MANY
+    on_master, on_replica = await pair.keys()
+    assert len(on_master) == MANY
+    assert on_replica == on_master
+    await asyncio.gather(*(lease.release() for lease in leases))
+    assert await pair.calls("wait") == 1
+
+
+async def test_what_comes_during_a_wait_is_the_next_batch(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
+    async with client.get_lock("first"):
+        pass
+    await pair.redis.config_resetstat()
+    await pair.freeze()
+    tasks = [asyncio.create_task(client.get_lock("k").acquire())]
+    await until_async(pair.blocked)
+    tasks += [asyncio.create_task(client.get_lock(f"k{n}").acquire()) for n in range(MANY)]
+    await asyncio.sleep(0)
+    await client.ping()
+    assert await pair.calls("evalsha") == 1
+    await pair.servers.thaw(pair.replicas[0])
+    for lease in await asyncio.gather(*tasks):
+        await lease.release()
+    assert await pair.calls("wait") == 2
+
+
+async def test_with_too_few_replicas_nothing_is_held(pair: Pair, clients: ClientFactory) -> None:
+    client, other = clients(pair.url, sync_replicas=1, sync_timeout=0.3), clients(pair.url)
+    async with client.get_lock("k"):
+        pass
+    await pair.freeze()
+    results = await asyncio.gather(
+        *(client.get_lock(f"k{n}").acquire() for n in range(MANY)), return_exceptions=True
+    )
+    for error in results:
+        assert isinstance(error, ReplicationError)
+        assert (error.asked, error.got) == (1, 0)
+    # Sent behind the releases.
+    await client.ping()
+    for number in range(MANY):
+        lease = await other.get_lock(f"k{number}").try_acquire()
+        assert lease is not None
+        await lease.release()
+    await pair.thaw()
+    assert await pair.keys() == [set(), set()]
+    async with client.get_lock("k"):
+        pass
+
+
+@pytest.mark.parametrize("enough", [True, False])
+async def test_one_of_two_replicas(
+    enough: bool, pairs: PairFactory, clients: ClientFactory
+) -> None:
+    pair = await pairs(replicas=2)
+    client = clients(pair.url, sync_replicas=1 if enough else 2, sync_timeout=1 if enough else 0.3)
+    await pair.freeze(0)
+    if enough:
+        async with client.get_lock("k"):
+            pass
+    else:
+        with pytest.raises(ReplicationError) as caught:
+            await client.get_lock("k").acquire()
+        assert (caught.value.asked, caught.value.got) == (2, 1)
+    await client.ping()
+    await pair.thaw()
+    assert await pair.keys() == [set(), set(), set()]
+
+
+async def test_more_replicas_than_there_are(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=2, sync_timeout=0.1)
+    with pytest.raises(ReplicationError, match="1 of 2 replicas") as caught:
+        await client.get_fenced_lock("k").try_acquire()
+    assert (caught.value.asked, caught.value.got) == (2, 1)
+
+
+async def test_a_demotion_during_the_wait_is_no_answer(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
+    async with client.get_lock("first"):
+        pass
+    await pair.freeze()
+    acquiring = asyncio.create_task(client.get_lock("k").acquire())
+    await until_async(pair.blocked)
+    replica = pair.replicas[0]
+    await pair.redis.replicaof(replica.host, str(replica.port))
+    await until(lambda: client._stream.grants.traffic.connections > 1)  # type: ignore[attr-defined]
+    assert not acquiring.done()
+    await pair.redis.replicaof("NO", "ONE")
+    await pair.thaw()
+    lease = await acquiring
+    assert await pair.keys() == [{b"k"}, {b"k"}]
+    await lease.release()
+    await client.ping()
+    await pair.thaw()
+    assert await pair.keys() == [set(), set()]
+
+
+async def test_renewals_that_are_not_confirmed_do_not_count(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=0.2, lease_time=2)
+    lease = await client.get_lock("k").acquire()
+    ends_at = lease._ends_at
+    await pair.freeze()
+    await until_async(lambda: renewed(pair.redis))
+    assert lease._ends_at == ends_at
+    with pytest.raises(LeaseLostError) as caught:
+        async with lease:
+            await asyncio.sleep(30)
+    assert caught.value.reason == "expired"
+    await client.ping()
+    assert not await pair.redis.exists("k")
+    await pair.thaw()
+    assert await pair.keys() == [set(), set()]
+
+
+async def test_renewals_that_are_confirmed_count(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=5, lease_time=2)
+    async with client.get_lock("k") as lease:
+        ends_at = lease._ends_at
+        await until(lambda: lease._ends_at > ends_at)
+
+
+async def renewed(redis: Redis) -> bool:
+    stats = await redis.info("commandstats")
+    return bool(stats.get("cmdstat_pexpire", {"calls": 0})["calls"] > 1)
+
+
+async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=0.2, lease_time=6)
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock("k"), client.get_lock("other"):
+            await pair.freeze()
+            await pair.redis.delete("k")
+            await asyncio.sleep(30)
+    assert caught.value.reason == "taken"
+
+
+async def test_releases_need_no_replica(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
+    semaphore = client.get_semaphore("semaphore", 1)
+    permit, lease = await semaphore.acquire(), await client.get_lock("k").acquire()
+    await pair.freeze()
+    waiting = asyncio.create_task(client.get_lock("other").acquire())
+    await until_async(pair.blocked)
+    await permit.release()
+    await lease.release()
+    assert not waiting.done()
+    assert not await pair.redis.exists("k")
+    await pair.thaw()
+    await (await waiting).release()
+
+
+async def test_busy_is_told_at_once(pair: Pair, clients: ClientFactory) -> None:
+    client, other = clients(pair.url, sync_replicas=1, sync_timeout=30), clients(pair.url)
+    async with other.get_lock("k"):
+        await pair.freeze()
+        assert await client.get_lock("k").try_acquire() is None
+        await pair.thaw()
+
+
+async def test_waiters_are_woken(
+    pair: Pair, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_safety_poll(monkeypatch, 60)
+    first, second = (clients(pair.url, sync_replicas=1, sync_timeout=10) for _ in range(2))
+    for make in ("get_lock", "get_fair_lock", "get_fenced_lock"):
+        lease = await getattr(first, make)("k").acquire()
+        waiting = asyncio.create_task(getattr(second, make)("k").acquire(timeout=20))
+        await until_waiting(second, 1)
+        await until(lambda: second._table.seats)
+        await lease.release()
+        await (await waiting).release()
+
+
+async def test_latches_and_barriers_are_not_confirmed(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30)
+    await pair.freeze()
+    latch = client.get_latch("latch", 1)
+    waiting = asyncio.create_task(latch.wait(timeout=20))
+    await until(lambda: client._table.seats)
+    await latch.count_down()
+    await waiting
+    barrier = client.get_barrier("barrier", 2)
+    await asyncio.gather(barrier.wait(), barrier.wait())
+    assert await pair.calls("wait") == 0
+
+
+async def test_permits(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=0.3)
+    semaphores = (
+        client.get_semaphore("semaphore", 2),
+        client.get_permit_expirable_semaphore("semaphore:2", 2),
+    )
+    for semaphore in semaphores:
+        free = semaphore.available
+        permit: Permit = await semaphore.acquire()
+        await pair.freeze()
+        with pytest.raises(ReplicationError):
+            await semaphore.acquire()
+        assert await free() == 1
+        await pair.thaw()
+        await permit.release()
+        assert await free() == 2
+
+
+async def test_a_reentry_that_is_not_confirmed_leaves_the_outer_hold(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    lock = clients(pair.url, sync_replicas=1, sync_timeout=0.3).get_lock("k")
+    async with lock as lease:
+        await pair.freeze()
+        with pytest.raises(ReplicationError):
+            await lock.acquire()
+        assert not lease.lost
+        assert await lock.hold_count() == 1
+        await pair.thaw()
+        async with lock:
+            assert await lock.hold_count() == 2
+    assert not await lock.locked()
+
+
+async def test_an_extension_that_is_not_confirmed(pair: Pair, clients: ClientFactory) -> None:
+    lease = await clients(pair.url, sync_replicas=1, sync_timeout=0.3).get_lock("k").acquire()
+    ends_at = lease._ends_at
+    await pair.freeze()
+    with pytest.raises(ReplicationError):
+        await lease.extend(300)
+    assert lease._ends_at <= ends_at
+    await pair.thaw()
+    await lease.extend(300)
+    assert lease._ends_at > ends_at
+    await lease.release()
+
+
+async def test_closing_during_a_wait(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30)
+    await client.ping()
+    await pair.freeze()
+    acquiring = [asyncio.create_task(client.get_lock(name).acquire()) for name in "abc"]
+    await until_async(pair.blocked)
+    acquiring.append(asyncio.create_task(client.get_lock("d").acquire()))
+    await asyncio.sleep(0)
+    await client.aclose()
+    results = await asyncio.gather(*acquiring, return_exceptions=True)
+    assert {type(result) for result in results} == {ClientClosedError}
+    assert (await pair.redis.keys("?")) == []
+    await pair.thaw()
+    assert await pair.keys() == [set(), set()]
+
+
+async def test_a_server_that_refuses_wait(
+    server_factory: ServerFactory, clients: ClientFactory
+) -> None:
+    server = await server_factory()
+    async with Redis.from_url(server.url) as redis:
+        await redis.acl_setuser(
+            "app",
+            enabled=True,
+            passwords=["+pw"],
+            keys=["*"],
+            channels=["*"],
+            categories=["+@all"],
+            commands=["-wait"],
+        )
+        client = clients(url_of_user(server.url, "app"), sync_replicas=1)
+        with pytest.raises(UnsupportedServerError, match=r"sync_replicas needs WAIT.*'wait'"):
+            await client.get_lock("k").acquire()
+        await client.ping()
+        assert not await redis.exists("k")
+
+
+async def test_one_server_has_one_connection_by_default(pair: Pair, clients: ClientFactory) -> None:
+    client = clients(pair.url)
+    await pair.freeze()
+    async with client.get_lock("k"):
+        pass
+    assert client.statistics().connections == 1
+    assert await pair.calls("wait") == 0
