@@ -151,7 +151,7 @@ async def test_a_move_can_halt_between_keys(cluster: EmbeddedCluster) -> None:
     for key in ("{k}moved", "{k}absent"):
         with pytest.raises(CommandError, match=f"ASK {move.slot} {move.target.address}"):
             await move.source.execute("GET", key)
-    with pytest.raises(CommandError, match="TRYAGAIN|ASK"):
+    with pytest.raises(CommandError, match=r"TRYAGAIN|ASK"):
         await move.source.execute("MGET", "{k}here", "{k}moved")
     with pytest.raises(TopologyError, match="no key"):
         await move.move_keys("{k}absent")
