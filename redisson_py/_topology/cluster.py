@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Literal
 
 from redisson_py._addresses import Address, AddressMap
@@ -210,6 +210,16 @@ class ClusterRouter:
                 return
             await sleep(min(pause_before(attempt), LONGEST_PAUSE))
             attempt += 1
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        """Call `then` when another node has said what this one serves, if that is anything."""
+
+        async def confirm() -> None:
+            await self.confirm(stream)
+            if self._nodes.address(stream) is not None:
+                then()
+
+        self._nodes.keep(start_task(confirm(), f"redisson_py confirms {stream.where}"))
 
     async def _wait_for_map(self, limit: float) -> None:
         """What waits in the lobby is sent on when its slots have masters.

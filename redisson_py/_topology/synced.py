@@ -254,3 +254,6 @@ class _ForGrants:
 
     async def confirm(self, stream: Stream) -> None:
         await self._topology.confirm(self._stream)
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        self._topology.confirm_late(self._stream, then)
