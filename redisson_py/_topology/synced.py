@@ -80,6 +80,19 @@ class SyncedStream(Stream):
         self._ready_soon: Future[None] | None = None
         #: The one of the two that has just connected.
         self._new: Stream | None = None
+
+        def down(_: Stream) -> None:
+            on_down(self)
+
+        def end(_: Stream) -> Awaitable[bool]:
+            return on_end(self)
+
+        def outlived(_: Stream) -> None:
+            on_outlived(self)
+
+        def is_needed(_: Stream) -> bool:
+            return self.needed
+
         self.grants = ConfirmingStream(
             opener,
             reply_timeout,
@@ -88,10 +101,10 @@ class SyncedStream(Stream):
             listed=listed,
             beside=self._until_ready,
             on_connected=self._connected,
-            on_down=lambda _: on_down(self),
-            on_end=lambda _: on_end(self),
-            on_outlived=lambda _: on_outlived(self),
-            needed=lambda _: self.needed,
+            on_down=down,
+            on_end=end,
+            on_outlived=outlived,
+            needed=is_needed,
             topology=None if topology is None else _ForGrants(topology, self),
             **others,
         )
