@@ -184,6 +184,10 @@ class Stream:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
         return self._in_doubt
 
+    def doubt(self) -> None:
+        """Have another server confirm this one before the next connection is used."""
+        self._in_doubt = True
+
     @property
     def in_trouble(self) -> bool:
         """Whether somebody waits for a server that is in doubt."""
@@ -529,6 +533,7 @@ class Stream:
                     call.fail(ConnectionLostError(reason, maybe_held=False))
             wire.in_flight.clear()
         unanswered = self.take(lambda _: True)
+        self._give_room()
         self._deadlines.close()
         self._outages.over(served_elsewhere=True)
         wake(self._wanted)

@@ -88,10 +88,12 @@ class Discovery:
         return None
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
-        """Return whom to ask this time: each gets its turn."""
+        """Return whom to ask this time: who is connected, or else each in its turn."""
         if len(candidates) <= _AT_ONCE:
             return candidates
         connected = [each for each in candidates if self._nodes.connected(each)][:_AT_ONCE]
+        if connected and self.error is None:
+            return connected
         others = [each for each in candidates if each not in connected]
         self._turn += _AT_ONCE
         start = self._turn % len(others)

@@ -36,6 +36,8 @@ class Nodes:
         self._past = past
         self._streams: dict[Address, Stream] = {}
         self._addresses: dict[Stream, Address] = {}
+        #: Where streams were given up. A map may be older than that, and lead there once more.
+        self._left: set[Address] = set()
         self._tasks: set[Task] = set()
         self._over: Future[None] | None = None
 
@@ -82,13 +84,17 @@ class Nodes:
         if stream is None:
             stream = self._streams[address] = self._new_stream(address)
             self._addresses[stream] = address
+            if address in self._left:
+                stream.doubt()
             self._start(stream)
         return stream
 
     def retire(self, stream: Stream) -> list[Call]:
         """Give a stream up whose node serves nothing any more; return what was not answered."""
         log.info("Redis at %s serves no slots of the cluster any more", stream.where)
-        del self._streams[self._addresses.pop(stream)]
+        address = self._addresses.pop(stream)
+        del self._streams[address]
+        self._left.add(address)
         calls = stream.retire(f"Redis at {stream.where} serves no slots of the cluster any more")
         self._past += stream.whole_traffic
         return calls

@@ -143,6 +143,11 @@ class SyncedStream(Stream):
         """What went over all connections to this server."""
         return self.traffic + self.grants.traffic
 
+    def doubt(self) -> None:
+        """Have another server confirm this one before the next connections are used."""
+        super().doubt()
+        self.grants.doubt()
+
     @property
     def in_trouble(self) -> bool:
         """Whether somebody waits for a server that is in doubt."""
