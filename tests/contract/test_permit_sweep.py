@@ -26,7 +26,7 @@ from redisson_py._engine.request import AcquireRequest
 from tests.contract.sweep_scene import SOON, Release, finish, once
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
-from tests.support import set_safety_poll, until, until_listening, until_waiting
+from tests.support import set_safety_poll, stream_of, until, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 NAME = "semaphore"
@@ -144,7 +144,7 @@ async def acquire_while_connecting(scene: Scene, cut: Probe) -> None:
 @trial
 async def acquire_while_reconnecting(scene: Scene, cut: Probe) -> None:
     await scene.client.ping()
-    scene.client._stream.abort("the test says so")
+    stream_of(scene.client).abort("the test says so")
     await finish(await cut(scene.kind.acquire(scene.client)))
 
 

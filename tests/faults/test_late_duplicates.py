@@ -14,7 +14,7 @@ from tests.faults.calls import CALLS, KINDS, LEASE, SHORT_LEASE, Call, Kind, hol
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.soak.weather import Stragglers
-from tests.support import until
+from tests.support import stream_of, until
 
 #: A renewal cannot be timed into a buffer: the connection is given up for idle first.
 TIMED = {name: call for name, call in CALLS.items() if name != "renewal"}
@@ -160,7 +160,7 @@ async def test_a_stopped_server_goes_on_after_the_client_gave_up(
     asking = asyncio.create_task(ask())
     await stopped.wait()
     # The connection is given up; its bytes stay in the buffer of the stopped server.
-    await until(lambda: not far._stream.ready)
+    await until(lambda: not stream_of(far).ready)
     await give_up(asking)
     taking = asyncio.create_task(other.get_lock("k").acquire(timeout=20, lease_time=LEASE))
     await own_server.resume()

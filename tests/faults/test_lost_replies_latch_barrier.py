@@ -25,7 +25,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import get_barrier, get_latch
 from tests.soak.weather import Stragglers
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import stream_of, until, until_async, until_listening, until_waiting
 
 #: Of the clients that lose replies: they notice after a sixth of it. Arrivals last as long.
 SHORT_LEASE = 1.2
@@ -176,7 +176,7 @@ async def test_calls_that_are_sent_back_for_a_moment_are_all_carried_out_in_any_
     await latch.try_set_count(100)
     async with busy(own_server):
         counting = [asyncio.create_task(latch.count_down()) for _ in range(50)]
-        await until(lambda: len(client._stream._delayed) == 50)
+        await until(lambda: len(stream_of(client)._delayed) == 50)
     assert sorted(await asyncio.gather(*counting)) == [*range(50, 100)]
     assert await latch.count() == 50
 
@@ -213,7 +213,7 @@ async def busy(server: EmbeddedServer) -> AsyncGenerator[None, None]:
 
 
 def _are_sent_back(client: Redisson, count: int) -> bool:
-    return len(client._stream._delayed) == count
+    return len(stream_of(client)._delayed) == count
 
 
 async def _is_left(latch: CountDownLatch, count: int) -> bool:

@@ -17,7 +17,7 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_async, until_waiting
+from tests.support import stream_of, until, until_async, until_waiting
 
 #: With this lease a connection counts as dead after 0.2 s without an answer.
 LEASE = 1.2
@@ -64,7 +64,7 @@ async def test_answer_later_than_a_dead_connection_is_one_hold(
     asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
     # Executed, but the answer did not come in time: the connection is given up.
     await until_async(lambda: redis.exists("k"))
-    await until(lambda: not client._stream.ready)
+    await until(lambda: not stream_of(client).ready)
     await link.wait_until(lambda link: link.accepted >= 2)
     link.pass_through()
     async with await asking as lease:
@@ -143,7 +143,7 @@ async def test_thousand_waiters_of_a_server_that_is_away_make_no_storm(
     await pipeline.execute()
     waiting = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
     await until_waiting(client, 1000)
-    await until(lambda: client._table.seats == 1000 and not client._stream.waiting)
+    await until(lambda: client._table.seats == 1000 and not stream_of(client).waiting)
     link.refuse()
     link.cut()
     await asyncio.sleep(0.6)

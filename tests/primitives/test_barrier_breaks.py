@@ -26,6 +26,7 @@ from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.support import (
     assert_all_retrieved,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -122,7 +123,7 @@ class TestLeaving:
         fresh = clients()
         task = asyncio.create_task(get_barrier(fresh).wait())
         await asyncio.sleep(0)
-        assert not fresh._stream.ready
+        assert not stream_of(fresh).ready
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -146,7 +147,7 @@ class TestLeaving:
         await client.ping()
         task = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client).waiting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -162,7 +163,7 @@ class TestLeaving:
         await client.ping()
         last = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client).waiting
         last.cancel()
         with pytest.raises(asyncio.CancelledError):
             await last
@@ -222,10 +223,10 @@ class TestLeaving:
         link.black_hole()
         mine = asyncio.create_task(get_barrier(closing).wait())
         await asyncio.sleep(0)
-        assert closing._stream.waiting
+        assert stream_of(closing).waiting
         end = asyncio.create_task(closing.aclose())
         await asyncio.wait([mine])
-        assert not closing._stream._closed
+        assert not stream_of(closing)._closed
         assert isinstance(mine.exception(), ClientClosedError)
         await end
 
@@ -319,7 +320,7 @@ class TestDying:
         with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
             await mine
         del mine
-        await until(lambda: not any(call.wanted for call in far._stream._backlog))
+        await until(lambda: not any(call.wanted for call in stream_of(far)._backlog))
         link.pass_through()
         await far.ping()
         assert_all_retrieved(caplog)

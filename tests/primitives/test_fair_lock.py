@@ -22,7 +22,7 @@ from tests.primitives.fair_locks import (
     server_side,
     until_queued,
 )
-from tests.support import Counted, until, until_async, until_listening
+from tests.support import Counted, stream_of, until, until_async, until_listening
 
 LEASE = 0.6
 
@@ -249,13 +249,13 @@ async def test_uncontended_it_is_one_round_trip_each_way(
     lock = fair_lock(client)
     async with lock:
         pass
-    writes = client._stream.traffic.writes
+    writes = stream_of(client).traffic.writes
     async with Counted(redis) as counted:
         async with lock:
             pass
     assert counted.calls["evalsha"] == 2
     assert counted.calls.keys() & {"publish", "subscribe", "rpush", "zadd"} == set()
-    assert client._stream.traffic.writes == writes + 2
+    assert stream_of(client).traffic.writes == writes + 2
 
 
 async def test_a_waiter_that_a_reconnection_caught_is_queued_once(

@@ -19,7 +19,7 @@ from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
 from tests.latch_and_barrier import get_barrier, get_latch
-from tests.support import set_safety_poll, until_listening, until_waiting
+from tests.support import set_safety_poll, stream_of, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 #: Within which everything must come that has been made possible: sooner than a safety poll.
@@ -45,7 +45,7 @@ class Scene:
 
     def asleep(self) -> bool:
         """Whether whoever waits does so for a message, and not for an answer."""
-        stream = self.client._stream
+        stream = stream_of(self.client)
         return self.client._table.seats > 0 and stream.ready and not stream.waiting
 
     def when_asleep(self, cut: Probe, act: Callable[[], object]) -> Callable[[], object]:
@@ -55,7 +55,7 @@ class Scene:
     async def lose_connection(self) -> None:
         """Break the client's connection; it makes another one in the next turns of the loop."""
         await self.client.ping()
-        self.client._stream.abort("the test says so")
+        stream_of(self.client).abort("the test says so")
 
     async def check(self) -> None:
         """Fail if anything is left of the operation, or if things do not work any more."""

@@ -27,6 +27,7 @@ from tests.latch_and_barrier import get_latch
 from tests.support import (
     Counted,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -220,7 +221,7 @@ class TestOneForAll:
             await until_listening(waiter)
         assert waits.calls["subscribe"] == 1
         assert waits.calls["evalsha"] == 2  # the first question, and one after SUBSCRIBE
-        traffic = waiter._stream.traffic
+        traffic = stream_of(waiter).traffic
         commands, writes = traffic.commands, traffic.writes
         async with Counted(redis) as lets_go:
             await latch.count_down()

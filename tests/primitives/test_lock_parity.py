@@ -16,7 +16,7 @@ from redisson_py import ConnectionLostError, LeaseLostError, NotHeldError, Redis
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import stream_of, until, until_async, until_listening, until_waiting
 
 
 async def renewed(client: Redisson, times: int) -> None:
@@ -262,7 +262,7 @@ async def test_a_try_that_was_interrupted_leaves_nothing_to_renew(
     task = asyncio.create_task(client.get_lock("k").try_acquire(timeout=10))
     if holder is None:
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client).waiting
     else:
         await until_listening(client)
     task.cancel()

@@ -22,7 +22,7 @@ from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until, until_async, until_listening
+from tests.support import Counted, stream_of, until, until_async, until_listening
 
 NAMES = ("a", "b", "c")
 
@@ -110,13 +110,13 @@ async def test_free_members_cost_one_round_trip_each_way(client: Redisson, redis
     lock = multi(client)
     async with lock:
         pass
-    before = client._stream.traffic.writes
+    before = stream_of(client).traffic.writes
     for lease_time in (None, 10):
         async with Counted(redis) as counted:
             async with lock.hold(lease_time=lease_time):
                 pass
         assert counted.calls["evalsha"] == 2 * len(NAMES)
-    assert client._stream.traffic.writes - before == 4
+    assert stream_of(client).traffic.writes - before == 4
 
 
 async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis: Redis) -> None:
