@@ -629,6 +629,21 @@ class Stream:
         if not self._closed:
             self._on_down(self)
 
+    def mistrust(self) -> None:
+        """The server is silent: it may be frozen, and another one may take its place meanwhile.
+
+        So what it says next is read only after another server has confirmed it.
+        """
+        wire, topology = self._wire, self._topology
+        if wire is None or topology is None:
+            return
+
+        def read_on() -> None:
+            if self._wire is wire:
+                wire.read_on()
+
+        wire.hold_back(lambda: topology.confirm_late(self, read_on))
+
     def abort(self, reason: str) -> None:
         """Give this connection up; what was not answered goes out again on the next."""
         log.debug("connection to %s given up: %s", self._opener.where, reason)

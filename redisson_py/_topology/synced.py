@@ -130,6 +130,11 @@ class SyncedStream(Stream):
         """What went over all connections to this server."""
         return self.traffic + self.grants.traffic
 
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for a server that is in doubt."""
+        return self.in_doubt and (bool(self.waiting_keys()) or self.needed)
+
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
         return [*self.grants.waiting_keys(), *super().waiting_keys()]
@@ -249,3 +254,6 @@ class _ForGrants:
 
     async def confirm(self, stream: Stream) -> None:
         await self._topology.confirm(self._stream)
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        self._topology.confirm_late(self._stream, then)
