@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, RedissonError
 from redisson_py._engine import waiting
+from redisson_py._stream.router import SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py.semaphores import _queue
 from tests.fixtures.cluster_look import master_of
@@ -58,6 +59,19 @@ async def until_waiting(client: Redisson, count: int) -> None:
 def stream_of(client: Redisson, key: str = "k") -> Stream:
     """Return the stream to the server of a key; in a cluster, as far as is known by now."""
     return client._router.stream_for(key.encode())
+
+
+#: Keys on each of the three masters of a cluster.
+EVERYWHERE = ("a", "b", "k")
+
+
+async def answered(client: Redisson) -> None:
+    """Return when all servers of a client have answered, and so executed what was sent before."""
+    if isinstance(client._router, SingleRouter):
+        await client.ping()
+        return
+    calls = [client._executor.ask(key.encode(), "PING") for key in EVERYWHERE]
+    await asyncio.gather(*calls)
 
 
 async def until_listening(client: Redisson, key: str = "k") -> None:

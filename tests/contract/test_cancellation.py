@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.contract.conftest import Kind, LockLike, MakeLock
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import stream_of, until, until_async, until_listening, until_waiting
+from tests.support import answered, stream_of, until, until_async, until_listening, until_waiting
 
 Waiting = Callable[[LockLike], Coroutine[object, object, None]]
 
@@ -119,7 +119,7 @@ async def test_cancelled_in_the_turn_it_was_passed_to_with_nobody_after(
 async def test_ask_in_flight_is_undone(
     kind: Kind, lock: LockLike, client: Redisson, redis: Redis
 ) -> None:
-    await client.ping()
+    await answered(client)
     task = asyncio.create_task(lock.acquire())
     await asyncio.sleep(0)
     assert stream_of(client).waiting

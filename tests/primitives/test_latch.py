@@ -15,13 +15,13 @@ from redisson_py import AcquireTimeoutError, ClientClosedError, Redisson, Script
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
 from tests.fixtures.client import ClientFactory
 from tests.latch_and_barrier import get_latch
-from tests.support import Counted, stream_of, until_listening, until_waiting
+from tests.support import Counted, answered, stream_of, until_listening, until_waiting
 
 
 @pytest_asyncio.fixture
 async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
     """A latch of a client that is connected, deleted in the end."""
-    await client.ping()
+    await answered(client)
     latch = get_latch(client)
     yield latch
     await latch.delete()
@@ -113,7 +113,7 @@ class TestCounting:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await far.ping()
+        await answered(far)
         assert await latch.count() == 1
 
     async def test_calls_one_after_the_other_leave_one_receipt(

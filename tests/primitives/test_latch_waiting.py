@@ -26,6 +26,7 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import get_latch
 from tests.support import (
     Counted,
+    answered,
     set_safety_poll,
     stream_of,
     until,
@@ -48,7 +49,7 @@ async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
 async def waiter(clients: ClientFactory) -> Redisson:
     """Another client, connected, which waits."""
     client = clients()
-    await client.ping()
+    await answered(client)
     return client
 
 

@@ -16,6 +16,7 @@ from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support import (
     Counted,
+    answered,
     set_safety_poll,
     stream_of,
     until,
@@ -50,7 +51,7 @@ async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redi
 
     await asyncio.gather(*[come_and_go(number) for number in range(16)])
     assert_idle(client)
-    await client.ping()
+    await answered(client)
     renewals = client.statistics().renewals
     for number in range(4):
         await taken_by_a_stranger(redis, f"k{number}", 500)
