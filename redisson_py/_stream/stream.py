@@ -358,6 +358,9 @@ class Stream:
                 broke = False
                 self._outages.refused(error)
                 self._fail_all(error)
+            except ClientClosedError:
+                # While it connected.
+                return
             except Exception as error:
                 # Not foreseen. Nobody waits in vain, and the next call finds somebody at work.
                 log.exception("the background task of %s failed", self._opener.where)
