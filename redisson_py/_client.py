@@ -678,6 +678,9 @@ class Redisson:
         if stream not in self._router.streams():
             # Opened again meanwhile: this connection is nobody's.
             return False
+        if self._root is not None and not self._root.cancelling():
+            # It has failed, and is started again.
+            return False
         if self._ending is not None:
             await wait_for_all([self._ending])
             return self._ending.result()

@@ -31,6 +31,7 @@ from redisson_py._loop import (
     start_task,
     wait_for_all,
     wait_until,
+    wake,
 )
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.router import Followers, NewStream
@@ -107,6 +108,8 @@ class ClusterRouter:
         self._tasks: dict[Task, Stream | None] = {}
         self._over: Future[None] | None = None
         self._asking: Task | None = None
+        #: Done with the next answer, or when nobody answers: the lobby waits for it.
+        self._told: Future[None] | None = None
         self._ask_again = False
         self._closed = False
 
@@ -239,6 +242,7 @@ class ClusterRouter:
                 if self._homeless:
                     self._homeless = False
                     self._followers.recover()
+            wake(self._told)
             if self._ask_again:
                 await sleep(_BETWEEN)
             elif self._homeless or any(each.in_trouble for each in self._streams.values()):
@@ -249,13 +253,14 @@ class ClusterRouter:
                 return
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
-        """Ask those who are not in doubt."""
-        doubted = [self._addresses[each] for each in self._streams.values() if each.in_doubt]
-        if besides is not None:
-            doubted.append(besides)
+        """Ask those who are not in doubt, and if they are silent all but the one it is about."""
+        doubted = {self._addresses[each] for each in self._streams.values() if each.in_doubt}
         nodes = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
-        others = {*nodes, *self._seeds} - set(doubted)
-        answer = await self._discovery.ask(nodes, doubted if others else ())
+        itself = set() if besides is None else {besides}
+        answer = await self._discovery.ask(nodes, doubted | itself)
+        if answer is None and (doubted or itself):
+            # All of them were away at once. A node that is alone can only be asked itself.
+            answer = await self._discovery.ask(nodes, itself if set(nodes) - itself else ())
         if answer is not None and self._sharded is None:
             try:
                 self._sharded = await self._discovery.knows_sharded_pubsub(answer.origin)
@@ -283,8 +288,9 @@ class ClusterRouter:
             ConnectionLostError: Nobody has told, or a slot has no master.
             BackendError: All nodes refused us.
         """
+        self._told = new_future()
         self.ask()
-        if self._asking is not None and not await wait_until(self._asking, limit):
+        if not await wait_until(self._told, limit) and self._discovery.error is None:
             raise ConnectionLostError(
                 f"no node of the cluster at {self._lobby.where} answered within {limit:.3g} s",
                 maybe_held=False,
@@ -310,15 +316,19 @@ class ClusterRouter:
                 slots.move(slot, address)
         self._slots = slots
         moved: set[int] = set()
-        losers: dict[Stream, None] = {}
+        # Those who lost their last slot by a MOVED, and are done.
+        losers = {
+            stream: None
+            for address, stream in self._streams.items()
+            if address not in slots.masters and stream.idle
+        }
         for (before, now), numbers in changes(old or _NOBODY, slots).items():
             stream = self._lobby if now is None else self._stream_at(now)
             for number in numbers:
                 self._owners[number] = stream
             moved.update(numbers)
             losers[self._lobby if before is None else self._stream_at(before)] = None
-        if moved:
-            self._follow(moved, losers)
+        self._follow(moved, losers)
 
     def _serve_at(self, slot: int, address: Address) -> None:
         """A node has said that another one serves a slot."""
@@ -343,7 +353,8 @@ class ClusterRouter:
                 calls = self._retire(loser, address)
             for call in calls:
                 self.send_again(call)
-        self._followers.moved(lambda key: key_slot(key) in moved)
+        if moved:
+            self._followers.moved(lambda key: key_slot(key) in moved)
 
     def _retire(self, stream: Stream, address: Address) -> list[Call]:
         log.info("Redis at %s serves no slots of the cluster any more", stream.where)

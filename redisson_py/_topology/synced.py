@@ -130,6 +130,11 @@ class SyncedStream(Stream):
         """What went over all connections to this server."""
         return self.traffic + self.grants.traffic
 
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return super().idle and self.grants.idle
+
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
         return [*self.grants.waiting_keys(), *super().waiting_keys()]
