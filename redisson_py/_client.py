@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Self, Unpack, final
+from typing import TYPE_CHECKING, Literal, Self, Unpack, final
 
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
@@ -238,7 +238,7 @@ class Redisson:
         self._table = Table()
         self._bus = Bus(self._table)
         self._followers = Followers(self._bus)
-        self._replicas = options.replicas_where(servers.topology)
+        self._replicas: Literal["auto"] | int = options.replicas_where(servers.topology)
         self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
@@ -678,8 +678,8 @@ class Redisson:
         if stream not in self._router.streams():
             # Opened again meanwhile: this connection is nobody's.
             return False
-        if self._root is not None and not self._root.cancelling():
-            # It has failed, and is started again.
+        if self._root is None or not self._root.cancelling():
+            # Another stream's task has failed.
             return False
         if self._ending is not None:
             await wait_for_all([self._ending])

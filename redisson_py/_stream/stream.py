@@ -184,6 +184,10 @@ class Stream:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
         return self._in_doubt
 
+    def doubt(self) -> None:
+        """Have another server confirm this one before the next connection is used."""
+        self._in_doubt = True
+
     @property
     def in_trouble(self) -> bool:
         """Whether somebody waits for a server that is in doubt."""
@@ -359,6 +363,9 @@ class Stream:
                 broke = False
                 self._outages.refused(error)
                 self._fail_all(error)
+            except ClientClosedError:
+                # While it connected.
+                return
             except Exception as error:
                 # Not foreseen. Nobody waits in vain, and the next call finds somebody at work.
                 log.exception("the background task of %s failed", self._opener.where)
@@ -534,6 +541,7 @@ class Stream:
                     call.fail(ConnectionLostError(reason, maybe_held=False))
             wire.in_flight.clear()
         unanswered = self.take(lambda _: True)
+        self._give_room()
         self._deadlines.close()
         self._outages.over(served_elsewhere=True)
         wake(self._wanted)
@@ -633,6 +641,21 @@ class Stream:
         self._give_room()
         if not self._closed:
             self._on_down(self)
+
+    def mistrust(self) -> None:
+        """The server is silent: it may be frozen, and another one may take its place meanwhile.
+
+        So what it says next is read only after another server has confirmed it.
+        """
+        wire, topology = self._wire, self._topology
+        if wire is None or topology is None:
+            return
+
+        def read_on() -> None:
+            if self._wire is wire:
+                wire.read_on()
+
+        wire.hold_back(lambda: topology.confirm_late(self, read_on))
 
     def abort(self, reason: str) -> None:
         """Give this connection up; what was not answered goes out again on the next."""

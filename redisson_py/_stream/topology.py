@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -65,4 +66,8 @@ class Topology(Protocol):
 
     async def confirm(self, stream: Stream) -> None:
         """Return when another server has said what is served at a stream's address now."""
+        ...
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        """Call `then` when another server has said so, if anything is served there still."""
         ...

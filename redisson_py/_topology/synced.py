@@ -80,6 +80,19 @@ class SyncedStream(Stream):
         self._ready_soon: Future[None] | None = None
         #: The one of the two that has just connected.
         self._new: Stream | None = None
+
+        def down(_: Stream) -> None:
+            on_down(self)
+
+        def end(_: Stream) -> Awaitable[bool]:
+            return on_end(self)
+
+        def outlived(_: Stream) -> None:
+            on_outlived(self)
+
+        def is_needed(_: Stream) -> bool:
+            return self.needed
+
         self.grants = ConfirmingStream(
             opener,
             reply_timeout,
@@ -88,10 +101,10 @@ class SyncedStream(Stream):
             listed=listed,
             beside=self._until_ready,
             on_connected=self._connected,
-            on_down=lambda _: on_down(self),
-            on_end=lambda _: on_end(self),
-            on_outlived=lambda _: on_outlived(self),
-            needed=lambda _: self.needed,
+            on_down=down,
+            on_end=end,
+            on_outlived=outlived,
+            needed=is_needed,
             topology=None if topology is None else _ForGrants(topology, self),
             **others,
         )
@@ -129,6 +142,16 @@ class SyncedStream(Stream):
     def whole_traffic(self) -> Traffic:
         """What went over all connections to this server."""
         return self.traffic + self.grants.traffic
+
+    def doubt(self) -> None:
+        """Have another server confirm this one before the next connections are used."""
+        super().doubt()
+        self.grants.doubt()
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for a server that is in doubt."""
+        return self.in_doubt and (bool(self.waiting_keys()) or self.needed)
 
     @property
     def idle(self) -> bool:
@@ -254,3 +277,6 @@ class _ForGrants:
 
     async def confirm(self, stream: Stream) -> None:
         await self._topology.confirm(self._stream)
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        self._topology.confirm_late(self._stream, then)

@@ -59,6 +59,10 @@ class Around:
     async def confirm(self, stream: Stream) -> None:
         """Say that the node serves what it served."""
 
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        """Say so at once."""
+        then()
+
 
 class Talk:
     """A stream that is kept open, and what it told its client.
