@@ -214,6 +214,11 @@ class Stream:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return not (self.waiting or self._backlog or self._delayed)
+
     async def room(self, deadline: float) -> None:
         """Wait until the transport takes more.
 

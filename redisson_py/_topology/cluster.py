@@ -203,9 +203,14 @@ class ClusterRouter:
         """Ask those who are not in doubt, or else any but `besides`, or else that one too."""
         known = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
         nodes = dict.fromkeys([*known, *self._seeds])
-        others = [address for address in nodes if address != besides] or [*nodes]
+        others = [address for address in nodes if address != besides]
         trusted = [address for address in others if address not in self._nodes.doubted]
-        answer = await self._discovery.ask(trusted or others)
+        answer = await self._discovery.ask(trusted)
+        if answer is None:
+            # Only those are left who were away too; nobody is, where a node is all there is.
+            rest = [*nodes] if {*known} == {besides} else others
+            if len(rest) > len(trusted):
+                answer = await self._discovery.ask(rest)
         if answer is not None and self._sharded is None:
             try:
                 self._sharded = await self._discovery.knows_sharded_pubsub(answer.origin)
@@ -274,7 +279,8 @@ class ClusterRouter:
                 slots.move(slot, address)
         self._slots = slots
         moved: set[int] = set()
-        losers: dict[Stream, None] = {}
+        # A MOVED may have taken their last slots.
+        losers = dict.fromkeys(self._nodes.without(slots.masters))
         for (before, now), numbers in changes(old or _NOBODY, slots).items():
             stream = self._lobby if now is None else self._nodes.at(now)
             for number in numbers:
@@ -283,7 +289,7 @@ class ClusterRouter:
             loser = self._lobby if before is None else self._nodes.get(before)
             if loser is not None:
                 losers[loser] = None
-        if moved:
+        if moved or losers:
             self._follow(moved, losers)
 
     def _serve_at(self, slot: int, address: Address) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Task, running_loop, start_task, wait_for_all
-from redisson_py._stream.call import ReplyError
+from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
+from redisson_py._stream.call import Call, ReplyError
 from redisson_py._topology.slots import SlotMap
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -106,7 +106,12 @@ class Discovery:
         try:
             stream = self._nodes.connected(address)
             if stream is not None:
-                reply = await stream.command(("CLUSTER", "SLOTS"), PATIENCE).future
+                # On this connection or not at all: no other node is to answer for this one.
+                question = stream.send(Call(("CLUSTER", "SLOTS"), 0, must=True))
+                if not await wait_until(question.future, PATIENCE):
+                    text = f"Redis at {write_address(*address)} did not answer CLUSTER SLOTS"
+                    raise ConnectionLostError(text, maybe_held=False)
+                reply = question.future.result()
             else:
                 from redisson_py._redis import ask_once
 

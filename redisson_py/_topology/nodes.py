@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from redisson_py._addresses import Address
@@ -88,6 +88,11 @@ class Nodes:
                 stream.doubt()
             self._start(stream)
         return stream
+
+    def without(self, masters: Collection[Address]) -> list[Stream]:
+        """Return the streams without a call to nodes that are no masters."""
+        streams = self._streams.items()
+        return [each for address, each in streams if address not in masters and each.idle]
 
     def retire(self, stream: Stream) -> list[Call]:
         """Give a stream up whose node serves nothing any more; return what was not answered."""

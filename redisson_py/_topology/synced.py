@@ -153,6 +153,11 @@ class SyncedStream(Stream):
         """Whether somebody waits for a server that is in doubt."""
         return self.in_doubt and (bool(self.waiting_keys()) or self.needed)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return super().idle and self.grants.idle
+
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
         return [*self.grants.waiting_keys(), *super().waiting_keys()]
