@@ -219,6 +219,13 @@ class ClusterRouter:
                 return None
         return answer
 
+    def replicas(self, stream: Stream) -> int:
+        """Return how many replicas the map names for a node."""
+        address = self._nodes.address(stream)
+        if self._slots is None or address is None:
+            return 0
+        return len(self._slots.replicas.get(address, ()))
+
     async def confirm(self, stream: Stream) -> None:
         """Return when another node has said, from now on, what this one serves."""
         address, attempt = self._nodes.address(stream), 0

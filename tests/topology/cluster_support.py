@@ -19,7 +19,7 @@ def router_of(client: Redisson) -> ClusterRouter:
 
 def stream_to(client: Redisson, node: EmbeddedServer) -> Stream:
     """Return a client's stream to a node."""
-    return router_of(client)._streams[node.host, node.port]
+    return router_of(client)._nodes.at((node.host, node.port))
 
 
 async def names_at(
