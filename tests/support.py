@@ -14,7 +14,10 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, RedissonError
 from redisson_py._engine import waiting
+from redisson_py._stream.router import SingleRouter
+from redisson_py._stream.stream import Stream
 from redisson_py.semaphores import _queue
+from tests.fixtures.cluster_look import master_of
 
 
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -37,7 +40,7 @@ async def assert_ends_in_time(lease: Lease, redis: Redis, key: str) -> None:
     Both ends are read while they are ahead, so no delay of a busy machine matters.
     """
     ends = time.time() + lease.remaining
-    both: Any = redis.pipeline(transaction=True)
+    both: Any = (await master_of(redis, key)).pipeline(transaction=True)
     (seconds, microseconds), left = await both.time().pttl(key).execute()
     assert ends < seconds + microseconds / 1e6 + left / 1000, "the server let others in first"
 
@@ -53,10 +56,32 @@ async def until_waiting(client: Redisson, count: int) -> None:
     await until(lambda: client.statistics().waiters == count)
 
 
-async def until_listening(client: Redisson) -> None:
+def stream_of(client: Redisson, key: str = "k") -> Stream:
+    """Return the stream to the server of a key; in a cluster, as far as is known by now."""
+    return client._router.stream_for(key.encode())
+
+
+#: Keys on each of the three masters of a cluster.
+EVERYWHERE = ("a", "b", "k")
+
+
+async def answered(client: Redisson) -> None:
+    """Return when all servers of a client have answered, and so executed what was sent before."""
+    if isinstance(client._router, SingleRouter):
+        await client.ping()
+        return
+    calls = [client._executor.ask(key.encode(), "PING") for key in EVERYWHERE]
+    await asyncio.gather(*calls)
+
+
+async def until_listening(client: Redisson, key: str = "k") -> None:
     """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
-    stream = client._stream
-    await until(lambda: client._table.seats and stream.ready and not stream.waiting)
+
+    def listens() -> bool:
+        stream = stream_of(client, key)
+        return client._table.seats > 0 and stream.ready and not stream.waiting
+
+    await until(listens)
 
 
 class Counted:

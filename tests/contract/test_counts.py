@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.contract.conftest import Kind, LockLike, MakeLock, passing, single
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until, until_listening, until_waiting
+from tests.support import Counted, stream_of, until, until_listening, until_waiting
 
 
 @single
@@ -22,7 +22,7 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
 ) -> None:
     async with lock:
         pass
-    traffic = client._stream.traffic
+    traffic = stream_of(client).traffic
     writes, commands, tasks = traffic.writes, traffic.commands, asyncio.all_tasks()
     async with Counted(redis) as counted:
         for _ in range(50):
@@ -73,7 +73,7 @@ async def test_calls_of_one_turn_leave_together(
     locks = [make_lock(client, f"k{n}") for n in range(calls)]
     async with locks[0]:
         pass
-    traffic = client._stream.traffic
+    traffic = stream_of(client).traffic
     before = traffic.writes
     leases = await asyncio.gather(*[lock.acquire() for lock in locks])
     assert traffic.writes == before + writes
@@ -99,16 +99,16 @@ async def test_contended_hand_off_in_one_process_sends_nothing(
         for number in range(50):
             group.create_task(work(number))
         await until_waiting(client, 50)
-        before = client._stream.traffic.commands
+        before = stream_of(client).traffic.commands
         async with Counted(redis) as counted:
             await first.release()
             while len(served) < 40:
                 await asyncio.sleep(0)
-            assert client._stream.traffic.commands == before
+            assert stream_of(client).traffic.commands == before
     assert "evalsha" not in counted.calls
     assert served == list(range(50))
     # Fifty hand-offs, and in the end one release: the script, loaded at its first use.
-    assert client._stream.traffic.commands <= before + 2
+    assert stream_of(client).traffic.commands <= before + 2
 
 
 @single
@@ -141,10 +141,10 @@ async def test_a_thousand_waiters_cost_one_connection_and_no_polling(
     assert waiter.statistics().connections == 1
     # One of them stands for all; it asks again at the safety poll at the latest, every five
     # seconds or more. In six seconds less than a thousand commands a minute would be a hundred.
-    before = waiter._stream.traffic.commands
+    before = stream_of(waiter).traffic.commands
     async with Counted(redis) as counted:
         await asyncio.sleep(6)
-    assert waiter._stream.traffic.commands - before < 10
+    assert stream_of(waiter).traffic.commands - before < 10
     assert sum(n for name, n in counted.calls.items() if name != "client|list") < 60
     for task in tasks:
         task.cancel()

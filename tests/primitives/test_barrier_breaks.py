@@ -24,8 +24,10 @@ from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.support import (
+    answered,
     assert_all_retrieved,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -39,7 +41,7 @@ LEASE = 0.8
 @pytest_asyncio.fixture
 async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
     """A barrier of three of a client that is connected, reset in the end."""
-    await client.ping()
+    await answered(client)
     barrier = get_barrier(client)
     yield barrier
     await barrier.reset()
@@ -122,11 +124,11 @@ class TestLeaving:
         fresh = clients()
         task = asyncio.create_task(get_barrier(fresh).wait())
         await asyncio.sleep(0)
-        assert not fresh._stream.ready
+        assert not stream_of(fresh).ready
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await fresh.ping()
+        await answered(fresh)
         assert not await barrier.broken()
         assert len(await redis.keys("*arrival:*")) == 1
         assert_idle(fresh)
@@ -143,10 +145,10 @@ class TestLeaving:
     async def test_an_arrival_in_flight_is_undone(
         self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int]
     ) -> None:
-        await client.ping()
+        await answered(client)
         task = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client).waiting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -159,10 +161,10 @@ class TestLeaving:
         barrier = get_barrier(client, parties=2)
         waiting = asyncio.create_task(get_barrier(other, parties=2).wait())
         await until_listening(other)
-        await client.ping()
+        await answered(client)
         last = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client).waiting
         last.cancel()
         with pytest.raises(asyncio.CancelledError):
             await last
@@ -175,7 +177,7 @@ class TestLeaving:
         """Told that it timed out, it would not go on, though all others do."""
         link = await proxy()
         far = clients(link.url)
-        await far.ping()
+        await answered(far)
         loop = asyncio.get_running_loop()
         started = loop.time()
         waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.15))
@@ -191,7 +193,7 @@ class TestLeaving:
     ) -> None:
         link = await proxy()
         far = clients(link.url)
-        await far.ping()
+        await answered(far)
         waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
         await until_listening(far)
         link.hold()
@@ -218,14 +220,14 @@ class TestLeaving:
     ) -> None:
         link = await proxy()
         closing = clients(link.url, lease_time=LEASE)
-        await closing.ping()
+        await answered(closing)
         link.black_hole()
         mine = asyncio.create_task(get_barrier(closing).wait())
         await asyncio.sleep(0)
-        assert closing._stream.waiting
+        assert stream_of(closing).waiting
         end = asyncio.create_task(closing.aclose())
         await asyncio.wait([mine])
-        assert not closing._stream._closed
+        assert not stream_of(closing)._closed
         assert isinstance(mine.exception(), ClientClosedError)
         await end
 
@@ -319,9 +321,9 @@ class TestDying:
         with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
             await mine
         del mine
-        await until(lambda: not any(call.wanted for call in far._stream._backlog))
+        await until(lambda: not any(call.wanted for call in stream_of(far)._backlog))
         link.pass_through()
-        await far.ping()
+        await answered(far)
         assert_all_retrieved(caplog)
         # It was alone, so there was nobody to break it for.
         assert not await barrier.broken()
@@ -372,7 +374,7 @@ class TestAbortAndReset:
     async def test_cancelled_it_is_carried_out(
         self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int], verb: str
     ) -> None:
-        await client.ping()
+        await answered(client)
         task = asyncio.create_task(getattr(barrier, verb)())
         await asyncio.sleep(0)
         task.cancel()

@@ -19,7 +19,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.lua.scripts import ask
-from tests.support import Counted, until_async, until_listening, until_waiting
+from tests.support import Counted, answered, until_async, until_listening, until_waiting
 
 #: Of parties that must not die in a test.
 LEASE = 1.5
@@ -174,7 +174,7 @@ class TestRecords:
         """Forgotten after an outage, the arrival would count a second time."""
         link = await proxy()
         far = clients(link.url)
-        await far.ping()
+        await answered(far)
         link.refuse()
         link.cut_after_execution(b"EVALSHA")
         waiting = asyncio.create_task(get_barrier(far, parties=2).wait(600))

@@ -26,7 +26,9 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import get_latch
 from tests.support import (
     Counted,
+    answered,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -47,7 +49,7 @@ async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
 async def waiter(clients: ClientFactory) -> Redisson:
     """Another client, connected, which waits."""
     client = clients()
-    await client.ping()
+    await answered(client)
     return client
 
 
@@ -220,7 +222,7 @@ class TestOneForAll:
             await until_listening(waiter)
         assert waits.calls["subscribe"] == 1
         assert waits.calls["evalsha"] == 2  # the first question, and one after SUBSCRIBE
-        traffic = waiter._stream.traffic
+        traffic = stream_of(waiter).traffic
         commands, writes = traffic.commands, traffic.writes
         async with Counted(redis) as lets_go:
             await latch.count_down()
