@@ -185,6 +185,9 @@ class Stream:
             and len(wire.in_flight) < MAX_IN_FLIGHT
         )
 
+    #: Whether a grant may be asked for without waiting for anything first.
+    can_begin = has_room
+
     @property
     def waiting(self) -> bool:
         """Whether an answer is due."""
