@@ -327,8 +327,11 @@ class Stream:
                 await self._connect()
             except Elsewhere:
                 self._send_on()
+            except ClientClosedError:
+                # While it greeted the server.
+                return
             except ConnectionLostError as error:
-                if self._retired:
+                if self._closed:
                     return
                 self._last_error = error
                 self._outages.failed(error)

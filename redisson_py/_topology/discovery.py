@@ -13,7 +13,7 @@ from redisson_py._addresses import Address, AddressMap, write_address
 from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._topology.slots import SlotMap
-from redisson_py.errors import BackendError, ConnectionLostError
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._redis import Connector
@@ -117,6 +117,8 @@ class Discovery:
 
                 reply = await ask_once(self._connector.at(*address), PATIENCE, "CLUSTER", "SLOTS")
             slots = SlotMap.parse(reply, address, self._address_map)
+        except ClientClosedError:
+            return
         except BackendError as error:
             errors.append(_named(error, address))
             return
