@@ -137,9 +137,7 @@ async def test_exact_permissions_are_enough_in_a_cluster(
     """Every primitive, a slot that moves key by key, a failover; nothing is refused meanwhile."""
     url = await allow(*rules)
     monkeypatch.setattr(test_one_slot, "client_url", lambda _: url)
-    messages = "auto" if sharded else "off"
-    options = {"lease_time": 1.5, "idle_lifetime": 60, "client_name": "orders"}
-    client = clients(url, sharded_pubsub=messages, **options)
+    client = clients(url, lease_time=1.5, idle_lifetime=60, client_name="orders")
     tours = test_one_slot.TOURS
     await asyncio.gather(*(tour(client, f"{tour.__name__}7") for tour in tours))
     # The default user of another client hears the same messages.
@@ -163,7 +161,9 @@ async def test_exact_permissions_are_enough_in_a_cluster(
         await lease.extend(5)
     await hand_over(client, other)
     await hand_over(other, client)
-    assert await refused(cluster.nodes) == []
+    # Redis 6.2 refuses to say that it has no sharded pub/sub.
+    asked_in_vain = set() if sharded else {"pubsub"}
+    assert {*await refused(cluster.nodes)} <= asked_in_vain
 
 
 @pytest.mark.parametrize("missing", ["cluster|slots", "wait", "spublish", "evalsha"])
@@ -259,7 +259,7 @@ async def test_replicas_that_confirm(
     servers = await replicas_factory(replicas=1, users={"unused": "off"})
     needed = documented_rules("", "--sync")
     await set_rules(servers.nodes, needed)
-    client = clients(as_user(servers.url))
+    client = clients(as_user(servers.url), sync_timeout=10)
     async with client.get_lock(KEY):
         await servers.failover()
         assert await client.get_lock(KEY).locked()
