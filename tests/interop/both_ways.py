@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from redisson_py import Redisson
+from redisson_py.testing import EmbeddedServer
 from tests.interop.java import JavaObject
 from tests.interop.sides import PRIMITIVES, Primitive, Side
 from tests.interop.support import soon
+from tests.support import until_async
 
 
 @dataclass
@@ -20,11 +23,13 @@ class Pair:
     Attributes:
         name: What it is called; no other's name is in it.
         java_waits: Whether Java waits and we hold.
+        holder: The side that holds it.
+        waiter: The side that waits.
+        waiting: The wait, once it has begun.
     """
 
     name: str
     java_waits: bool
-    primitive: Primitive
     holder: Side
     waiter: Side
     waiting: asyncio.Future[Any] | None = None
@@ -46,36 +51,41 @@ class Pair:
 class BothWays:
     """Of every primitive one thing that Java holds, and one that we hold.
 
-    Args:
-        client: Ours.
-        redisson: Redisson's.
-        primitives: Which; all of them if not given.
+    Attributes:
+        pairs: The things.
     """
 
-    def __init__(
-        self,
+    def __init__(self, pairs: list[Pair]) -> None:
+        self.pairs = pairs
+
+    @classmethod
+    async def made(
+        cls,
         client: Redisson,
         redisson: JavaObject,
         primitives: Mapping[str, Primitive] = PRIMITIVES,
-    ) -> None:
-        self._client = client
-        self._redisson = redisson
-        self._primitives = primitives
-        self.pairs: list[Pair] = []
+        prefix: str = "a ",
+    ) -> BothWays:
+        """Make them for a client of ours and one of Redisson's.
 
-    async def make(self, prefix: str = "") -> None:
-        """Make them anew, with names that begin so."""
-        self.pairs.clear()
-        for kind, primitive in self._primitives.items():
+        Args:
+            client: Ours.
+            redisson: Redisson's.
+            primitives: Which; all if not given.
+            prefix: What their names begin with.
+        """
+        pairs = []
+        for kind, primitive in primitives.items():
             for java_waits in (False, True):
                 name = f"{prefix}{kind} for {'java' if java_waits else 'us'}"
-                await primitive.prepare(self._client, name)
-                sides = (
-                    primitive.of_us(self._client, name),
-                    await primitive.of_java(self._redisson, name),
+                await primitive.prepare(client, name)
+                ours, theirs = (
+                    primitive.of_us(client, name),
+                    await primitive.of_java(redisson, name),
                 )
-                holder, waiter = sides if java_waits else sides[::-1]
-                self.pairs.append(Pair(name, java_waits, primitive, holder, waiter))
+                sides = (ours, theirs) if java_waits else (theirs, ours)
+                pairs.append(Pair(name, java_waits, *sides))
+        return cls(pairs)
 
     async def take_and_wait(self) -> None:
         """Have everything taken and waited for."""
@@ -84,6 +94,24 @@ class BothWays:
     async def give_and_wake(self) -> None:
         """Have everything given back, and every waiter get it."""
         await self._all(Pair.give_and_wake)
+
+    async def until_java_listens(
+        self, master_of: Callable[[str], Awaitable[EmbeddedServer]], *, sharded: bool = False
+    ) -> None:
+        """Return when the master of everything for which Java waits has a subscription.
+
+        Redisson subscribes again some time after a master changed, and asks nobody then what it
+        has missed meanwhile. Our waiters do.
+
+        Args:
+            master_of: Returns the master of a name.
+            sharded: Whether the subscription is for a shard.
+        """
+        what = "SHARDCHANNELS" if sharded else "CHANNELS"
+        for pair in self.pairs:
+            if pair.java_waits:
+                master = await master_of(pair.name)
+                await until_async(partial(_has_channel, master, what, pair.name), 20)
 
     async def _all(self, play: Callable[[Pair], Awaitable[None]]) -> None:
         async def named(pair: Pair) -> None:
@@ -96,3 +124,8 @@ class BothWays:
         async with asyncio.TaskGroup() as group:
             for pair in self.pairs:
                 group.create_task(named(pair))
+
+
+async def _has_channel(server: EmbeddedServer, what: str, name: str) -> bool:
+    channels: list[str] = await server.execute("PUBSUB", what)
+    return any(f"{{{name}}}" in channel for channel in channels)

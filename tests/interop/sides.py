@@ -39,21 +39,15 @@ class JavaSide:
         taking: What is taken.
         waiting: What is waited for; another object for the other side of a read-write lock.
         words: The methods that take, wait and give back, with their arguments.
-        name: What the Java threads are called.
-        ids: Permits have ids, by which they are given back.
     """
 
-    def __init__(
-        self,
-        taking: JavaObject,
-        waiting: JavaObject,
-        words: Words,
-        name: str,
-    ) -> None:
+    def __init__(self, taking: JavaObject, waiting: JavaObject, words: Words) -> None:
         self._taking = taking
         self._waiting = waiting
         self._words = words
-        self._threads = (f"{name} holds", f"{name} waits")
+        # Of its own: a thread that hangs in one test must not be taken for another one's.
+        number = taking.java.new_name()
+        self._threads = (f"{number} holds", f"{number} waits")
         self._got: asyncio.Future[Any] | None = None
         self._id: tuple[Any, ...] = ()
 
@@ -71,6 +65,11 @@ class JavaSide:
 
     async def give(self) -> None:
         await self._taking.call(self._words.give, *self._id, thread=self._threads[0])
+
+    async def interrupt(self) -> None:
+        """Have what waits end with an error."""
+        driver = self._waiting.java.driver
+        await driver.call("interrupt", self._threads[1], thread="looks on")
 
     async def done(self) -> None:
         assert self._got is not None
@@ -194,7 +193,7 @@ class Primitive:
 
     async def of_java(self, redisson: JavaObject, name: str) -> Side:
         """Return Redisson's side."""
-        return JavaSide(*await self.theirs(redisson, name), self.words, name)
+        return JavaSide(*await self.theirs(redisson, name), self.words)
 
 
 def _same(
