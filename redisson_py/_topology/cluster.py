@@ -369,7 +369,7 @@ class ClusterRouter:
             if call.splits:
                 return False
             if call.script is not None and not call.script.follows_ask:
-                stream.delay(call, str(error))
+                stream.delay(call, f"its slot moves ({error})")
             elif call.wanted:
                 stream.let_go(call)
                 call.asking = True
