@@ -65,21 +65,27 @@ def stream_of(client: Redisson, key: str = "k") -> Stream:
 EVERYWHERE = ("a", "b", "k")
 
 
+def is_single(client: Redisson) -> bool:
+    """Whether a client has one server, and not a cluster."""
+    return isinstance(client._router, SingleRouter)
+
+
 async def answered(client: Redisson) -> None:
     """Return when all servers of a client have answered, and so executed what was sent before."""
-    if isinstance(client._router, SingleRouter):
+    if is_single(client):
         await client.ping()
         return
     calls = [client._executor.ask(key.encode(), "PING") for key in EVERYWHERE]
     await asyncio.gather(*calls)
 
 
-async def until_listening(client: Redisson, key: str = "k") -> None:
+async def until_listening(client: Redisson) -> None:
     """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
 
     def listens() -> bool:
-        stream = stream_of(client, key)
-        return client._table.seats > 0 and stream.ready and not stream.waiting
+        channels = [each for each, channel in client._table.channels.items() if channel.seats]
+        streams = {client._router.stream_for(each) for each in channels}
+        return bool(streams) and all(each.ready and not each.waiting for each in streams)
 
     await until(listens)
 
@@ -90,6 +96,11 @@ class Counted:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self.calls: dict[str, int] = {}
+
+    @property
+    def subscriptions(self) -> int:
+        """How many channels were subscribed."""
+        return self.calls.get("subscribe", 0) + self.calls.get("ssubscribe", 0)
 
     async def __aenter__(self) -> Self:
         await self._redis.config_resetstat()

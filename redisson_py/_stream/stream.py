@@ -63,6 +63,8 @@ log = logging.getLogger("redisson_py")
 _MODERN = Dialect.MODERN
 _SHARDED = Dialect.SHARDED
 
+_ASKING = ("ASKING",)
+
 
 class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
@@ -113,6 +115,8 @@ class Stream:
         self._loads: dict[str, int] = {}
         #: Of scripts that were refused: the number of that load, and Redis' text.
         self._load_errors: dict[str, tuple[int, str]] = {}
+        #: A call whose ASKING was refused, and Redis' answer to that.
+        self._unasked: tuple[Call, ReplyError] | None = None
         self._room = Room(self._spare, self._no_room)
         self._wanted: Future[None] | None = None
         self._seen = 0
@@ -185,6 +189,9 @@ class Stream:
             and len(wire.in_flight) < MAX_IN_FLIGHT
         )
 
+    #: Whether a grant may be asked for without waiting for anything first.
+    can_begin = has_room
+
     @property
     def waiting(self) -> bool:
         """Whether an answer is due."""
@@ -227,7 +234,7 @@ class Stream:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
             if call.asking:
-                wire.put(Call(("ASKING",), 0, must=True), ASKING)
+                wire.put(Call(_ASKING, 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands
             args = call.args
@@ -325,7 +332,7 @@ class Stream:
             except Elsewhere:
                 self._send_on()
             except ConnectionLostError as error:
-                if self._retired:
+                if self._closed:
                     return
                 self._last_error = error
                 self._outages.failed(error)
@@ -335,13 +342,13 @@ class Stream:
                     self._topology.went_down(self)
                 await self._wait_before(attempt)
                 attempt += 1
+            except ClientClosedError:
+                # While the server was greeted; whoever waited has been told.
+                pass
             except BackendError as error:
                 broke = False
                 self._outages.refused(error)
                 self._fail_all(error)
-            except ClientClosedError:
-                # While it connected.
-                return
             except Exception as error:
                 # Not foreseen. Nobody waits in vain, and the next call finds somebody at work.
                 log.exception("the background task of %s failed", self._opener.where)
@@ -663,7 +670,11 @@ class Stream:
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
-        if self._topology is not None and self._topology.redirected(self, call, error):
+        if self._fails_over:
+            error.where = self._opener.where
+        if self._topology is not None and (
+            self._not_asked(call, error) or self._topology.redirected(self, call, error)
+        ):
             return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
@@ -682,11 +693,29 @@ class Stream:
         else:
             call.fail(error)
 
+    def _not_asked(self, call: Call, error: ReplyError) -> bool:
+        """See to an ASKING that is refused, and to the call behind it; return whether it is one."""
+        if call.args is _ASKING:
+            assert self._wire is not None
+            self._unasked = (self._wire.in_flight[0], error)
+            return False
+        if self._unasked is None or self._unasked[0] is not call:
+            return False
+        (_, reason), self._unasked = self._unasked, None
+        if is_try_again(str(reason)) or not str(error).startswith("MOVED"):
+            return False
+        # Sent back, for ever, to the node that sent it here.
+        call.fail(reason)
+        return True
+
     def _reload(self, call: Call, script: ScriptText) -> None:
         """The server does not know a script (any more): load it, then repeat the call."""
         refused_at, text = self._load_errors.get(script.text, (math.inf, ""))
         if call.written_at >= refused_at:
-            call.fail(ReplyError(text))
+            refused = ReplyError(text)
+            if self._fails_over:
+                refused.where = self._opener.where
+            call.fail(refused)
             return
         if call.written_at >= self._loads.get(script.text, -1):
             self._load(script)

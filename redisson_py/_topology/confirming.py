@@ -254,7 +254,9 @@ class ConfirmingStream(Stream):
             self.abort(text)
             return
         self._fail_batch(
-            lambda: UnsupportedServerError(f"sync_replicas needs WAIT, which Redis refuses: {text}")
+            lambda: UnsupportedServerError(
+                f"sync_replicas needs WAIT, which Redis at {self.where} refuses: {text}"
+            )
         )
 
     # How many replicas there are.

@@ -6,18 +6,21 @@ connection is open go first. Others are asked over a connection for this one que
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from redisson_py._addresses import Address, AddressMap, write_address
 from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
-from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.call import Call, ReplyError, without_user
 from redisson_py._topology.slots import SlotMap
-from redisson_py.errors import BackendError, ConnectionLostError
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._redis import Connector
     from redisson_py._topology.nodes import Nodes
+
+log = logging.getLogger("redisson_py")
 
 #: Nodes that are asked at the same time.
 _AT_ONCE = 3
@@ -94,10 +97,10 @@ class Discovery:
         connected = [each for each in candidates if self._nodes.connected(each)][:_AT_ONCE]
         if connected and self.error is None:
             return connected
-        others = [each for each in candidates if each not in connected]
+        others = [each for each in candidates if each not in connected] or connected
         self._turn += _AT_ONCE
         start = self._turn % len(others)
-        return [*connected, *others[start:], *others[:start]][:_AT_ONCE]
+        return [*dict.fromkeys([*connected, *others[start:], *others[:start]])][:_AT_ONCE]
 
     async def _ask_one(
         self, address: Address, answers: list[Answer], errors: list[BackendError]
@@ -117,6 +120,8 @@ class Discovery:
 
                 reply = await ask_once(self._connector.at(*address), PATIENCE, "CLUSTER", "SLOTS")
             slots = SlotMap.parse(reply, address, self._address_map)
+        except ClientClosedError:
+            return
         except BackendError as error:
             errors.append(_named(error, address))
             return
@@ -141,7 +146,13 @@ class Discovery:
             await ask_once(self._connector.at(*address), PATIENCE, "PUBSUB", "SHARDNUMSUB", "0")
         except ConnectionLostError:
             raise
-        except BackendError:
+        except BackendError as error:
+            text = without_user(str(error))
+            if "shardnumsub" in text:
+                # Messages go the other way then than those of clients that may. What names no
+                # subcommand is Redis 6.2, which has none of this.
+                where = write_address(*address)
+                log.warning("Redis at %s refused sharded pub/sub, plain is used: %s", where, text)
             return False
         return True
 
@@ -151,7 +162,7 @@ def _named(error: BackendError, address: Address) -> BackendError:
     where = write_address(*address)
     if not isinstance(error, ReplyError) and where in str(error):
         return error
-    text = str(error)
+    text = without_user(str(error))
     if "cluster support disabled" in text:
         text = "cluster support is disabled there: redis+cluster:// is for nodes of a cluster"
     return BackendError(f"Redis at {where} refused CLUSTER SLOTS: {text}")

@@ -121,8 +121,13 @@ class SyncedStream(Stream):
 
     @property
     def has_room(self) -> bool:
-        """Never: there is more to a grant than the fast paths know of."""
+        """Never: there is more to a grant than a future that is put in its call's place knows."""
         return False
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether both connections stand, and there is room; the grant gathers if it must."""
+        return self.grants.ready and super().has_room
 
     @property
     def in_doubt(self) -> bool:

@@ -276,7 +276,7 @@ class TestCosts:
         await until_listening(waiter)
         await asyncio.gather(before, last.wait())
         # Scripts are loaded and the channel is kept: what remains is the waiting.
-        traffic = stream_of(waiter).traffic
+        traffic = stream_of(waiter, "b").traffic
         commands, writes = traffic.commands, traffic.writes
         waiting = asyncio.create_task(far.wait())
         await until_listening(waiter)
@@ -306,7 +306,7 @@ class TestCosts:
     async def _is_one_script(
         self, call: Callable[[], Awaitable[object]], client: Redisson, redis: Redis
     ) -> None:
-        traffic = stream_of(client).traffic
+        traffic = stream_of(client, "b").traffic
         writes, commands = traffic.writes, traffic.commands
         async with Counted(redis) as counted:
             await call()

@@ -140,7 +140,7 @@ class TestReleasedParties:
     async def test_they_are_not_reached_and_those_of_the_next_round_are(
         self, verb: str, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url)
         first = asyncio.create_task(get_barrier(far, parties=2).wait())
         await until_listening(far)
@@ -172,7 +172,7 @@ class TestRecords:
         self, clients: ClientFactory, proxy: ProxyFactory, barrier: CyclicBarrier, redis: Redis
     ) -> None:
         """Forgotten after an outage, the arrival would count a second time."""
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url)
         await answered(far)
         link.refuse()

@@ -96,7 +96,7 @@ class TestCounting:
         await latch.try_set_count(2)
         task = asyncio.create_task(latch.count_down())
         await asyncio.sleep(0)
-        assert stream_of(client).waiting
+        assert stream_of(client, "l").waiting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -109,7 +109,7 @@ class TestCounting:
         far = clients()
         task = asyncio.create_task(get_latch(far).count_down())
         await asyncio.sleep(0)
-        assert not stream_of(far).ready
+        assert not stream_of(far, "l").ready
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -335,7 +335,7 @@ class TestCosts:
         )
         for call in calls:
             await call()
-        traffic = stream_of(client).traffic
+        traffic = stream_of(client, "l").traffic
         for call in calls:
             writes, commands = traffic.writes, traffic.commands
             async with Counted(redis) as counted:

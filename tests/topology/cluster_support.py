@@ -19,7 +19,9 @@ def router_of(client: Redisson) -> ClusterRouter:
 
 def stream_to(client: Redisson, node: EmbeddedServer) -> Stream:
     """Return a client's stream to a node."""
-    return router_of(client)._nodes.at((node.host, node.port))
+    stream = router_of(client)._nodes.get((node.host, node.port))
+    assert stream is not None
+    return stream
 
 
 async def names_at(

@@ -102,7 +102,7 @@ async def test_a_cluster_goes_down_and_comes_back(
     leases = [await client.get_lock(name).acquire() for name in names]
     for node in cluster.nodes:
         await cluster.kill(node)
-    with pytest.raises(ConnectionLostError, match=r"no connection to Redis at 127\.0\.0\.1"):
+    with pytest.raises(ConnectionLostError, match="no connection to Redis at 127"):
         await client.get_lock("a2").acquire(timeout=0.5)
     waiting = [asyncio.create_task(pair(client, f"{{{name}}}x")) for name in names]
     for node in cluster.nodes:
