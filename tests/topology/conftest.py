@@ -68,6 +68,10 @@ async def pairs(replicas_factory: ReplicasFactory) -> AsyncIterator[PairFactory]
             config = {"repl-ping-replica-period": "3600", "repl-timeout": "7200"}
             pair = Pair(await replicas_factory(replicas=replicas, config=config))
             stack.push_async_callback(pair.redis.aclose)
+            # Online, a replica confirms nothing before its first word, up to a second later.
+            await pair.redis.incr("attached")
+            assert await pair.redis.wait(replicas, 10_000) == replicas
+            await pair.redis.delete("attached")
             return pair
 
         yield start
