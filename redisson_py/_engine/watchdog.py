@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.late_renewals import tell_late_renewal
 from redisson_py._engine.long_waits import warn_of_long_waits
-from redisson_py._engine.schedule import LeaseSchedule, least_left
+from redisson_py._engine.schedule import LeaseSchedule, only_looks
 from redisson_py._loop import Timer, call_later
 from redisson_py._scripts.executor import Executor
 from redisson_py._scripts.source import Script
@@ -308,7 +308,7 @@ class Watchdog:
                 [hold.field for hold in holds],
                 self.lease_time / 6,
                 splits=len(holds) > 1 and not again,
-                lease_ms=milliseconds(lease_time) if lease_time else least_left(holds, sent),
+                lease_ms=milliseconds(lease_time) if lease_time else only_looks(holds),
                 **holds[0].ownership.commands.renewal_values,
             )
         except RedissonError as error:

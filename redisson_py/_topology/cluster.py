@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, Literal
 from redisson_py._addresses import Address, AddressMap
 from redisson_py._keys import SLOTS, key_slot
 from redisson_py._loop import (
+    Future,
     Task,
+    new_future,
     running_loop,
     sleep,
     start_task,
     wait_until,
+    wake,
 )
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.router import Followers, NewStream
@@ -53,6 +56,9 @@ _AT_ONCE = 2
 
 #: Shortest time in seconds between two questions for the map.
 _BETWEEN = 0.02
+
+#: Questions for the map during one failure that come quickly: enough for ten seconds.
+_MANY = 50
 
 
 class ClusterRouter:
@@ -99,6 +105,10 @@ class ClusterRouter:
         self._homeless = False
         self._asking: Task | None = None
         self._ask_again = False
+        #: Done at the end of each round of questions.
+        self._round: Future[None] | None = None
+        #: When the answer was asked for that the map is from, in loop time.
+        self._asked_at = 0.0
 
     def _new_node(self, address: Address) -> Stream:
         opener = self._connector.at(*address)
@@ -163,6 +173,7 @@ class ClusterRouter:
         if self._asking is not None and not self._asking.done():
             self._ask_again = True
         elif self._nodes.running:
+            self._round = new_future()
             name = "redisson_py asks for the map of the cluster"
             self._asking = self._nodes.keep(start_task(self._ask(), name))
 
@@ -176,11 +187,14 @@ class ClusterRouter:
                 if self._homeless:
                     self._homeless = False
                     self._followers.recover()
+            wake(self._round)
+            self._round = new_future()
             if self._ask_again:
                 await sleep(_BETWEEN)
             elif self._homeless or self._nodes.in_trouble:
-                # Another master may be chosen at any moment.
-                await sleep(max(_BETWEEN, min(pause_before(attempt), LONGEST_PAUSE)))
+                # Another master may be chosen at any moment; later it is not that likely any more.
+                pause = pause_before(attempt)
+                await sleep(pause if attempt > _MANY else min(pause, LONGEST_PAUSE))
                 attempt += 1
             else:
                 return
@@ -189,9 +203,14 @@ class ClusterRouter:
         """Ask those who are not in doubt, or else any but `besides`, or else that one too."""
         known = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
         nodes = dict.fromkeys([*known, *self._seeds])
-        others = [address for address in nodes if address != besides] or [*nodes]
+        others = [address for address in nodes if address != besides]
         trusted = [address for address in others if address not in self._nodes.doubted]
-        answer = await self._discovery.ask(trusted or others)
+        answer = await self._discovery.ask(trusted)
+        if answer is None:
+            # Only those are left who were away too; nobody is, where a node is all there is.
+            rest = [*nodes] if {*known} == {besides} else others
+            if len(rest) > len(trusted):
+                answer = await self._discovery.ask(rest)
         if answer is not None and self._sharded is None:
             try:
                 self._sharded = await self._discovery.knows_sharded_pubsub(answer.origin)
@@ -199,6 +218,13 @@ class ClusterRouter:
                 self._discovery.error = error
                 return None
         return answer
+
+    def replicas(self, stream: Stream) -> int:
+        """Return how many replicas the map names for a node."""
+        address = self._nodes.address(stream)
+        if self._slots is None or address is None:
+            return 0
+        return len(self._slots.replicas.get(address, ()))
 
     async def confirm(self, stream: Stream) -> None:
         """Return when another node has said, from now on, what this one serves."""
@@ -230,24 +256,23 @@ class ClusterRouter:
             BackendError: All nodes refused us.
         """
         self.ask()
-        if self._asking is not None and not await wait_until(self._asking, limit):
-            raise ConnectionLostError(
-                f"no node of the cluster at {self._lobby.where} answered within {limit:.3g} s",
-                maybe_held=False,
-            )
+        if self._round is not None and not await wait_until(self._round, limit):
+            raise self._lost(f"no node of the cluster at * answered within {limit:.3g} s")
         waiting = self._lobby.waiting_keys()
         if not waiting:
             raise Elsewhere
         error = self._discovery.error
-        if error is not None:
-            raise error
-        raise ConnectionLostError(
-            f"the cluster at {self._lobby.where} serves no slot {key_slot(waiting[0])}",
-            maybe_held=False,
-        )
+        raise error or self._lost(f"the cluster at * serves no slot {key_slot(waiting[0])}")
+
+    def _lost(self, text: str) -> ConnectionLostError:
+        return ConnectionLostError(text.replace("*", self._lobby.where), maybe_held=False)
 
     def _take(self, answer: Answer) -> None:
         """Serve every slot where a node says, unless a newer MOVED says otherwise."""
+        if answer.asked_at < self._asked_at:
+            # A newer one was faster.
+            return
+        self._asked_at = answer.asked_at
         slots, old = answer.slots, self._slots
         for slot, (address, learned_at) in list(self._redirected.items()):
             if answer.origin == address or answer.asked_at > learned_at + _SETTLED:
@@ -256,14 +281,17 @@ class ClusterRouter:
                 slots.move(slot, address)
         self._slots = slots
         moved: set[int] = set()
-        losers: dict[Stream, None] = {}
+        # A MOVED may have taken their last slots.
+        losers = dict.fromkeys(self._nodes.without(slots.masters))
         for (before, now), numbers in changes(old or _NOBODY, slots).items():
             stream = self._lobby if now is None else self._nodes.at(now)
             for number in numbers:
                 self._owners[number] = stream
             moved.update(numbers)
-            losers[self._lobby if before is None else self._nodes.at(before)] = None
-        if moved:
+            loser = self._lobby if before is None else self._nodes.get(before)
+            if loser is not None:
+                losers[loser] = None
+        if moved or losers:
             self._follow(moved, losers)
 
     def _serve_at(self, slot: int, address: Address) -> None:

@@ -6,18 +6,21 @@ connection is open go first. Others are asked over a connection for this one que
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Task, running_loop, start_task, wait_for_all
-from redisson_py._stream.call import ReplyError
+from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
+from redisson_py._stream.call import Call, ReplyError, without_user
 from redisson_py._topology.slots import SlotMap
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._redis import Connector
     from redisson_py._topology.nodes import Nodes
+
+log = logging.getLogger("redisson_py")
 
 #: Nodes that are asked at the same time.
 _AT_ONCE = 3
@@ -88,14 +91,16 @@ class Discovery:
         return None
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
-        """Return whom to ask this time: each gets its turn."""
+        """Return whom to ask this time: who is connected, or else each in its turn."""
         if len(candidates) <= _AT_ONCE:
             return candidates
         connected = [each for each in candidates if self._nodes.connected(each)][:_AT_ONCE]
-        others = [each for each in candidates if each not in connected]
+        if connected and self.error is None:
+            return connected
+        others = [each for each in candidates if each not in connected] or connected
         self._turn += _AT_ONCE
         start = self._turn % len(others)
-        return [*connected, *others[start:], *others[:start]][:_AT_ONCE]
+        return [*dict.fromkeys([*connected, *others[start:], *others[:start]])][:_AT_ONCE]
 
     async def _ask_one(
         self, address: Address, answers: list[Answer], errors: list[BackendError]
@@ -104,7 +109,12 @@ class Discovery:
         try:
             stream = self._nodes.connected(address)
             if stream is not None:
-                reply = await stream.command(("CLUSTER", "SLOTS"), PATIENCE).future
+                # On this connection or not at all: no other node is to answer for this one.
+                question = stream.send(Call(("CLUSTER", "SLOTS"), 0, must=True))
+                if not await wait_until(question.future, PATIENCE):
+                    text = f"Redis at {write_address(*address)} did not answer CLUSTER SLOTS"
+                    raise ConnectionLostError(text, maybe_held=False)
+                reply = question.future.result()
             else:
                 from redisson_py._redis import ask_once
 
@@ -136,7 +146,13 @@ class Discovery:
             await ask_once(self._connector.at(*address), PATIENCE, "PUBSUB", "SHARDNUMSUB", "0")
         except ConnectionLostError:
             raise
-        except BackendError:
+        except BackendError as error:
+            text = without_user(str(error))
+            if "shardnumsub" in text:
+                # Messages go the other way then than those of clients that may. What names no
+                # subcommand is Redis 6.2, which has none of this.
+                where = write_address(*address)
+                log.warning("Redis at %s refused sharded pub/sub, plain is used: %s", where, text)
             return False
         return True
 
@@ -146,7 +162,7 @@ def _named(error: BackendError, address: Address) -> BackendError:
     where = write_address(*address)
     if not isinstance(error, ReplyError) and where in str(error):
         return error
-    text = str(error)
+    text = without_user(str(error))
     if "cluster support disabled" in text:
         text = "cluster support is disabled there: redis+cluster:// is for nodes of a cluster"
     return BackendError(f"Redis at {where} refused CLUSTER SLOTS: {text}")

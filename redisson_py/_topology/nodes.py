@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from redisson_py._addresses import Address
@@ -36,6 +36,8 @@ class Nodes:
         self._past = past
         self._streams: dict[Address, Stream] = {}
         self._addresses: dict[Stream, Address] = {}
+        #: Where streams were given up. A map may be older than that, and lead there once more.
+        self._left: set[Address] = set()
         self._tasks: set[Task] = set()
         self._over: Future[None] | None = None
 
@@ -82,13 +84,22 @@ class Nodes:
         if stream is None:
             stream = self._streams[address] = self._new_stream(address)
             self._addresses[stream] = address
+            if address in self._left:
+                stream.doubt()
             self._start(stream)
         return stream
+
+    def without(self, masters: Collection[Address]) -> list[Stream]:
+        """Return the streams without a call to nodes that are no masters."""
+        streams = self._streams.items()
+        return [each for address, each in streams if address not in masters and each.idle]
 
     def retire(self, stream: Stream) -> list[Call]:
         """Give a stream up whose node serves nothing any more; return what was not answered."""
         log.info("Redis at %s serves no slots of the cluster any more", stream.where)
-        del self._streams[self._addresses.pop(stream)]
+        address = self._addresses.pop(stream)
+        del self._streams[address]
+        self._left.add(address)
         calls = stream.retire(f"Redis at {stream.where} serves no slots of the cluster any more")
         self._past += stream.whole_traffic
         return calls
