@@ -51,8 +51,8 @@ $(VENV)/.checks: $(VENV)/.tests
 
 install: $(VENV)/.checks ## set up everything for development
 
-demo: $(VENV)/.runtime ## run the demo; TOUR=1: every primitive in half a minute; ARGS="--help"
-	$(BIN)/python -m examples.$(if $(TOUR),tour,demo) $(ARGS)
+demo: $(VENV)/.runtime ## run the demo; CLUSTER=1: on a cluster that fails; TOUR=1: every primitive in half a minute; ARGS="--help"
+	$(BIN)/python -m examples.$(if $(TOUR),tour,demo) $(if $(CLUSTER),--cluster) $(ARGS)
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -41,6 +41,12 @@ class Size:
         growth_names: With names; the largest number takes long enough for a single round.
         growth_waiters: With waiters of one name.
         imports: How often each import is timed.
+        topology_tasks: Clusters and Sentinel, uncontended: how many at once.
+        topology_rounds: Rounds of that.
+        outages: What is done to a cluster.
+        outage_rounds: How often, each time to a fresh one.
+        outage_rest: Seconds of quiet before it, and after everybody works again.
+        held_in_outage: Locks that a side holds meanwhile.
     """
 
     rounds: int = 7
@@ -73,6 +79,15 @@ class Size:
     growth_names: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 100_000)
     growth_waiters: tuple[int, ...] = (10, 100, 1_000, 10_000)
     imports: int = 11
+    topology_tasks: tuple[int, ...] = (1, 64, 512)
+    topology_rounds: int = 5
+    outages: tuple[str, ...] = (
+        *("kill", "freeze", "graceful failover"),
+        *("slot moves key by key", "atomic move"),
+    )
+    outage_rounds: int = 2
+    outage_rest: float = 1.5
+    held_in_outage: int = 100
 
 
 SIZES = {
@@ -95,6 +110,9 @@ SIZES = {
         benchmark_requests=1_500,
         growth_seconds=0.08,
         imports=5,
+        topology_rounds=3,
+        outage_rounds=1,
+        outage_rest=1.0,
     ),
     # Shows that everything works, and nothing else: for the test of the benchmarks.
     "tiny": Size(
@@ -128,5 +146,11 @@ SIZES = {
         growth_names=(1, 100),
         growth_waiters=(10,),
         imports=1,
+        topology_tasks=(1, 8),
+        topology_rounds=1,
+        outages=("graceful failover",),
+        outage_rounds=1,
+        outage_rest=0.2,
+        held_in_outage=2,
     ),
 }

@@ -23,6 +23,8 @@ class Entry:
 OURS = "redisson_py"
 OURS_UVLOOP = "redisson_py, uvloop"
 REDIS_PY = "redis-py"
+OURS_UNSYNCED = "redisson_py, sync_replicas=0"
+REDIS_PY_CLUSTER = "redis-py, cluster"
 REDIS_PY_64 = "redis-py, 64 connections"
 BARE = "bare stream"
 BARE_UVLOOP = "bare stream, uvloop"
@@ -46,6 +48,8 @@ SIDES = {
     BARE_UVLOOP: Entry("bare_stream:BareStream", "uvloop", counts=True),
     RUEIDISLOCK: Entry("rueidislock:Rueidislock", counts=True),
     REDIS_PY: Entry("redis_py:RedisPy", counts=True),
+    OURS_UNSYNCED: Entry("ours:OursUnsynced"),
+    REDIS_PY_CLUSTER: Entry("redis_py_cluster:RedisPyCluster"),
     REDIS_PY_64: Entry("redis_py:RedisPySmallPool"),
     BARE_PACKING: Entry("bare_stream:BareStreamPacking", counts=True),
     REDISSON: Entry("redisson:Redisson", counts=True),
@@ -60,4 +64,7 @@ SIDES = {
 }
 
 #: Sides that stand for something else than a lock on one server.
-NO_PLAIN_LOCK = (POTTERY_THREADS, PY_REDIS_SEMAPHORE, PY_REDIS_SEMAPHORE_POLLING)
+NO_PLAIN_LOCK = (
+    *(POTTERY_THREADS, PY_REDIS_SEMAPHORE, PY_REDIS_SEMAPHORE_POLLING),
+    *(OURS_UNSYNCED, REDIS_PY_CLUSTER),
+)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 from benchmarks.rivals import kinds
 from benchmarks.rivals.side import LONG_LEASE, TaskSide
@@ -15,12 +17,15 @@ class Ours(TaskSide):
     """One client, one connection, default options: every lock is renewed by the watchdog."""
 
     renewed_after = 1 / 3
+    options: ClassVar[dict[str, Any]] = {}
 
     async def open(self, url: str) -> None:
-        """Make a client for each server and connect."""
+        """Make a client for each URL and connect."""
         self._url = url
-        self.url = url.split(",")[0]
-        self.clients = [Redisson.from_url(one) for one in url.split(",")]
+        # A URL may name several servers.
+        urls = re.split(r",(?=[a-z+]+://)", url)
+        self.url = urls[0]
+        self.clients = [Redisson.from_url(one, **self.options) for one in urls]
         self.client = self.clients[0]
         self._renewing: Redisson | None = None
         self._leases: list[Lease] = []
@@ -74,3 +79,33 @@ class Ours(TaskSide):
     async def ping(self) -> None:
         """Make one round trip."""
         await self.client.ping()
+
+    async def keep(self, name: str) -> Callable[[], Awaitable[bool]]:
+        """Hold `name`; return what says whether Redis still agrees."""
+        lock = self.client.get_lock(name)
+        lease = await lock.acquire()
+        owner = lease.owner
+
+        async def is_held() -> bool:
+            return any(holder.owner == owner for holder in (await lock.inspect()).holders)
+
+        self._leases.append(lease)
+        return is_held
+
+    async def lend(self, name: str) -> Callable[[], Awaitable[object]]:
+        """Hold `name` in another client until what is returned is called."""
+        client = Redisson.from_url(self.url, **self.options)
+        self.clients.append(client)
+        lease = await client.get_lock(name).acquire()
+        return lease.release
+
+    @property
+    def told(self) -> int:
+        """How many of all leases here were said to be lost."""
+        return sum(lease.lost for lease in self._leases)
+
+
+class OursUnsynced(Ours):
+    """The same; no replica confirms anything."""
+
+    options: ClassVar[dict[str, Any]] = {"sync_replicas": 0}

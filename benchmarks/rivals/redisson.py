@@ -73,6 +73,10 @@ class Redisson(ProgramSide):
         found = await self._program.do("pairs", **order, **{"async": self.asynchronous})
         return Pairs(**found)
 
+    async def order(self, job: str, **order: Any) -> Any:
+        """Have the program do it."""
+        return await self._program.do(job, **order)
+
     async def sections(self, **order: Any) -> list[tuple[int, int, int]]:
         """Have threads do it."""
         every = {"stay": 0.0, "rest": 0.0, "start_at": 0.0, **order}

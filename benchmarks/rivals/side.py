@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from time import perf_counter
 from typing import Any, NamedTuple, final
@@ -52,6 +53,27 @@ class Side(ABC):
             CannotError: It does not renew by itself.
         """
         raise CannotError("does not renew by itself")
+
+    async def keep(self, name: str) -> Callable[[], Awaitable[bool]]:
+        """Hold `name` to the end; what is returned says whether it is still held.
+
+        Raises:
+            CannotError: It has no such call.
+        """
+        raise CannotError("is no lock")
+
+    async def lend(self, name: str) -> Callable[[], Awaitable[object]]:
+        """Hold `name` as nobody else here; what is returned gives it back.
+
+        Raises:
+            CannotError: It has no such call.
+        """
+        raise CannotError("is no lock")
+
+    @property
+    def told(self) -> int:
+        """How many of the leases of `keep` were said to be lost."""
+        return 0
 
     async def ping(self) -> None:
         """Make one round trip."""
@@ -109,6 +131,14 @@ class ProgramSide(Side):
     @abstractmethod
     async def pairs(self, tasks: int, seconds: float, prefix: str) -> Pairs:
         """Have `tasks` users acquire and release names of their own."""
+
+    async def order(self, job: str, **order: Any) -> Any:
+        """Have the program do another job.
+
+        Raises:
+            CannotError: It knows no such job.
+        """
+        raise CannotError(f"has no {job}")
 
     @abstractmethod
     async def sections(self, **order: Any) -> list[tuple[int, int, int]]:

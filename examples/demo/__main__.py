@@ -19,7 +19,13 @@ from examples.demo.phase import Outcome, Plan, Stage
 from examples.demo.report import problems, report
 from examples.demo.table import Screen
 from redisson_py import Redisson, RedissonError
-from redisson_py.testing import ServerNotFoundError, ServerStartError, embedded_server
+from redisson_py.testing import (
+    ServerNotFoundError,
+    ServerStartError,
+    TopologyError,
+    embedded_server,
+    running_cluster,
+)
 
 #: One is killed, one is stopped, and somebody must be left to take over.
 _FEWEST_WORKERS = 3
@@ -53,6 +59,7 @@ def _attempt(arguments: argparse.Namespace) -> list[str]:
         RedissonError,
         ServerNotFoundError,
         ServerStartError,
+        TopologyError,
     ) as group:
         found = [f"{type(error).__name__}: {error}" for error in _flat(group)]
     return found
@@ -65,13 +72,23 @@ async def _run(arguments: argparse.Namespace) -> list[str]:
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, me.cancel)
     async with AsyncExitStack() as stack:
-        url = arguments.url or await stack.enter_async_context(embedded_server())
+        cluster = None
+        if arguments.cluster:
+            cluster = await stack.enter_async_context(running_cluster())
+            url = cluster.url
+        else:
+            url = arguments.url or await stack.enter_async_context(embedded_server())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="redisson-py-")))
         screen = Screen()
         count = f"{arguments.workers} processes with {arguments.tasks} tasks each"
         where = "the given server" if arguments.url else "a server of our own"
+        if cluster is not None:
+            where = "a cluster of our own, three masters with a replica each"
         screen.say(f"{count}, on a ledger file and a key of {where}")
-        stage = Stage(url, directory, screen, arguments.workers, arguments.tasks, arguments.seconds)
+        stage = Stage(
+            *(url, directory, screen, arguments.workers, arguments.tasks, arguments.seconds),
+            cluster=cluster,
+        )
         unlocked = await _without_lock(stage, screen)
         locked = await stage.play(
             Plan("with the lock", locked=arguments.sabotage != "no-lock", faults=True)
@@ -98,6 +115,11 @@ def _arguments() -> argparse.Namespace:
         default=os.environ.get("REDISSON_URL"),
         help="the server to use (default: REDISSON_URL, or else a server of our own)",
     )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="use a cluster of our own, whose masters are killed and whose slots are moved",
+    )
     parser.add_argument("--workers", type=int, default=4, help="processes (default: 4)")
     parser.add_argument("--tasks", type=int, default=5, help="tasks of each (default: 5)")
     parser.add_argument(
@@ -110,6 +132,8 @@ def _arguments() -> argparse.Namespace:
         parser.error(f"--workers must be at least {_FEWEST_WORKERS}")
     if arguments.tasks < 1:
         parser.error("--tasks must be at least 1")
+    if arguments.cluster:
+        arguments.url = None
     if arguments.url:
         try:
             Redisson.from_url(arguments.url)

@@ -40,6 +40,9 @@ class Member:
         booked: Bookings it finished.
         losses: Leases it lost.
         exposed: Writes of which it cannot say that its lease still stood at their end.
+        failed: Bookings that failed because servers did not answer.
+        sections: When it got the lock, when it left the section, and whether it was told that
+            the lock was lost.
         grants: When it got the lock, and how long it had waited; by the monotonic clock, which
             all processes of a machine share.
         loss_of_parked: When its parked task noticed that its lease was lost.
@@ -48,8 +51,9 @@ class Member:
     def __init__(self, settings: Settings, process: Process) -> None:
         self.name = settings.name
         self.state: State = "working"
-        self.waiting = self.booked = self.losses = self.exposed = 0
+        self.waiting = self.booked = self.losses = self.exposed = self.failed = 0
         self.grants: list[tuple[float, float]] = []
+        self.sections: list[tuple[float, float, bool]] = []
         self.loss_of_parked: float | None = None
         self.ready = False
         self._settings = settings
@@ -91,6 +95,7 @@ class Member:
                 self.ready = True
             case "status":
                 self.grants += map(tuple, report.pop("grants"))
+                self.sections += map(tuple, report.pop("sections"))
                 for name, value in report.items():
                     setattr(self, name, value)
             case "parked":

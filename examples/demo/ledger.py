@@ -78,6 +78,10 @@ class Book:
         )
 
 
+class NotWrittenError(Exception):
+    """Raised when a write was refused: the book is as it was."""
+
+
 class Store(Protocol):
     """Where a book is kept."""
 
@@ -89,6 +93,10 @@ class Store(Protocol):
 
     async def write(self, book: Book, ready: Callable[[], None], writer: str) -> None:
         """Replace the book; `ready` is called at the last moment and may raise to prevent it."""
+        ...
+
+    async def delete(self) -> None:
+        """Throw the book away."""
         ...
 
 
@@ -110,6 +118,10 @@ class FileStore:
         draft.write_text(book.to_text(), encoding="utf-8")
         ready()
         os.replace(draft, self._path)
+
+    async def delete(self) -> None:
+        """Delete the file."""
+        self._path.unlink()
 
 
 class KeyStore:
@@ -133,6 +145,10 @@ class KeyStore:
         text = book.to_text()
         ready()
         await self._redis.set(self._key, text)
+
+    async def delete(self) -> None:
+        """Delete the key."""
+        await self._redis.delete(self._key)
 
 
 def plain_client(url: str) -> Redis:

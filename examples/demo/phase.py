@@ -6,16 +6,20 @@ import asyncio
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from examples.demo.cluster_store import key_store
 from examples.demo.crew import Member, crew
 from examples.demo.faults import Fault, strike
 from examples.demo.journal import Account, audit
-from examples.demo.ledger import Book, FileStore, KeyStore, plain_client
+from examples.demo.ledger import Book, FileStore
+from examples.demo.shocks import Shaker, Shock
 from examples.demo.table import Screen, View
 from examples.demo.worker import LEASE_TIME, Settings
-from redisson_py import Redisson, RLock
+from redisson_py import Redisson, RedissonError, RLock
+from redisson_py.testing import EmbeddedCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Plan:
     Attributes:
         title: Its name.
         locked: Whether the workers use the lock.
-        faults: Whether one is killed and one stopped.
+        faults: Whether one is killed and one stopped; in a cluster, whether that is shaken.
         pause: Seconds between reading and writing.
     """
 
@@ -45,7 +49,10 @@ class Outcome:
         grants: When each critical section began, after which wait, by whose task.
         losses: Leases lost, as their holders noticed.
         exposed: Writes during which the lease ended; only a fencing token protects these.
+        failed: Bookings that failed because servers did not answer.
+        sections: When each section began and ended, and whether its lock was said to be lost.
         faults: What was done to the workers.
+        shocks: What was done to the cluster.
     """
 
     accounts: list[Account] = field(default_factory=list)
@@ -53,15 +60,35 @@ class Outcome:
     grants: list[tuple[float, float, str]] = field(default_factory=list)
     losses: int = 0
     exposed: int = 0
+    failed: int = 0
+    sections: list[tuple[float, float, bool]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    shocks: list[Shock] = field(default_factory=list)
+
+    @property
+    def untold(self) -> int:
+        """Sections that another one began in, whose holders were not told of a loss."""
+        found, latest = 0, (0.0, 0.0, True)
+        for section in sorted(self.sections):
+            found += section[0] < latest[1] and not latest[2]
+            latest = max(latest, section, key=lambda one: one[1])
+        return found
 
 
 class Stage:
     """Where phases are played: a server, a directory, and how many do what how long."""
 
     def __init__(
-        self, url: str, directory: Path, screen: Screen, workers: int, tasks: int, seconds: float
+        self,
+        url: str,
+        directory: Path,
+        screen: Screen,
+        workers: int,
+        tasks: int,
+        seconds: float,
+        cluster: EmbeddedCluster | None = None,
     ) -> None:
+        self._cluster = cluster
         self._url = url
         self._directory = directory
         self._screen = screen
@@ -88,29 +115,36 @@ class Stage:
         ]
         first = everyone[0]
         async with (
-            plain_client(self._url) as redis,
+            key_store(self._url, first.key) as key,
             Redisson.from_url(self._url, lease_time=LEASE_TIME, client_name="referee") as client,
         ):
             await client.ping()
-            stores = FileStore(first.ledger), KeyStore(redis, first.key)
+            stores = FileStore(first.ledger), key
             try:
                 for store in stores:
                     await store.write(Book(), lambda: None, "referee")
-                lock = client.get_lock(f"redisson-py-demo:{run}:lock")
-                outcome = await self._work(plan, everyone, lock)
+                name = f"redisson-py-demo:{run}:lock"
+                places = {"the lock's": name, "the book's": first.key}
+                lock = client.get_lock(name)
+                outcome = await self._work(plan, everyone, lock, places)
                 journals = [each.journal for each in everyone]
                 outcome.accounts = [audit(journals, s.name, await s.read()) for s in stores]
                 return outcome
             finally:
-                await redis.delete(first.key)
+                await key.delete()
 
-    async def _work(self, plan: Plan, everyone: Sequence[Settings], lock: RLock) -> Outcome:
+    async def _work(
+        self, plan: Plan, everyone: Sequence[Settings], lock: RLock, places: dict[str, str]
+    ) -> Outcome:
         outcome = Outcome()
         async with crew(everyone) as members:
             began_at = time.monotonic()
             async with asyncio.TaskGroup() as group:
                 show = group.create_task(self._show(plan, members, lock if plan.locked else None))
-                if plan.faults:
+                if plan.faults and self._cluster is not None:
+                    shaker = Shaker(self._cluster, members, places, self._screen.say)
+                    outcome.shocks = await shaker.shake(self._seconds)
+                elif plan.faults:
                     outcome.faults = await strike(members, lock, self._seconds, self._screen.say)
                 await asyncio.sleep(began_at + self._seconds - time.monotonic())
                 show.cancel()
@@ -118,6 +152,8 @@ class Stage:
             outcome.seconds = time.monotonic() - began_at
         outcome.losses = sum(member.losses for member in members)
         outcome.exposed = sum(member.exposed for member in members)
+        outcome.failed = sum(member.failed for member in members)
+        outcome.sections = [section for member in members for section in member.sections]
         outcome.grants = sorted((*grant, m.name) for m in members for grant in m.grants)
         return outcome
 
@@ -125,5 +161,9 @@ class Stage:
         began_at = time.monotonic()
         while True:
             await asyncio.sleep(self._screen.period)
-            snapshot = None if lock is None else await lock.inspect()
+            snapshot = None
+            if lock is not None:
+                with suppress(RedissonError):
+                    # Its server may just be gone.
+                    snapshot = await lock.inspect()
             self._screen.show(View(plan.title, time.monotonic() - began_at, snapshot, members))

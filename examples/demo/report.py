@@ -20,7 +20,8 @@ def report(unlocked: Outcome, locked: Outcome) -> str:
 
 def problems(unlocked: Outcome, locked: Outcome) -> list[str]:
     """Return what is not as it should be; nothing, if all is well."""
-    return [*_nothing_shown(unlocked), *_wrong_totals(locked), *_wrong_faults(locked)]
+    wrong = _wrong_shocks if locked.shocks else _wrong_faults
+    return [*_nothing_shown(unlocked), *_wrong_totals(locked), *_untold(locked), *wrong(locked)]
 
 
 def _lines(unlocked: Outcome, locked: Outcome) -> Iterator[str]:
@@ -37,9 +38,18 @@ def _lines(unlocked: Outcome, locked: Outcome) -> Iterator[str]:
     yield from _timing(locked)
     for fault in locked.faults:
         yield from _story(fault)
+    for shock in locked.shocks:
+        yield str(shock)
     yield f"losses noticed: {locked.losses}"
-    for what in ("killed", "stopped"):
-        yield f"workers {what}: {sum(fault.what == what for fault in locked.faults)}"
+    if locked.shocks:
+        killed = sum("killed" in shock.what for shock in locked.shocks)
+        yield f"masters killed: {killed}"
+        yield f"slots moved: {len(locked.shocks) - killed}"
+        yield f"losses nobody was told of: {locked.untold}"
+        yield f"bookings that failed, told as errors: {locked.failed}"
+    else:
+        for what in ("killed", "stopped"):
+            yield f"workers {what}: {sum(fault.what == what for fault in locked.faults)}"
     if in_doubt := sum(account.in_doubt for account in locked.accounts):
         yield f"bookings in doubt, settled by the books themselves: {in_doubt}"
     if locked.exposed:
@@ -112,6 +122,20 @@ def _wrong_totals(locked: Outcome) -> Iterator[str]:
                 )
         if account.expected.bookings == 0:
             yield "with the lock nothing was booked"
+
+
+def _untold(locked: Outcome) -> Iterator[str]:
+    if locked.untold:
+        yield (
+            f"{locked.untold} times somebody had the lock while another worker had it and was not"
+            " told of its loss"
+        )
+
+
+def _wrong_shocks(locked: Outcome) -> Iterator[str]:
+    for shock in locked.shocks:
+        if shock.workers_took is None:
+            yield f"nobody got the lock after: {shock}"
 
 
 def _wrong_faults(locked: Outcome) -> Iterator[str]:

@@ -27,9 +27,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from redis.exceptions import RedisError
+
+from examples.demo.cluster_store import key_store
 from examples.demo.journal import Journal
-from examples.demo.ledger import ACCOUNTS, Entry, FileStore, KeyStore, Store, plain_client, post
-from redisson_py import Lease, LeaseLostError, Redisson
+from examples.demo.ledger import ACCOUNTS, Entry, FileStore, NotWrittenError, Store, post
+from redisson_py import Lease, LeaseLostError, Redisson, RedissonError
 
 #: Where a worker can be told to wait inside its critical section, for the demo to strike it:
 #: with the file read and not yet written, or with the file written and the key not yet read.
@@ -40,6 +43,9 @@ LEASE_TIME = 2.0
 
 #: Seconds between two reports of a worker.
 STATUS_PERIOD = 0.2
+
+#: Seconds of rest after a booking that failed without being in doubt.
+_AFTER_FAILURE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,8 @@ class Worker:
         self._parked: str | None = None
         self._writing: set[str] = set()
         self._grants: list[tuple[float, float]] = []
-        self._booked = self._losses = self._exposed = 0
+        self._sections: list[tuple[float, float, bool]] = []
+        self._booked = self._losses = self._exposed = self._failed = 0
 
     async def run(self, orders: asyncio.StreamReader) -> None:
         """Work until told to leave."""
@@ -138,14 +145,35 @@ class Worker:
                     # Nobody knows whether the write was carried out; see journal.py.
                     self._exposed += 1
                     return
+            except NotWrittenError:
+                self._writing.discard(task)
+                self._failed += 1
+            except (RedissonError, RedisError, OSError):
+                self._failed += 1
+                if task in self._writing:
+                    return
+                await asyncio.sleep(_AFTER_FAILURE)
 
     async def _book(self, entry: Entry) -> None:
         asked_at = time.monotonic()
         if self._lock is None:
             await self._critical_section(entry, asked_at, None)
             return
-        async with self._lock as lease:
-            await self._critical_section(entry, asked_at, lease)
+        granted_at = left_at = 0.0
+        told = False
+        try:
+            async with self._lock as lease:
+                granted_at = time.monotonic()
+                try:
+                    await self._critical_section(entry, asked_at, lease)
+                finally:
+                    left_at, told = time.monotonic(), lease.lost
+        except LeaseLostError:
+            told = True
+            raise
+        finally:
+            if granted_at:
+                self._sections.append((round(granted_at, 6), round(left_at, 6), told))
 
     async def _critical_section(self, entry: Entry, asked_at: float, lease: Lease | None) -> None:
         granted_at = time.monotonic()
@@ -200,13 +228,16 @@ class Worker:
 
     def _tell_status(self) -> None:
         grants, self._grants = self._grants, []
+        sections, self._sections = self._sections, []
         tell(
             "status",
             waiting=self._client.statistics().waiters,
             booked=self._booked,
             losses=self._losses,
             exposed=self._exposed,
+            failed=self._failed,
             grants=grants,
+            sections=sections,
         )
 
 
@@ -224,9 +255,9 @@ async def main() -> None:
     journal = Journal(settings.journal)
     async with (
         Redisson.from_url(settings.url, lease_time=LEASE_TIME, client_name=settings.name) as client,
-        plain_client(settings.url) as redis,
+        key_store(settings.url, settings.key) as key,
     ):
-        stores = FileStore(settings.ledger), KeyStore(redis, settings.key)
+        stores = FileStore(settings.ledger), key
         await Worker(settings, client, stores, journal).run(orders)
     journal.close()
 

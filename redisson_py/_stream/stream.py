@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from redisson_py._dialect import Dialect
@@ -42,6 +42,7 @@ from redisson_py._stream.call import (
     load_command,
     told_again,
 )
+from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
@@ -65,28 +66,13 @@ _SHARDED = Dialect.SHARDED
 _ASKING = ("ASKING",)
 
 
-async def _at_once(_: Stream) -> bool:
-    """End without waiting for anything."""
-    return False
-
-
-def _ignore(_: Stream) -> None:
-    """Do nothing."""
-
-
 class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
     Args:
         opener: Opens connections.
         reply_timeout: Seconds after which a connection without an answer counts as dead.
-        on_message: Called with channel and payload of every message.
-        on_connected: Called when a connection is ready, before anything else is written to it.
-        on_down: Called when the connection broke, or could not be opened for good.
-        on_end: Awaited when the background task is cancelled while it has a connection, which
-            it then keeps for that long; and if it returns True until nothing is `needed`.
-        on_outlived: Called when that connection is closed.
-        needed: Whether somebody relies on the connection even while no command is under way.
+        tell: The client's functions.
         outages: Is told when the connection is lost, and when it is back.
         fails_over: Another server may become the master: ours has to say that it is one.
         topology: The servers around this one that may serve its keys.
@@ -102,25 +88,15 @@ class Stream:
         self,
         opener: Opener,
         reply_timeout: float,
+        tell: Callbacks,
         *,
-        on_message: Callable[[bytes, bytes], None],
-        on_connected: Callable[[Stream], None],
-        on_down: Callable[[Stream], None],
-        on_end: Callable[[Stream], Awaitable[bool]] = _at_once,
-        on_outlived: Callable[[Stream], None] = _ignore,
-        needed: Callable[[Stream], bool],
         outages: Outages | None = None,
         sharded: bool = False,
         fails_over: bool = False,
         topology: Topology | None = None,
     ) -> None:
         self._opener = opener
-        self._on_message = on_message
-        self._on_connected = on_connected
-        self._on_down = on_down
-        self._on_end = on_end
-        self._on_outlived = on_outlived
-        self._needed = needed
+        self._tell = tell
         self._sharded = sharded
         self._outages = outages or Outages(opener.where)
         self._fails_over = fails_over
@@ -181,12 +157,16 @@ class Stream:
     @property
     def needed(self) -> bool:
         """Whether somebody relies on the connection even while no command is under way."""
-        return self._needed(self)
+        return self._tell.needed(self)
 
     @property
     def in_doubt(self) -> bool:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
         return self._in_doubt
+
+    def doubt(self) -> None:
+        """Have another server confirm this one before the next connection is used."""
+        self._in_doubt = True
 
     @property
     def in_trouble(self) -> bool:
@@ -209,10 +189,18 @@ class Stream:
             and len(wire.in_flight) < MAX_IN_FLIGHT
         )
 
+    #: Whether a grant may be asked for without waiting for anything first.
+    can_begin = has_room
+
     @property
     def waiting(self) -> bool:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return not (self.waiting or self._backlog or self._delayed)
 
     async def room(self, deadline: float) -> None:
         """Wait until the transport takes more.
@@ -344,7 +332,7 @@ class Stream:
             except Elsewhere:
                 self._send_on()
             except ConnectionLostError as error:
-                if self._retired:
+                if self._closed:
                     return
                 self._last_error = error
                 self._outages.failed(error)
@@ -400,7 +388,7 @@ class Stream:
             raise asyncio.CancelledError
         wire = self._wire = Wire(
             self.traffic,
-            on_message=self._on_message,
+            on_message=self._tell.on_message,
             on_gone=self._gone,
             on_refused=self._refused,
             on_room=self._give_room,
@@ -420,7 +408,7 @@ class Stream:
             try:
                 await wait_for_all([wire.down])
             except asyncio.CancelledError:
-                if await self._on_end(self) and self.needed:
+                if await self._tell.on_end(self) and self.needed:
                     self.outlives = connection
                 else:
                     wire.close()
@@ -441,7 +429,7 @@ class Stream:
             self._resting = False
         elif not self._closed:
             self._outages.broke(wire.why)
-            self._on_down(self)
+            self._tell.on_down(self)
 
     def _gone(self, channel: bytes) -> None:
         if self._topology is not None:
@@ -486,7 +474,7 @@ class Stream:
         self._load_errors.clear()
         self._outages.over()
         self._health.start()
-        self._on_connected(self)
+        self._tell.on_connected(self)
         backlog, self._backlog = self._backlog, {}
         for call in backlog:
             if call.wanted:
@@ -536,6 +524,7 @@ class Stream:
                     call.fail(ConnectionLostError(reason, maybe_held=False))
             wire.in_flight.clear()
         unanswered = self.take(lambda _: True)
+        self._give_room()
         self._deadlines.close()
         self._outages.over(served_elsewhere=True)
         wake(self._wanted)
@@ -612,7 +601,7 @@ class Stream:
                 self._deadlines.arm(call.deadline)
         self.ready = False
         self._give_room()
-        self._on_down(self)
+        self._tell.on_down(self)
 
     def leave_behind(self) -> None:
         """Close the socket although the event loop was closed and nothing of it runs any more."""
@@ -634,7 +623,22 @@ class Stream:
             call.fail(told_again(error))
         self._give_room()
         if not self._closed:
-            self._on_down(self)
+            self._tell.on_down(self)
+
+    def mistrust(self) -> None:
+        """The server is silent: it may be frozen, and another one may take its place meanwhile.
+
+        So what it says next is read only after another server has confirmed it.
+        """
+        wire, topology = self._wire, self._topology
+        if wire is None or topology is None:
+            return
+
+        def read_on() -> None:
+            if self._wire is wire:
+                wire.read_on()
+
+        wire.hold_back(lambda: topology.confirm_late(self, read_on))
 
     def abort(self, reason: str) -> None:
         """Give this connection up; what was not answered goes out again on the next."""
@@ -659,7 +663,7 @@ class Stream:
         from redisson_py._redis import let_go
 
         let_go(connection)
-        self._on_outlived(self)
+        self._tell.on_outlived(self)
 
     # Answers that are errors.
 

@@ -2,6 +2,9 @@
 
 A server is asked once on each connection, with the first request that depends on the answer. One
 that must not tell (the user has no permission for INFO) is known by its address only.
+
+A cluster is one server here, whatever node has a key and whatever nodes the user named: its nodes
+fail together. It is known by what its nodes call themselves, which the map of its slots says.
 """
 
 from __future__ import annotations
@@ -62,10 +65,13 @@ def ask(member: TaskOwnership) -> None:
         error = None if reply.cancelled() else reply.exception()
         if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
             return
-        identity.connections = stream.traffic.connections
+        # Before it was sent, a cluster may not have said yet which node has the key.
+        here = stream_of(member)
+        known = _known.setdefault(here, _Identity())
+        known.connections = here.traffic.connections
         text = b"" if error is not None else reply.result()
         found = _RUN_ID.search(text.decode() if isinstance(text, bytes) else str(text))
-        identity.run_id = None if found is None else found[1]
+        known.run_id = None if found is None else found[1]
 
     call.future.add_done_callback(answered)
 
@@ -79,6 +85,8 @@ async def learn(member: TaskOwnership) -> None:
 
 def is_stranger(member: TaskOwnership) -> bool:
     """Return whether the server of a member has never answered the question who it is."""
+    if cluster_of(member):
+        return False
     identity = _known.get(stream_of(member))
     return identity is None or not identity.connections
 
@@ -87,6 +95,11 @@ def run_id(member: TaskOwnership) -> str | None:
     """Return what the server of a member calls itself, as far as is known."""
     identity = _known.get(stream_of(member))
     return None if identity is None else identity.run_id
+
+
+def cluster_of(member: TaskOwnership) -> frozenset[str]:
+    """Return what the nodes of a member's cluster call themselves, as far as is known."""
+    return member.context.executor.router.node_ids
 
 
 class Servers:
@@ -134,15 +147,19 @@ class Servers:
         settled = True
         for member, stream in zip(self._members, self.streams, strict=True):
             identity = _known.get(stream)
-            settled = settled and identity is not None and identity.is_of(stream)
-            if identity is None or identity.run_id is None:
-                continue
-            other = known.setdefault(identity.run_id, member)
-            if other is not member:
-                raise ValueError(
-                    f"{other!r} at {other.context.database} and {member!r} at"
-                    f" {member.context.database} are on one server"
-                )
+            nodes = cluster_of(member)
+            settled = settled and (bool(nodes) or (identity is not None and identity.is_of(stream)))
+            names = set(nodes)
+            if identity is not None and identity.run_id is not None:
+                names.add(identity.run_id)
+            for name in names:
+                other = known.setdefault(name, member)
+                if other is not member:
+                    where = "in one cluster" if nodes else "on one server"
+                    raise ValueError(
+                        f"{other!r} at {other.context.database} and {member!r} at"
+                        f" {member.context.database} are {where}"
+                    )
         if settled:
             self._distinct_at = connections
 
@@ -163,7 +180,7 @@ class Place(NamedTuple):
 def server_of(owner: TaskOwnership) -> str:
     """Return the server and database of a member: by its run id, or else by its address."""
     database = owner.context.database
-    known = run_id(owner)
+    known = min(cluster_of(owner), default=None) or run_id(owner)
     return database if known is None else f"{known}/{database.rpartition('/')[2]}"
 
 

@@ -99,7 +99,7 @@ class TaskOwnership(ServerState):
                 waiter = queue.join(Waiter(holds.key(task), True))
                 return waiter, waiter.future
         stream = context.executor.router.stream_for(self.commands.key)
-        if not stream.has_room:
+        if not stream.can_begin:
             return None
         if queue is not None:
             queue.asking = True

@@ -80,7 +80,7 @@ class PermitOwnership(Ownership):
             or loop is not context.executor.loop
             or self.permit_queue.is_ahead
             or context.options.acquire_timeout is not None
-            or not stream.has_room
+            or not stream.can_begin
         ):
             return None
         owner = context.owners.new_owner()

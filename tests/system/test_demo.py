@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from examples.demo.phase import Outcome
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "examples.demo", "--workers=3", "--tasks=3", "--seconds=3"]
 ROW = re.compile(
@@ -83,6 +85,30 @@ def test_locked_totals_are_exact_although_holders_are_killed_and_stopped() -> No
     assert number(r"hand-offs: (\d+)", output) >= file["expected"]
     assert re.search(r"wait: p50 [\d.]+ ms, p99 [\d.]+ ms", output)
     assert re.search(r"with the lock +[\d.]+ s \| held by worker-\d .* hand-offs/s", output)
+
+
+def test_on_a_cluster_totals_are_exact_although_masters_are_killed_and_slots_are_moved() -> None:
+    code, output = output_of("--cluster", "--seconds=2")
+    assert code == 0, output
+    numbers = rows(output)
+    for book in ("ledger file", "Redis key"):
+        assert numbers["unlocked", book]["lost"] > 0
+        locked = numbers["locked", book]
+        assert locked["expected"] == locked["actual"] > 0
+        assert locked["cents"] == locked["actual_cents"] > 0
+    assert number(r"masters killed: (\d+)", output) == 2
+    assert number(r"slots moved: (\d+)", output) >= 2
+    assert number(r"losses nobody was told of: (\d+)", output) == 0
+    for whose in ("lock", "book"):
+        assert re.search(rf"the {whose}'s: master at \S+ killed .* had the lock after", output)
+        assert re.search(rf"the {whose}'s: slot moved .* had the lock after", output)
+
+
+def test_a_section_in_which_another_began_is_untold_unless_its_holder_was_told() -> None:
+    outcome = Outcome(sections=[(1.0, 2.0, False), (2.0, 3.0, False), (3.5, 4.0, True)])
+    assert outcome.untold == 0
+    outcome.sections += [(3.8, 9.0, False), (5.0, 6.0, True), (7.0, 8.0, False)]
+    assert outcome.untold == 2
 
 
 def test_verdict_is_bad_when_the_lock_is_left_out() -> None:

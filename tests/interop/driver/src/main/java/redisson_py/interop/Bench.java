@@ -47,16 +47,29 @@ public final class Bench {
         // Whoever asks before there is a connection waits for one.
         client.getBucket("hello").isExists();
         say(output, "ready");
+        BenchOutage outage = null;
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             JsonNode order = JSON.readTree(line);
             // Garbage of the round before is not this round's.
-            System.gc();
+            if (outage == null) {
+                System.gc();
+            }
+            if (order.get("job").asText().equals("begin_outage")) {
+                outage = BenchOutage.begin(client, order);
+            }
+            BenchOutage current = outage;
             say(
                     output,
                     switch (order.get("job").asText()) {
                         case "pairs" -> BenchPairs.measure(client, order);
                         case "sections" -> BenchSections.measure(client, order);
+                        case "begin_outage" -> "begun";
+                        case "look_at_outage" -> current.look();
+                        case "end_outage" ->
+                                current.end(
+                                        order.get("patience").asDouble(),
+                                        order.get("waiters").asInt());
                         default -> throw new IllegalArgumentException("no job " + order);
                     });
         }

@@ -9,16 +9,16 @@ import java.util.Map;
 import org.redisson.Redisson;
 import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
-import org.redisson.config.SingleServerConfig;
 
 /** Redisson clients with the settings that a test asks for, whatever release is on the path. */
 final class Clients {
     private Clients() {}
 
+    @SuppressWarnings({"unchecked", "rawtypes"})
     static RedissonClient connect(String address, String prefix, Map<String, Object> settings)
             throws ReflectiveOperationException {
         Config config = new Config();
-        SingleServerConfig server = config.useSingleServer().setAddress(address);
+        Object server = servers(config, address);
         if (!prefix.isEmpty()) {
             // It is elsewhere, and its type has another package, in another release.
             Object owner = has(config, "nameMapper") ? config : server;
@@ -32,14 +32,39 @@ final class Clients {
         for (Map.Entry<String, Object> setting : settings.entrySet()) {
             Object owner = has(config, setting.getKey()) ? config : server;
             Method setter = setter(owner, setting.getKey());
+            Class<?> type = setter.getParameterTypes()[0];
             Object value = setting.getValue();
             if (value instanceof Number number) {
-                boolean wide = setter.getParameterTypes()[0] == long.class;
+                boolean wide = type == long.class;
                 value = wide ? (Object) number.longValue() : (Object) number.intValue();
+            } else if (type.isEnum()) {
+                value = Enum.valueOf((Class) type, (String) value);
             }
             setter.invoke(owner, value);
         }
         return Redisson.create(config);
+    }
+
+    /**
+     * The part of the configuration for such servers: `redis+cluster://host:port,host:port`,
+     * `redis+sentinel://host:port,host:port/service`, or the URL of one server.
+     */
+    private static Object servers(Config config, String address) {
+        String[] parts = address.split("://", 2);
+        if (!parts[0].contains("+")) {
+            return config.useSingleServer().setAddress(address);
+        }
+        String[] place = parts[1].split("/", 2);
+        String[] nodes =
+                Arrays.stream(place[0].split(","))
+                        .map(node -> "redis://" + node)
+                        .toArray(String[]::new);
+        return switch (parts[0]) {
+            case "redis+cluster" -> config.useClusterServers().addNodeAddress(nodes);
+            case "redis+sentinel" ->
+                    config.useSentinelServers().addSentinelAddress(nodes).setMasterName(place[1]);
+            default -> throw new IllegalArgumentException("no servers are known as " + parts[0]);
+        };
     }
 
     private static InvocationHandler mapper(String prefix) {
