@@ -76,26 +76,6 @@ TOPOLOGIES = (
         (_DOUBTS,),
     ),
     Mutant(
-        "no role check",
-        "a replica is not taken for the master",
-        _STREAM,
-        "if self._fails_over and not is_master(facts):",
-        "if False:",
-        ("tests/topology/test_sentinel_errors.py",),
-    ),
-    Mutant(
-        "no switch-master",
-        "a demoted master that still takes writes is left at once",
-        _FINDER,
-        """\
-        if self.master not in (None, address):
-            self._on_elsewhere(reason)
-        self._on_news()
-""",
-        "        self._on_news()\n",
-        (_SENTINEL,),
-    ),
-    Mutant(
         "no recheck while a master is connected to",
         "a connection that took longer than a failover is not used",
         _FINDER,
