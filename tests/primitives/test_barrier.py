@@ -302,7 +302,7 @@ class TestCosts:
             assert await barrier.wait() == 99
             assert sorted(await asyncio.gather(*waiting)) == [*range(99)]
         assert counted.calls["subscribe"] == 1
-        assert client.statistics().connections == 1
+        assert stream_of(client, "r").traffic.connections == 1
 
     async def _is_one_script(
         self, call: Callable[[], Awaitable[object]], client: Redisson, redis: Redis
