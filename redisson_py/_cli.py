@@ -39,7 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         default="auto",
         help="what the client says; off for every cluster of Redis 6.2",
     )
-    acl.add_argument("--sync", action="store_true", help="for clients with sync_replicas")
+    acl.add_argument(
+        "--sync",
+        action="store_true",
+        help="for clients with sync_replicas: all of clusters and of Sentinel, unless it is 0",
+    )
     acl.add_argument(
         "--sentinel", action="store_true", help="on the sentinels; what they watch has its own user"
     )

@@ -8,9 +8,8 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Self, Unpack, final
+from typing import TYPE_CHECKING, Literal, Self, Unpack, final
 
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
@@ -39,6 +38,7 @@ from redisson_py._options import Options, RedissonOptions, check_command_timeout
 from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import ClientStatistics, Counts
+from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
@@ -238,7 +238,7 @@ class Redisson:
         self._table = Table()
         self._bus = Bus(self._table)
         self._followers = Followers(self._bus)
-        self._replicas = options.replicas_where(servers.topology)
+        self._replicas: Literal["auto"] | int = options.replicas_where(servers.topology)
         self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
         self._executor = Executor(self._router, self._begin, options.command_timeout)
@@ -289,19 +289,33 @@ class Redisson:
         fails_over: bool = False,
     ) -> Stream:
         options = self._options
-        kind: Callable[..., Stream] = Stream
-        if self._replicas:
-            kind = partial(SyncedStream, replicas=self._replicas, sync_timeout=options.sync_timeout)
-        return kind(
-            opener,
-            options.reply_timeout_where(fails_over),
+        reply_timeout = options.reply_timeout_where(fails_over)
+        outages = Outages(opener.where, self._counts, self._teller)
+        tell = Callbacks(
             on_message=self._table.message,
             on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
             on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
+            needed=self._needs,
             on_end=self._end_with_loop,
             on_outlived=self._outlived,
-            needed=self._needs,
-            outages=Outages(opener.where, self._counts, self._teller),
+        )
+        if self._replicas:
+            return SyncedStream(
+                opener,
+                reply_timeout,
+                tell,
+                replicas=self._replicas,
+                sync_timeout=options.sync_timeout,
+                outages=outages,
+                sharded=sharded,
+                fails_over=fails_over,
+                topology=topology,
+            )
+        return Stream(
+            opener,
+            reply_timeout,
+            tell,
+            outages=outages,
             sharded=sharded,
             fails_over=fails_over,
             topology=topology,
@@ -677,6 +691,9 @@ class Redisson:
         """
         if stream not in self._router.streams():
             # Opened again meanwhile: this connection is nobody's.
+            return False
+        if self._root is None or not self._root.cancelling():
+            # Another stream's task has failed.
             return False
         if self._ending is not None:
             await wait_for_all([self._ending])

@@ -120,7 +120,8 @@ class Servers:
         if self.topology == "single":
             return self.connector.database
         addresses = ",".join(sorted(write_address(*address) for address in self.addresses))
-        return f"{self.service}@{addresses}/{self.connector.settings.get('db') or 0}"
+        service = f"{self.service}@" if self.service else ""
+        return f"{service}{addresses}/{self.connector.settings.get('db') or 0}"
 
     def __repr__(self) -> str:
         return f"<Servers {self.topology} {self.where}>"

@@ -146,13 +146,16 @@ class ScriptError(BackendError):
         script: Name and version of the script, such as `lock.acquire v1`.
         message: The error as Redis put it.
         key: The key it was about, as text; empty where there is none.
+        where: The address of the server, where there are several; else empty.
     """
 
-    def __init__(self, script: str, message: str, key: str = "") -> None:
-        super().__init__(f"{script}{f' of {key!r}' if key else ''}: {message}")
+    def __init__(self, script: str, message: str, key: str = "", where: str = "") -> None:
+        about = f"{f' of {key!r}' if key else ''}{f' at {where}' if where else ''}"
+        super().__init__(f"{script}{about}: {message}")
         self.script = script
         self.message = message
         self.key = key
+        self.where = where
 
 
 class UnsupportedServerError(BackendError):

@@ -14,7 +14,10 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, RedissonError
 from redisson_py._engine import waiting
+from redisson_py._stream.router import SingleRouter
+from redisson_py._stream.stream import Stream
 from redisson_py.semaphores import _queue
+from tests.fixtures.cluster_look import master_of
 
 
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -37,7 +40,7 @@ async def assert_ends_in_time(lease: Lease, redis: Redis, key: str) -> None:
     Both ends are read while they are ahead, so no delay of a busy machine matters.
     """
     ends = time.time() + lease.remaining
-    both: Any = redis.pipeline(transaction=True)
+    both: Any = (await master_of(redis, key)).pipeline(transaction=True)
     (seconds, microseconds), left = await both.time().pttl(key).execute()
     assert ends < seconds + microseconds / 1e6 + left / 1000, "the server let others in first"
 
@@ -53,10 +56,38 @@ async def until_waiting(client: Redisson, count: int) -> None:
     await until(lambda: client.statistics().waiters == count)
 
 
+def stream_of(client: Redisson, key: str = "k") -> Stream:
+    """Return the stream to the server of a key; in a cluster, as far as is known by now."""
+    return client._router.stream_for(key.encode())
+
+
+#: Keys on each of the three masters of a cluster.
+EVERYWHERE = ("a", "b", "k")
+
+
+def is_single(client: Redisson) -> bool:
+    """Whether a client has one server, and not a cluster."""
+    return isinstance(client._router, SingleRouter)
+
+
+async def answered(client: Redisson) -> None:
+    """Return when all servers of a client have answered, and so executed what was sent before."""
+    if is_single(client):
+        await client.ping()
+        return
+    calls = [client._executor.ask(key.encode(), "PING") for key in EVERYWHERE]
+    await asyncio.gather(*calls)
+
+
 async def until_listening(client: Redisson) -> None:
     """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
-    stream = client._stream
-    await until(lambda: client._table.seats and stream.ready and not stream.waiting)
+
+    def listens() -> bool:
+        channels = [each for each, channel in client._table.channels.items() if channel.seats]
+        streams = {client._router.stream_for(each) for each in channels}
+        return bool(streams) and all(each.ready and not each.waiting for each in streams)
+
+    await until(listens)
 
 
 class Counted:
@@ -65,6 +96,11 @@ class Counted:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self.calls: dict[str, int] = {}
+
+    @property
+    def subscriptions(self) -> int:
+        """How many channels were subscribed."""
+        return self.calls.get("subscribe", 0) + self.calls.get("ssubscribe", 0)
 
     async def __aenter__(self) -> Self:
         await self._redis.config_resetstat()

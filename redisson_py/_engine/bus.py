@@ -5,9 +5,9 @@ of its slot, on which its seats ask too. So SUBSCRIBE comes before the asks, whi
 table's rules need. `Channel.stream` is where it was subscribed last. When the map changes, the
 client calls `resubscribe` in the same turn of the event loop, before it sends any call to the new
 place: the channel is unsubscribed there, and subscribed here. Each stream keeps its order, so this
-holds however often a slot moves to and fro, and whether anybody sits there or the channel lingers.
-A stream without a connection takes neither command: what its next connection needs is subscribed
-when that is there, and what was left behind is gone with the last.
+holds however often a slot moves, and whether anybody sits there or the channel lingers. A stream
+without a connection takes neither command: what its next connection needs is subscribed when that
+is there, and what was left behind is gone with the last.
 """
 
 from __future__ import annotations

@@ -32,15 +32,12 @@ _BUCKETS = 16
 _LATE = _BUCKETS // 2
 
 
-def least_left(holds: list[Hold], present: float) -> int:
+def only_looks(holds: list[Hold]) -> int:
     """Return the lease in milliseconds to ask for, only to see whether these holds are there.
 
-    None of them has less left, so a script that never shortens a lease changes nothing.
+    The scripts never shorten a lease, so the shortest that they take changes nothing.
     """
-    if holds[0].ownership.commands.shares_lease:
-        # Its script knows 0.
-        return 0
-    return max(1, int(1000 * (min(hold.lease_until for hold in holds) - present)))
+    return 0 if holds[0].ownership.commands.shares_lease else 1
 
 
 class LeaseSchedule:

@@ -25,18 +25,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from redisson_py._engine.hold import Hold, Reason, lease_end
+from redisson_py._engine.late_renewals import tell_late_renewal
 from redisson_py._engine.long_waits import warn_of_long_waits
-from redisson_py._engine.schedule import LeaseSchedule, least_left
-from redisson_py._listener import RenewedLateEvent
+from redisson_py._engine.schedule import LeaseSchedule, only_looks
 from redisson_py._loop import Timer, call_later
 from redisson_py._scripts.executor import Executor
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import Counts
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.retry import is_moving
-from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py._stream.unconfirmed import denied
 from redisson_py._time import milliseconds, now
-from redisson_py.errors import RedissonError, ReplicationError
+from redisson_py.errors import RedissonError
 
 if TYPE_CHECKING:
     from redisson_py._loop import Future
@@ -308,7 +308,7 @@ class Watchdog:
                 [hold.field for hold in holds],
                 self.lease_time / 6,
                 splits=len(holds) > 1 and not again,
-                lease_ms=milliseconds(lease_time) if lease_time else least_left(holds, sent),
+                lease_ms=milliseconds(lease_time) if lease_time else only_looks(holds),
                 **holds[0].ownership.commands.renewal_values,
             )
         except RedissonError as error:
@@ -348,12 +348,10 @@ class Watchdog:
             self._renew(holds[:middle], script, lease_time, now())
             self._renew(holds[middle:], script, lease_time, now())
             return
-        if isinstance(error, ReplicationError) and isinstance(call.future, Unconfirmed):
-            # How long they can be relied on stays what it was; but who is gone is gone.
-            for hold, renewed in zip(holds, call.future.reply, strict=True):
-                if hold in self.holds and not renewed:
-                    self.lose(hold, "taken")
         if done.cancelled() or error is not None:
+            for hold in denied(call.future, holds):
+                # Replicas did not confirm the renewals; but what is gone is gone.
+                self.lose(hold, "taken")
             # Without an answer they are asked for again, and the outage has a record of its own.
             log.log(
                 logging.WARNING if isinstance(error, ReplyError) else logging.DEBUG,
@@ -377,18 +375,9 @@ class Watchdog:
                 self.lose(hold, "taken")
             elif lease_time:
                 if hold.lease_until < late_below:
-                    self._was_late(hold, present, hold.lease_until - 2 * third)
+                    tell_late_renewal(hold, present, hold.lease_until - 2 * third)
+                    self._counts.late_renewals += 1
                 hold.renewal_confirmed(ends_at, lease_until)
-
-    def _was_late(self, hold: Hold, present: float, due: float) -> None:
-        """A renewal was confirmed with less than a third of the lease left."""
-        self._counts.late_renewals += 1
-        ownership = hold.ownership
-        if (teller := ownership.context.teller) is not None:
-            left = max(0.0, hold.ends_at - present)
-            name, kind = ownership.name, ownership.kind
-            event = RenewedLateEvent(name, kind, hold.owner, present - due, left)
-            teller.tell("renewed_late", event)
 
     def _retry(self, holds: list[Hold]) -> None:
         """Nobody knows whether these were renewed: ask again, sooner."""

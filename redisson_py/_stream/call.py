@@ -57,7 +57,13 @@ def without_user(text: str) -> str:
 
 
 class ReplyError(BackendError):
-    """Raised when Redis answered a command with an error: it was not executed."""
+    """Raised when Redis answered a command with an error: it was not executed.
+
+    Attributes:
+        where: The address of the server, where there are several.
+    """
+
+    where: str = ""
 
     def __init__(self, text: str) -> None:
         super().__init__(without_user(text))
@@ -137,7 +143,8 @@ class Call:
 
     def refusal(self, error: ReplyError) -> ScriptError:
         """Return what the caller is told of an error reply."""
-        return ScriptError(self.name, str(error), self.key.decode(errors="replace"))
+        key = self.key.decode(errors="replace")
+        return ScriptError(self.name, str(error), key, error.where)
 
     @property
     def wanted(self) -> bool:

@@ -50,6 +50,8 @@ class Health:
         waiting = stream.waiting
         self._silent = self._silent + 1 if waiting and not heard else 0
         self._idle = 0 if heard else self._idle + 1
+        if self._silent == _TICKS // 2:
+            stream.mistrust()
         if self._silent >= _TICKS:
             stream.abort(f"no answer for {self.reply_timeout:.1f} s")
             return

@@ -31,6 +31,11 @@ class Router(Protocol):
         ...
 
     @property
+    def node_ids(self) -> frozenset[str]:
+        """What the nodes of a cluster call themselves, as far as is known; of others nothing."""
+        ...
+
+    @property
     def traffic(self) -> Traffic:
         """What went over the connections of all streams there are and were."""
         ...
@@ -119,6 +124,11 @@ class SingleRouter:
     def group(self, key: bytes) -> int:
         """Return the same number for all keys."""
         return 0
+
+    @property
+    def node_ids(self) -> frozenset[str]:
+        """Nothing: this is no cluster."""
+        return frozenset()
 
     @property
     def traffic(self) -> Traffic:

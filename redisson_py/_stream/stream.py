@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from redisson_py._dialect import Dialect
@@ -42,6 +42,7 @@ from redisson_py._stream.call import (
     load_command,
     told_again,
 )
+from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
@@ -62,14 +63,7 @@ log = logging.getLogger("redisson_py")
 _MODERN = Dialect.MODERN
 _SHARDED = Dialect.SHARDED
 
-
-async def _at_once(_: Stream) -> bool:
-    """End without waiting for anything."""
-    return False
-
-
-def _ignore(_: Stream) -> None:
-    """Do nothing."""
+_ASKING = ("ASKING",)
 
 
 class Stream:
@@ -78,13 +72,7 @@ class Stream:
     Args:
         opener: Opens connections.
         reply_timeout: Seconds after which a connection without an answer counts as dead.
-        on_message: Called with channel and payload of every message.
-        on_connected: Called when a connection is ready, before anything else is written to it.
-        on_down: Called when the connection broke, or could not be opened for good.
-        on_end: Awaited when the background task is cancelled while it has a connection, which
-            it then keeps for that long; and if it returns True until nothing is `needed`.
-        on_outlived: Called when that connection is closed.
-        needed: Whether somebody relies on the connection even while no command is under way.
+        tell: The client's functions.
         outages: Is told when the connection is lost, and when it is back.
         fails_over: Another server may become the master: ours has to say that it is one.
         topology: The servers around this one that may serve its keys.
@@ -100,25 +88,15 @@ class Stream:
         self,
         opener: Opener,
         reply_timeout: float,
+        tell: Callbacks,
         *,
-        on_message: Callable[[bytes, bytes], None],
-        on_connected: Callable[[Stream], None],
-        on_down: Callable[[Stream], None],
-        on_end: Callable[[Stream], Awaitable[bool]] = _at_once,
-        on_outlived: Callable[[Stream], None] = _ignore,
-        needed: Callable[[Stream], bool],
         outages: Outages | None = None,
         sharded: bool = False,
         fails_over: bool = False,
         topology: Topology | None = None,
     ) -> None:
         self._opener = opener
-        self._on_message = on_message
-        self._on_connected = on_connected
-        self._on_down = on_down
-        self._on_end = on_end
-        self._on_outlived = on_outlived
-        self._needed = needed
+        self._tell = tell
         self._sharded = sharded
         self._outages = outages or Outages(opener.where)
         self._fails_over = fails_over
@@ -137,6 +115,8 @@ class Stream:
         self._loads: dict[str, int] = {}
         #: Of scripts that were refused: the number of that load, and Redis' text.
         self._load_errors: dict[str, tuple[int, str]] = {}
+        #: A call whose ASKING was refused, and Redis' answer to that.
+        self._unasked: tuple[Call, ReplyError] | None = None
         self._room = Room(self._spare, self._no_room)
         self._wanted: Future[None] | None = None
         self._seen = 0
@@ -177,12 +157,16 @@ class Stream:
     @property
     def needed(self) -> bool:
         """Whether somebody relies on the connection even while no command is under way."""
-        return self._needed(self)
+        return self._tell.needed(self)
 
     @property
     def in_doubt(self) -> bool:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
         return self._in_doubt
+
+    def doubt(self) -> None:
+        """Have another server confirm this one before the next connection is used."""
+        self._in_doubt = True
 
     @property
     def in_trouble(self) -> bool:
@@ -212,6 +196,11 @@ class Stream:
     def waiting(self) -> bool:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return not (self.waiting or self._backlog or self._delayed)
 
     async def room(self, deadline: float) -> None:
         """Wait until the transport takes more.
@@ -245,7 +234,7 @@ class Stream:
                 # First use on this connection: loaded in the same write, and no NOSCRIPT.
                 self._load(script)
             if call.asking:
-                wire.put(Call(("ASKING",), 0, must=True), ASKING)
+                wire.put(Call(_ASKING, 0, must=True), ASKING)
             call.sends += 1
             call.written_at = self.traffic.commands
             args = call.args
@@ -343,7 +332,7 @@ class Stream:
             except Elsewhere:
                 self._send_on()
             except ConnectionLostError as error:
-                if self._retired:
+                if self._closed:
                     return
                 self._last_error = error
                 self._outages.failed(error)
@@ -353,6 +342,9 @@ class Stream:
                     self._topology.went_down(self)
                 await self._wait_before(attempt)
                 attempt += 1
+            except ClientClosedError:
+                # While the server was greeted; whoever waited has been told.
+                pass
             except BackendError as error:
                 broke = False
                 self._outages.refused(error)
@@ -396,7 +388,7 @@ class Stream:
             raise asyncio.CancelledError
         wire = self._wire = Wire(
             self.traffic,
-            on_message=self._on_message,
+            on_message=self._tell.on_message,
             on_gone=self._gone,
             on_refused=self._refused,
             on_room=self._give_room,
@@ -416,7 +408,7 @@ class Stream:
             try:
                 await wait_for_all([wire.down])
             except asyncio.CancelledError:
-                if await self._on_end(self) and self.needed:
+                if await self._tell.on_end(self) and self.needed:
                     self.outlives = connection
                 else:
                     wire.close()
@@ -437,7 +429,7 @@ class Stream:
             self._resting = False
         elif not self._closed:
             self._outages.broke(wire.why)
-            self._on_down(self)
+            self._tell.on_down(self)
 
     def _gone(self, channel: bytes) -> None:
         if self._topology is not None:
@@ -482,7 +474,7 @@ class Stream:
         self._load_errors.clear()
         self._outages.over()
         self._health.start()
-        self._on_connected(self)
+        self._tell.on_connected(self)
         backlog, self._backlog = self._backlog, {}
         for call in backlog:
             if call.wanted:
@@ -532,6 +524,7 @@ class Stream:
                     call.fail(ConnectionLostError(reason, maybe_held=False))
             wire.in_flight.clear()
         unanswered = self.take(lambda _: True)
+        self._give_room()
         self._deadlines.close()
         self._outages.over(served_elsewhere=True)
         wake(self._wanted)
@@ -608,7 +601,7 @@ class Stream:
                 self._deadlines.arm(call.deadline)
         self.ready = False
         self._give_room()
-        self._on_down(self)
+        self._tell.on_down(self)
 
     def leave_behind(self) -> None:
         """Close the socket although the event loop was closed and nothing of it runs any more."""
@@ -630,7 +623,22 @@ class Stream:
             call.fail(told_again(error))
         self._give_room()
         if not self._closed:
-            self._on_down(self)
+            self._tell.on_down(self)
+
+    def mistrust(self) -> None:
+        """The server is silent: it may be frozen, and another one may take its place meanwhile.
+
+        So what it says next is read only after another server has confirmed it.
+        """
+        wire, topology = self._wire, self._topology
+        if wire is None or topology is None:
+            return
+
+        def read_on() -> None:
+            if self._wire is wire:
+                wire.read_on()
+
+        wire.hold_back(lambda: topology.confirm_late(self, read_on))
 
     def abort(self, reason: str) -> None:
         """Give this connection up; what was not answered goes out again on the next."""
@@ -655,14 +663,18 @@ class Stream:
         from redisson_py._redis import let_go
 
         let_go(connection)
-        self._on_outlived(self)
+        self._tell.on_outlived(self)
 
     # Answers that are errors.
 
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
-        if self._topology is not None and self._topology.redirected(self, call, error):
+        if self._fails_over:
+            error.where = self._opener.where
+        if self._topology is not None and (
+            self._not_asked(call, error) or self._topology.redirected(self, call, error)
+        ):
             return
         if text.startswith("NOSCRIPT") and call.script is not None:
             self._reload(call, call.script)
@@ -681,11 +693,29 @@ class Stream:
         else:
             call.fail(error)
 
+    def _not_asked(self, call: Call, error: ReplyError) -> bool:
+        """See to an ASKING that is refused, and to the call behind it; return whether it is one."""
+        if call.args is _ASKING:
+            assert self._wire is not None
+            self._unasked = (self._wire.in_flight[0], error)
+            return False
+        if self._unasked is None or self._unasked[0] is not call:
+            return False
+        (_, reason), self._unasked = self._unasked, None
+        if is_try_again(str(reason)) or not str(error).startswith("MOVED"):
+            return False
+        # Sent back, for ever, to the node that sent it here.
+        call.fail(reason)
+        return True
+
     def _reload(self, call: Call, script: ScriptText) -> None:
         """The server does not know a script (any more): load it, then repeat the call."""
         refused_at, text = self._load_errors.get(script.text, (math.inf, ""))
         if call.written_at >= refused_at:
-            call.fail(ReplyError(text))
+            refused = ReplyError(text)
+            if self._fails_over:
+                refused.where = self._opener.where
+            call.fail(refused)
             return
         if call.written_at >= self._loads.get(script.text, -1):
             self._load(script)

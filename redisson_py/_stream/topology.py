@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -63,6 +64,14 @@ class Topology(Protocol):
         """A server stopped to send messages of a channel, because its slot moved."""
         ...
 
+    def replicas(self, stream: Stream) -> int:
+        """Return how many replicas a stream's master has as far as others know."""
+        ...
+
     async def confirm(self, stream: Stream) -> None:
         """Return when another server has said what is served at a stream's address now."""
+        ...
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        """Call `then` when another server has said so, if anything is served there still."""
         ...

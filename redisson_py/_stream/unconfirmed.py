@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from redisson_py._loop import Future, InvalidState
+
+T = TypeVar("T")
 
 _NOTHING = object()
 
@@ -52,3 +54,10 @@ class Unconfirmed(Future[Any]):
         """The call is written, perhaps once more."""
         self.gated = gated
         self.reply = _NOTHING
+
+
+def denied(future: Future[Any], asked: Sequence[T]) -> list[T]:
+    """Return what the server has said no to, of a call that replicas have not confirmed."""
+    if not isinstance(future, Unconfirmed) or future.reply is _NOTHING:
+        return []
+    return [each for each, given in zip(asked, future.reply, strict=True) if not given]

@@ -110,6 +110,9 @@ class Wire(asyncio.Protocol):
         self._enough: float = _ENOUGH
         self._flushing = False
         self._loop = running_loop()
+        #: What came after a long silence, and who is told of the first of it; see `hold_back`.
+        self._held: list[bytes] | None = None
+        self._on_held: Callable[[], None] | None = None
         self.paused = False
         self.in_flight: deque[Call] = deque()
         self.down: Future[None] = new_future()
@@ -168,6 +171,9 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer the calls in their order; pass messages on."""
+        if self._held is not None:
+            self._hold(data)
+            return
         self._traffic.received += 1
         self._traffic.heard_at = monotonic()
         next_reply, oldest = self._reader.gets, self.in_flight.popleft
@@ -192,6 +198,23 @@ class Wire(asyncio.Protocol):
             self.why = self.why or "what came is no answer"
             self.abort()
         self._on_room()
+
+    def hold_back(self, on_held: Callable[[], None]) -> None:
+        """Read nothing that comes from now on before `read_on`; the first of it is told."""
+        self._held, self._on_held = [], on_held
+
+    def _hold(self, data: bytes) -> None:
+        assert self._held is not None
+        self._held.append(data)
+        on_held, self._on_held = self._on_held, None
+        if on_held is not None:
+            on_held()
+
+    def read_on(self) -> None:
+        """Read what was held back, and all that follows."""
+        held, self._held = self._held, None
+        if held and self._transport is not None:
+            self.data_received(b"".join(held))
 
     def _behind(self, call: Call, reply: object) -> Call:
         """Close a subscription that was the oldest call; return the one that a reply answers."""

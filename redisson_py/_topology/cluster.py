@@ -16,7 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Literal
 
 from redisson_py._addresses import Address, AddressMap
@@ -24,13 +24,12 @@ from redisson_py._keys import SLOTS, key_slot
 from redisson_py._loop import (
     Future,
     Task,
-    discard,
     new_future,
     running_loop,
     sleep,
     start_task,
-    wait_for_all,
     wait_until,
+    wake,
 )
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.router import Followers, NewStream
@@ -38,6 +37,7 @@ from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.discovery import Answer, Discovery
 from redisson_py._topology.lobby import Lobby
+from redisson_py._topology.nodes import Nodes
 from redisson_py._topology.slots import Redirect, SlotMap, changes, read_redirect
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
@@ -56,6 +56,9 @@ _AT_ONCE = 2
 
 #: Shortest time in seconds between two questions for the map.
 _BETWEEN = 0.02
+
+#: Questions for the map during one failure that come quickly: enough for ten seconds.
+_MANY = 50
 
 
 class ClusterRouter:
@@ -86,29 +89,30 @@ class ClusterRouter:
         self._sharded_pubsub = sharded_pubsub
         self._new_stream = new_stream
         self._followers = followers
-        self._past = Traffic()
-        self._begin()
+        self._begin(Traffic())
 
-    def _begin(self) -> None:
-        self._discovery = Discovery(
-            self._connector, self._seeds, self._address_map, self._open_stream_at
-        )
-        self._sharded: bool | None = {"on": True, "off": False}.get(self._sharded_pubsub)
-        self._slots: SlotMap | None = None
-        self._streams: dict[Address, Stream] = {}
-        self._addresses: dict[Stream, Address] = {}
+    def _begin(self, past: Traffic) -> None:
         lobby = Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
         self._lobby = self._new_stream(lobby, self, fails_over=True)
+        self._nodes = Nodes(self._lobby, self._new_node, past)
+        self._discovery = Discovery(self._connector, self._address_map, self._nodes)
+        self._sharded: bool | None = {"on": True, "off": False}.get(self._sharded_pubsub)
+        self._slots: SlotMap | None = None
         self._owners: list[Stream] = [self._lobby] * SLOTS
         #: What a MOVED has said of a slot, and when: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
         #: Nodes have ended subscriptions that are needed again.
         self._homeless = False
-        self._tasks: dict[Task, Stream | None] = {}
-        self._over: Future[None] | None = None
         self._asking: Task | None = None
         self._ask_again = False
-        self._closed = False
+        #: Done at the end of each round of questions.
+        self._round: Future[None] | None = None
+        #: When the answer was asked for that the map is from, in loop time.
+        self._asked_at = 0.0
+
+    def _new_node(self, address: Address) -> Stream:
+        opener = self._connector.at(*address)
+        return self._new_stream(opener, self, sharded=bool(self._sharded), fails_over=True)
 
     # Where things are.
 
@@ -122,7 +126,7 @@ class ClusterRouter:
 
     def streams(self) -> tuple[Stream, ...]:
         """Return the streams to all nodes that are known, and the lobby."""
-        return (self._lobby, *self._streams.values())
+        return self._nodes.streams()
 
     @property
     def node_ids(self) -> frozenset[str]:
@@ -132,102 +136,46 @@ class ClusterRouter:
     @property
     def traffic(self) -> Traffic:
         """What went over the connections of all streams there are and were."""
-        return sum((stream.whole_traffic for stream in self.streams()), self._past)
+        return self._nodes.traffic
 
-    def _open_stream_at(self, address: Address) -> Stream | None:
-        stream = self._streams.get(address)
-        return stream if stream is not None and stream.ready else None
-
-    def _stream_at(self, address: Address) -> Stream:
-        """Return the stream to an address; it connects at first need."""
-        stream = self._streams.get(address)
-        if stream is None:
-            opener = self._connector.at(*address)
-            stream = self._new_stream(opener, self, sharded=bool(self._sharded), fails_over=True)
-            self._streams[address] = stream
-            self._addresses[stream] = address
-            self._start(stream)
-        return stream
-
-    # The life of the streams.
+    # The life of the streams: see `Nodes`.
 
     async def run(self) -> None:
         """Keep the streams open for as long as they are needed; ends by cancellation."""
-        over = self._over = new_future()
-        for stream in self.streams():
-            self._start(stream)
-        try:
-            await wait_for_all([over])
-            over.result()
-        finally:
-            self._over = None
-            tasks = [*self._tasks, *self._discovery.tasks]
-            for task in tasks:
-                # An event loop that shuts down has cancelled them already, and once is enough.
-                if not task.cancelling():
-                    task.cancel()
-            await wait_for_all(tasks)
-
-    def _start(self, stream: Stream) -> None:
-        if self._over is not None:
-            self._spawn(start_task(stream.run(), f"redisson_py {stream.where}"), stream)
-
-    def _spawn(self, task: Task, stream: Stream | None = None) -> None:
-        self._tasks[task] = stream
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: Task) -> None:
-        self._tasks.pop(task, None)
-        failure = None if task.cancelled() else task.exception()
-        if failure is not None and self._over is not None and not self._over.done():
-            # Nothing dies quietly: the whole begins again.
-            self._over.set_exception(failure)
+        await self._nodes.run()
 
     def fail(self, error: ClientClosedError) -> None:
         """Fail what is under way; nothing can be sent any more."""
-        self._closed = True
-        for stream in self.streams():
-            stream.fail(error)
+        self._nodes.fail(error)
 
     async def close(self, error: ClientClosedError) -> None:
         """Close every stream; what is under way fails with `error`."""
-        self._closed = True
-        closing = [stream.close_soon(error) for stream in self.streams()]
-        await wait_for_all(
-            [down for down in closing if down is not None], self._lobby.reply_timeout
-        )
+        await self._nodes.close(error)
 
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail what waits; what must arrive goes out later."""
-        for stream in self.streams():
-            stream.break_down(cause)
+        self._nodes.break_down(cause)
 
     def leave_behind(self) -> None:
         """Close the sockets although the event loop was closed."""
-        for stream in self.streams():
-            stream.leave_behind()
-        for task in [*self._tasks, *self._discovery.tasks]:
-            if not task.done():
-                discard(task)
+        self._nodes.leave_behind()
 
     def start_over(self) -> object:
         """Be as new, for another event loop or process; return what was there."""
-        before = (self._streams, self._lobby, self._tasks, self._discovery)
-        self._past = self.traffic
-        self._begin()
+        before = self._nodes, self._discovery
+        self._begin(self._nodes.traffic)
         return before
 
     # The map.
 
     def ask(self) -> None:
         """Ask for the map, unless that is under way; then once more after that."""
-        if self._closed or self._over is None:
-            return
         if self._asking is not None and not self._asking.done():
             self._ask_again = True
-            return
-        self._asking = start_task(self._ask(), "redisson_py asks for the map of the cluster")
-        self._spawn(self._asking)
+        elif self._nodes.running:
+            self._round = new_future()
+            name = "redisson_py asks for the map of the cluster"
+            self._asking = self._nodes.keep(start_task(self._ask(), name))
 
     async def _ask(self) -> None:
         attempt = 0
@@ -239,23 +187,30 @@ class ClusterRouter:
                 if self._homeless:
                     self._homeless = False
                     self._followers.recover()
+            wake(self._round)
+            self._round = new_future()
             if self._ask_again:
                 await sleep(_BETWEEN)
-            elif self._homeless or any(each.in_trouble for each in self._streams.values()):
-                # Another master may be chosen at any moment.
-                await sleep(max(_BETWEEN, min(pause_before(attempt), LONGEST_PAUSE)))
+            elif self._homeless or self._nodes.in_trouble:
+                # Another master may be chosen at any moment; later it is not that likely any more.
+                pause = pause_before(attempt)
+                await sleep(pause if attempt > _MANY else min(pause, LONGEST_PAUSE))
                 attempt += 1
             else:
                 return
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
-        """Ask those who are not in doubt."""
-        doubted = [self._addresses[each] for each in self._streams.values() if each.in_doubt]
-        if besides is not None:
-            doubted.append(besides)
-        nodes = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
-        others = {*nodes, *self._seeds} - set(doubted)
-        answer = await self._discovery.ask(nodes, doubted if others else ())
+        """Ask those who are not in doubt, or else any but `besides`, or else that one too."""
+        known = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
+        nodes = dict.fromkeys([*known, *self._seeds])
+        others = [address for address in nodes if address != besides]
+        trusted = [address for address in others if address not in self._nodes.doubted]
+        answer = await self._discovery.ask(trusted)
+        if answer is None:
+            # Only those are left who were away too; nobody is, where a node is all there is.
+            rest = [*nodes] if {*known} == {besides} else others
+            if len(rest) > len(trusted):
+                answer = await self._discovery.ask(rest)
         if answer is not None and self._sharded is None:
             try:
                 self._sharded = await self._discovery.knows_sharded_pubsub(answer.origin)
@@ -264,16 +219,33 @@ class ClusterRouter:
                 return None
         return answer
 
+    def replicas(self, stream: Stream) -> int:
+        """Return how many replicas the map names for a node."""
+        address = self._nodes.address(stream)
+        if self._slots is None or address is None:
+            return 0
+        return len(self._slots.replicas.get(address, ()))
+
     async def confirm(self, stream: Stream) -> None:
         """Return when another node has said, from now on, what this one serves."""
-        address, attempt = self._addresses.get(stream), 0
-        while address is not None and address in self._addresses.values():
+        address, attempt = self._nodes.address(stream), 0
+        while address is not None and self._nodes.get(address) is stream:
             answer = await self._answer(besides=address)
             if answer is not None:
                 self._take(answer)
                 return
             await sleep(min(pause_before(attempt), LONGEST_PAUSE))
             attempt += 1
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        """Call `then` when another node has said what this one serves, if that is anything."""
+
+        async def confirm() -> None:
+            await self.confirm(stream)
+            if self._nodes.address(stream) is not None:
+                then()
+
+        self._nodes.keep(start_task(confirm(), f"redisson_py confirms {stream.where}"))
 
     async def _wait_for_map(self, limit: float) -> None:
         """What waits in the lobby is sent on when its slots have masters.
@@ -284,24 +256,23 @@ class ClusterRouter:
             BackendError: All nodes refused us.
         """
         self.ask()
-        if self._asking is not None and not await wait_until(self._asking, limit):
-            raise ConnectionLostError(
-                f"no node of the cluster at {self._lobby.where} answered within {limit:.3g} s",
-                maybe_held=False,
-            )
+        if self._round is not None and not await wait_until(self._round, limit):
+            raise self._lost(f"no node of the cluster at * answered within {limit:.3g} s")
         waiting = self._lobby.waiting_keys()
         if not waiting:
             raise Elsewhere
         error = self._discovery.error
-        if error is not None:
-            raise error
-        raise ConnectionLostError(
-            f"the cluster at {self._lobby.where} serves no slot {key_slot(waiting[0])}",
-            maybe_held=False,
-        )
+        raise error or self._lost(f"the cluster at * serves no slot {key_slot(waiting[0])}")
+
+    def _lost(self, text: str) -> ConnectionLostError:
+        return ConnectionLostError(text.replace("*", self._lobby.where), maybe_held=False)
 
     def _take(self, answer: Answer) -> None:
         """Serve every slot where a node says, unless a newer MOVED says otherwise."""
+        if answer.asked_at < self._asked_at:
+            # A newer one was faster.
+            return
+        self._asked_at = answer.asked_at
         slots, old = answer.slots, self._slots
         for slot, (address, learned_at) in list(self._redirected.items()):
             if answer.origin == address or answer.asked_at > learned_at + _SETTLED:
@@ -310,47 +281,45 @@ class ClusterRouter:
                 slots.move(slot, address)
         self._slots = slots
         moved: set[int] = set()
-        losers: dict[Stream, None] = {}
+        # A MOVED may have taken their last slots.
+        losers = dict.fromkeys(self._nodes.without(slots.masters))
         for (before, now), numbers in changes(old or _NOBODY, slots).items():
-            stream = self._lobby if now is None else self._stream_at(now)
+            stream = self._lobby if now is None else self._nodes.at(now)
             for number in numbers:
                 self._owners[number] = stream
             moved.update(numbers)
-            losers[self._lobby if before is None else self._stream_at(before)] = None
-        if moved:
+            loser = self._lobby if before is None else self._nodes.get(before)
+            if loser is not None:
+                losers[loser] = None
+        if moved or losers:
             self._follow(moved, losers)
 
     def _serve_at(self, slot: int, address: Address) -> None:
         """A node has said that another one serves a slot."""
-        stream, before = self._stream_at(address), self._owners[slot]
+        stream, before = self._nodes.at(address), self._owners[slot]
         if before is stream or self._slots is None:
             return
         self._redirected[slot] = (address, running_loop().time())
         self._slots.move(slot, address)
         self._owners[slot] = stream
+        self._followers.moved(lambda key: key_slot(key) == slot)
         for call in before.take(lambda key: key_slot(key) == slot):
             self.send_again(call)
-        self._followers.moved(lambda key: key_slot(key) == slot)
 
     def _follow(self, moved: Collection[int], losers: Collection[Stream]) -> None:
         """Send on what waits at those who have lost slots; give up who has none any more."""
         assert self._slots is not None
+        calls: list[Call] = []
         for loser in losers:
-            address = self._addresses.get(loser)
+            address = self._nodes.address(loser)
             if address is None or address in self._slots.masters:
-                calls = loser.take(lambda key: key_slot(key) in moved)
+                calls += loser.take(lambda key: key_slot(key) in moved)
             else:
-                calls = self._retire(loser, address)
-            for call in calls:
-                self.send_again(call)
+                calls += self._nodes.retire(loser)
+        # Before any of these calls, so that no message is missed behind one that is answered.
         self._followers.moved(lambda key: key_slot(key) in moved)
-
-    def _retire(self, stream: Stream, address: Address) -> list[Call]:
-        log.info("Redis at %s serves no slots of the cluster any more", stream.where)
-        del self._streams[address], self._addresses[stream]
-        calls = stream.retire(f"Redis at {stream.where} serves no slots any more")
-        self._past += stream.whole_traffic
-        return calls
+        for call in calls:
+            self.send_again(call)
 
     # What streams tell.
 
@@ -361,7 +330,7 @@ class ClusterRouter:
 
     def went_down(self, stream: Stream) -> None:
         """A connection broke, or could not be opened: others may serve its keys by now."""
-        address = self._addresses.get(stream)
+        address = self._nodes.address(stream)
         if address is None:
             return
         for slot in [slot for slot, (at, _) in self._redirected.items() if at == address]:
@@ -378,7 +347,7 @@ class ClusterRouter:
 
     def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
         """See to a call that was refused because its key lives elsewhere; return whether it is."""
-        text, address = str(error), self._addresses.get(stream)
+        text, address = str(error), self._nodes.address(stream)
         if address is None:
             return False
         try:
@@ -404,7 +373,7 @@ class ClusterRouter:
             elif call.wanted:
                 stream.let_go(call)
                 call.asking = True
-                self._stream_at(redirect.address).send(call)
+                self._nodes.at(redirect.address).send(call)
             return True
         if call.channel is not None:
             # Subscribed again with the next map, or by this.

@@ -22,8 +22,11 @@ from typing import Any, Literal
 
 from redisson_py._loop import Future, running_loop
 from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.callbacks import Callbacks
+from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_try_again
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._stream.wire import Wire
 from redisson_py._time import milliseconds
@@ -71,28 +74,41 @@ class ConfirmingStream(Stream):
     Args:
         opener: Opens connections.
         reply_timeout: Seconds after which a connection without an answer counts as dead.
+        tell: The client's functions.
         replicas: How many must confirm; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
-        listed: How many the master has as far as others know, should it not tell.
         beside: Waits at most so many seconds until releases have a connection.
-        others: As for `Stream`.
+        outages: As for `Stream`, like the rest.
+        sharded: As for `Stream`.
+        fails_over: As for `Stream`.
+        topology: As for `Stream`.
     """
 
     def __init__(
         self,
-        opener: Any,
+        opener: Opener,
         reply_timeout: float,
+        tell: Callbacks,
         *,
         replicas: Literal["auto"] | int,
         sync_timeout: float,
-        listed: Callable[[], int] = lambda: 0,
         beside: Callable[[float], Awaitable[object]],
-        **others: Any,
+        outages: Outages | None = None,
+        sharded: bool = False,
+        fails_over: bool = False,
+        topology: Topology | None = None,
     ) -> None:
-        super().__init__(opener, reply_timeout, **others)
+        super().__init__(
+            opener,
+            reply_timeout,
+            tell,
+            outages=outages,
+            sharded=sharded,
+            fails_over=fails_over,
+            topology=topology,
+        )
         self._wanted_replicas = replicas
         self._sync_timeout = sync_timeout
-        self._listed = listed
         self._beside = beside
         self._number = 0 if replicas == "auto" else replicas
         #: Written since the last WAIT, or confirmed by the one that is under way.
@@ -238,7 +254,9 @@ class ConfirmingStream(Stream):
             self.abort(text)
             return
         self._fail_batch(
-            lambda: UnsupportedServerError(f"sync_replicas needs WAIT, which Redis refuses: {text}")
+            lambda: UnsupportedServerError(
+                f"sync_replicas needs WAIT, which Redis at {self.where} refuses: {text}"
+            )
         )
 
     # How many replicas there are.
@@ -255,7 +273,7 @@ class ConfirmingStream(Stream):
     def _not_told(self, error: ReplyError) -> None:
         """Redis does not say how many replicas it has: perhaps somebody else does."""
         log.debug("sync_replicas='auto' without INFO: %s", error)
-        self._use(self._listed())
+        self._use(0 if self._topology is None else self._topology.replicas(self))
 
     def _use(self, replicas: int) -> None:
         """The master has so many replicas: one of them must confirm, if there is any."""

@@ -6,18 +6,21 @@ connection is open go first. Others are asked over a connection for this one que
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Task, running_loop, start_task, wait_for_all
-from redisson_py._stream.call import ReplyError
+from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
+from redisson_py._stream.call import Call, ReplyError, without_user
 from redisson_py._topology.slots import SlotMap
-from redisson_py.errors import BackendError, ConnectionLostError
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._redis import Connector
-    from redisson_py._stream.stream import Stream
+    from redisson_py._topology.nodes import Nodes
+
+log = logging.getLogger("redisson_py")
 
 #: Nodes that are asked at the same time.
 _AT_ONCE = 3
@@ -45,49 +48,34 @@ class Discovery:
 
     Args:
         connector: How to connect to a node, wherever it is.
-        seeds: The addresses that the user knows.
         address_map: Turns an announced address into one that can be reached from here.
-        stream_at: Returns the open stream to an address, if there is one.
+        nodes: The streams there are.
 
     Attributes:
         error: Why nobody answered the last question.
-        tasks: The questions under way.
     """
 
     def __init__(
         self,
         connector: Connector,
-        seeds: Sequence[Address],
         address_map: AddressMap | None,
-        stream_at: Callable[[Address], Stream | None],
+        nodes: Nodes,
     ) -> None:
         self._connector = connector
-        self._seeds = seeds
         self._address_map = address_map
-        self._stream_at = stream_at
+        self._nodes = nodes
         self._turn = 0
         self.error: BackendError | None = None
-        self.tasks: set[Task] = set()
 
-    async def ask(self, nodes: Iterable[Address], avoid: Iterable[Address] = ()) -> Answer | None:
-        """Return the first answer, or None if nobody answered in time.
-
-        Args:
-            nodes: Those that are known, seeds aside.
-            avoid: Those whose word is not to be taken.
-        """
-        asked = self._choose([*nodes, *self._seeds], set(avoid))
-        if not asked:
-            return None
+    async def ask(self, candidates: Sequence[Address]) -> Answer | None:
+        """Return the first answer of some of these nodes, or None if nobody answered in time."""
         questions: list[Task] = []
         answers: list[Answer] = []
         errors: list[BackendError] = []
-        for address in asked:
+        for address in self._choose(candidates):
             name = f"redisson_py asks {write_address(*address)}"
             question = start_task(self._ask_one(address, answers, errors), name)
-            questions.append(question)
-            self.tasks.add(question)
-            question.add_done_callback(self.tasks.discard)
+            questions.append(self._nodes.keep(question))
         try:
             while not answers and (open_ones := [each for each in questions if not each.done()]):
                 await wait_for_all(open_ones, first=True)
@@ -102,30 +90,38 @@ class Discovery:
         self.error = (lost or errors or [None])[0]
         return None
 
-    def _choose(self, nodes: list[Address], avoid: set[Address]) -> list[Address]:
-        """Return whom to ask this time: each gets its turn."""
-        candidates = [address for address in dict.fromkeys(nodes) if address not in avoid]
+    def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
+        """Return whom to ask this time: who is connected, or else each in its turn."""
         if len(candidates) <= _AT_ONCE:
             return candidates
-        connected = [each for each in candidates if self._stream_at(each) is not None][:_AT_ONCE]
-        others = [each for each in candidates if each not in connected]
+        connected = [each for each in candidates if self._nodes.connected(each)][:_AT_ONCE]
+        if connected and self.error is None:
+            return connected
+        others = [each for each in candidates if each not in connected] or connected
         self._turn += _AT_ONCE
         start = self._turn % len(others)
-        return [*connected, *others[start:], *others[:start]][:_AT_ONCE]
+        return [*dict.fromkeys([*connected, *others[start:], *others[:start]])][:_AT_ONCE]
 
     async def _ask_one(
         self, address: Address, answers: list[Answer], errors: list[BackendError]
     ) -> None:
         asked_at = running_loop().time()
         try:
-            stream = self._stream_at(address)
+            stream = self._nodes.connected(address)
             if stream is not None:
-                reply = await stream.command(("CLUSTER", "SLOTS"), PATIENCE).future
+                # On this connection or not at all: no other node is to answer for this one.
+                question = stream.send(Call(("CLUSTER", "SLOTS"), 0, must=True))
+                if not await wait_until(question.future, PATIENCE):
+                    text = f"Redis at {write_address(*address)} did not answer CLUSTER SLOTS"
+                    raise ConnectionLostError(text, maybe_held=False)
+                reply = question.future.result()
             else:
                 from redisson_py._redis import ask_once
 
                 reply = await ask_once(self._connector.at(*address), PATIENCE, "CLUSTER", "SLOTS")
             slots = SlotMap.parse(reply, address, self._address_map)
+        except ClientClosedError:
+            return
         except BackendError as error:
             errors.append(_named(error, address))
             return
@@ -150,7 +146,13 @@ class Discovery:
             await ask_once(self._connector.at(*address), PATIENCE, "PUBSUB", "SHARDNUMSUB", "0")
         except ConnectionLostError:
             raise
-        except BackendError:
+        except BackendError as error:
+            text = without_user(str(error))
+            if "shardnumsub" in text:
+                # Messages go the other way then than those of clients that may. What names no
+                # subcommand is Redis 6.2, which has none of this.
+                where = write_address(*address)
+                log.warning("Redis at %s refused sharded pub/sub, plain is used: %s", where, text)
             return False
         return True
 
@@ -160,7 +162,7 @@ def _named(error: BackendError, address: Address) -> BackendError:
     where = write_address(*address)
     if not isinstance(error, ReplyError) and where in str(error):
         return error
-    text = str(error)
+    text = without_user(str(error))
     if "cluster support disabled" in text:
         text = "cluster support is disabled there: redis+cluster:// is for nodes of a cluster"
     return BackendError(f"Redis at {where} refused CLUSTER SLOTS: {text}")

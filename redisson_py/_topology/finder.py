@@ -214,15 +214,14 @@ class SentinelFinder(Finder):
             named = await self.sentinels.master(end - running_loop().time())
             limit = end - running_loop().time()
             attempt = self._begin(self._connector_to(named.address).open(limit))
-            opened = False
+            connection: AbstractConnection | None = None
             try:
                 if not await self._moved_while(attempt, news, named):
                     connection = attempt.result()
-                    opened = True
             finally:
-                if not opened:
+                if connection is None:
                     await _abandon([attempt])
-            if opened:
+            if connection is not None:
                 self._reached(named.address, _moved(named.address, named.sentinel))
                 return connection
             if running_loop().time() >= end:
@@ -291,15 +290,16 @@ class ReplicatedFinder(Finder):
             address: self._begin(_open_master(self._connector_to(address), limit))
             for address in self._addresses
         }
-        master = None
+        chosen: Attempt | None = None
         try:
             await _until_clear(attempts.values(), limit)
             masters = {a: c for a, each in attempts.items() if (c := _connection(each)) is not None}
             if len(masters) != 1:
                 raise self._no_master(attempts, list(masters))
             ((master, connection),) = masters.items()
+            chosen = attempts[master]
         finally:
-            await _abandon([each for address, each in attempts.items() if address != master])
+            await _abandon([each for each in attempts.values() if each is not chosen])
         self._reached(master, f"the master is {write_address(*master)} now")
         return connection
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from redisson_py._addresses import Address
 from redisson_py._loop import Task, Timer, call_later, discard
 from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import pause_before
 from redisson_py._stream.stream import Stream
@@ -131,10 +132,12 @@ class Sentinel:
         self.stream = Stream(
             connector,
             reply_timeout,
-            on_message=self._message,
-            on_connected=self._connected,
-            on_down=self._down,
-            needed=lambda _: needed(),
+            Callbacks(
+                on_message=self._message,
+                on_connected=self._connected,
+                on_down=self._down,
+                needed=lambda _: needed(),
+            ),
             outages=Outages(connector.where, server="Sentinel"),
         )
 

@@ -7,7 +7,8 @@ what asks. Releases pass by: neither a WAIT nor a frozen replica keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from redisson_py._loop import (
@@ -21,6 +22,8 @@ from redisson_py._loop import (
     wake,
 )
 from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.callbacks import Callbacks
+from redisson_py._stream.outage import Outages
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.unconfirmed import Unconfirmed
@@ -38,10 +41,13 @@ class SyncedStream(Stream):
     Args:
         opener: Opens connections.
         reply_timeout: Seconds after which a connection without an answer counts as dead.
+        tell: The client's functions.
         replicas: How many must confirm a grant; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
-        listed: How many the master has as far as others know, should it not tell.
-        on_connected: As for `Stream`, like all others.
+        outages: As for `Stream`, like the rest.
+        sharded: As for `Stream`.
+        fails_over: As for `Stream`.
+        topology: As for `Stream`.
 
     Attributes:
         grants: The stream of grants.
@@ -51,49 +57,47 @@ class SyncedStream(Stream):
         self,
         opener: Opener,
         reply_timeout: float,
+        tell: Callbacks,
         *,
         replicas: Literal["auto"] | int,
         sync_timeout: float,
-        listed: Callable[[], int] = lambda: 0,
-        on_connected: Callable[[Stream], None],
-        on_down: Callable[[Stream], None],
-        on_end: Callable[[Stream], Awaitable[bool]],
-        on_outlived: Callable[[Stream], None],
-        needed: Callable[[Stream], bool],
+        outages: Outages | None = None,
+        sharded: bool = False,
+        fails_over: bool = False,
         topology: Topology | None = None,
-        **others: Any,
     ) -> None:
         super().__init__(
             opener,
             reply_timeout,
-            on_connected=self._connected,
-            on_down=on_down,
-            on_end=on_end,
-            on_outlived=on_outlived,
-            needed=needed,
+            replace(tell, on_connected=self._connected),
+            outages=outages,
+            sharded=sharded,
+            fails_over=fails_over,
             topology=topology,
-            **others,
         )
+        self._tell_connected = tell.on_connected
         self._grants_task: Task | None = None
-        others["outages"] = self._outages
-        self._tell_connected = on_connected
         self._ready_soon: Future[None] | None = None
         #: The one of the two that has just connected.
         self._new: Stream | None = None
         self.grants = ConfirmingStream(
             opener,
             reply_timeout,
+            Callbacks(
+                on_message=tell.on_message,
+                on_connected=self._connected,
+                on_down=lambda _: tell.on_down(self),
+                needed=lambda _: self.needed,
+                on_end=lambda _: tell.on_end(self),
+                on_outlived=lambda _: tell.on_outlived(self),
+            ),
             replicas=replicas,
             sync_timeout=sync_timeout,
-            listed=listed,
             beside=self._until_ready,
-            on_connected=self._connected,
-            on_down=lambda _: on_down(self),
-            on_end=lambda _: on_end(self),
-            on_outlived=lambda _: on_outlived(self),
-            needed=lambda _: self.needed,
+            outages=self._outages,
+            sharded=sharded,
+            fails_over=fails_over,
             topology=None if topology is None else _ForGrants(topology, self),
-            **others,
         )
 
     def _connected(self, new: Stream) -> None:
@@ -134,6 +138,21 @@ class SyncedStream(Stream):
     def whole_traffic(self) -> Traffic:
         """What went over all connections to this server."""
         return self.traffic + self.grants.traffic
+
+    def doubt(self) -> None:
+        """Have another server confirm this one before the next connections are used."""
+        super().doubt()
+        self.grants.doubt()
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for a server that is in doubt."""
+        return self.in_doubt and (bool(self.waiting_keys()) or self.needed)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return super().idle and self.grants.idle
 
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
@@ -252,5 +271,11 @@ class _ForGrants:
     def gone(self, stream: Stream, channel: bytes) -> None:
         self._topology.gone(self._stream, channel)
 
+    def replicas(self, stream: Stream) -> int:
+        return self._topology.replicas(self._stream)
+
     async def confirm(self, stream: Stream) -> None:
         await self._topology.confirm(self._stream)
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        self._topology.confirm_late(self._stream, then)

@@ -2,6 +2,9 @@
 
 A server is asked once on each connection, with the first request that depends on the answer. One
 that must not tell (the user has no permission for INFO) is known by its address only.
+
+A cluster is one server here, whatever node has a key and whatever nodes the user named: its nodes
+fail together. It is known by what its nodes call themselves, which the map of its slots says.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import NamedTuple
 from redisson_py._loop import Future
 from redisson_py._stream.call import ReplyError
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.wire import Traffic
 from redisson_py.composite._member import stream_of
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
@@ -62,10 +66,13 @@ def ask(member: TaskOwnership) -> None:
         error = None if reply.cancelled() else reply.exception()
         if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
             return
-        identity.connections = stream.traffic.connections
+        # Before it was sent, a cluster may not have said yet which node has the key.
+        here = stream_of(member)
+        known = _known.setdefault(here, _Identity())
+        known.connections = here.traffic.connections
         text = b"" if error is not None else reply.result()
         found = _RUN_ID.search(text.decode() if isinstance(text, bytes) else str(text))
-        identity.run_id = None if found is None else found[1]
+        known.run_id = None if found is None else found[1]
 
     call.future.add_done_callback(answered)
 
@@ -79,6 +86,8 @@ async def learn(member: TaskOwnership) -> None:
 
 def is_stranger(member: TaskOwnership) -> bool:
     """Return whether the server of a member has never answered the question who it is."""
+    if cluster_of(member):
+        return False
     identity = _known.get(stream_of(member))
     return identity is None or not identity.connections
 
@@ -87,6 +96,11 @@ def run_id(member: TaskOwnership) -> str | None:
     """Return what the server of a member calls itself, as far as is known."""
     identity = _known.get(stream_of(member))
     return None if identity is None else identity.run_id
+
+
+def cluster_of(member: TaskOwnership) -> frozenset[str]:
+    """Return what the nodes of a member's cluster call themselves, as far as is known."""
+    return member.context.executor.router.node_ids
 
 
 class Servers:
@@ -98,22 +112,19 @@ class Servers:
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
-        self._routers = [member.context.executor.router for member in members]
-        #: How many connections each stream had had when all were known to be different.
-        self._distinct_at: list[int] = []
+        #: The traffic of their streams when all were known to be different, and how many
+        #: connections each had had.
+        self._traffic: list[Traffic] = []
+        self._distinct_at: list[int] | None = None
 
     @property
     def streams(self) -> list[Stream]:
         """Those to their servers. A client that moves to another event loop has another one."""
         return [stream_of(member) for member in self._members]
 
-    @property
-    def _connections(self) -> list[int]:
-        return [router.traffic.connections for router in self._routers]
-
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some who they are, unless that is known; return whether none is a stranger."""
-        if self._connections == self._distinct_at:
+        if [traffic.connections for traffic in self._traffic] == self._distinct_at:
             return True
         members = [self._members[number] for number in numbers]
         strangers = any(is_stranger(member) for member in members)
@@ -127,23 +138,29 @@ class Servers:
         Raises:
             ValueError: They do.
         """
-        connections = self._connections
-        if connections == self._distinct_at:
+        if [traffic.connections for traffic in self._traffic] == self._distinct_at:
             return
+        streams = self.streams
+        connections = [stream.traffic.connections for stream in streams]
         known: dict[str, TaskOwnership] = {}
         settled = True
-        for member, stream in zip(self._members, self.streams, strict=True):
+        for member, stream in zip(self._members, streams, strict=True):
             identity = _known.get(stream)
-            settled = settled and identity is not None and identity.is_of(stream)
-            if identity is None or identity.run_id is None:
-                continue
-            other = known.setdefault(identity.run_id, member)
-            if other is not member:
-                raise ValueError(
-                    f"{other!r} at {other.context.database} and {member!r} at"
-                    f" {member.context.database} are on one server"
-                )
+            nodes = cluster_of(member)
+            settled = settled and (bool(nodes) or (identity is not None and identity.is_of(stream)))
+            names = set(nodes)
+            if identity is not None and identity.run_id is not None:
+                names.add(identity.run_id)
+            for name in names:
+                other = known.setdefault(name, member)
+                if other is not member:
+                    where = "in one cluster" if nodes else "on one server"
+                    raise ValueError(
+                        f"{other!r} at {other.context.database} and {member!r} at"
+                        f" {member.context.database} are {where}"
+                    )
         if settled:
+            self._traffic = [stream.traffic for stream in streams]
             self._distinct_at = connections
 
 
@@ -163,7 +180,7 @@ class Place(NamedTuple):
 def server_of(owner: TaskOwnership) -> str:
     """Return the server and database of a member: by its run id, or else by its address."""
     database = owner.context.database
-    known = run_id(owner)
+    known = min(cluster_of(owner), default=None) or run_id(owner)
     return database if known is None else f"{known}/{database.rpartition('/')[2]}"
 
 

@@ -57,6 +57,9 @@ class RedLock(CompositeLock):
     server that did not answer when the lock was asked for does not join later. There are no
     semaphores on this principle, because they would be unsound.
 
+    A cluster is one server here, whatever its nodes: they are one system and fail together. Take
+    several clusters, or locks in a cluster beside locks of servers outside it.
+
     Cost: one script a server for an acquire and one for a release, in one round trip each.
     Waiting costs a subscription on each server. Each server is asked once on each connection
     who it is, so that one server with two addresses does not count twice.
@@ -94,7 +97,8 @@ class RedLock(CompositeLock):
         members = sorted(locks, key=lambda lock: database_of(lock._ownership))
         for one, other in itertools.pairwise(members):
             if _address(one) == _address(other):
-                raise ValueError(f"{one!r} and {other!r} are on one server")
+                where = "in one cluster" if _in_cluster(one) else "on one server"
+                raise ValueError(f"{one!r} and {other!r} are {where}")
         super().__init__(QuorumOwnership(members))
 
     async def try_acquire(
@@ -354,6 +358,10 @@ class QuorumOwnership(CompositeOwnership):
         """Return local counters: tasks that wait for it or a member, and its leases."""
         found = super().statistics()
         return PrimitiveStatistics(found.waiters + self.queue.waiting, found.held_leases)
+
+
+def _in_cluster(lock: ServerLock) -> bool:
+    return lock._ownership.context.options.names.in_cluster
 
 
 def _address(lock: ServerLock) -> str:

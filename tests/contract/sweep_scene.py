@@ -14,6 +14,7 @@ from redisson_py import Lease, Redisson
 from redisson_py._engine.request import AcquireRequest
 from tests.contract.conftest import KINDS, LockLike, MakeLock
 from tests.fixtures.client import ClientFactory, assert_idle
+from tests.support import answered, stream_of
 from tests.sweep import Probe
 
 #: Seconds within which everything must come that has been made possible. Only a hang takes
@@ -72,13 +73,13 @@ class Scene:
 
     async def lose_connection(self) -> None:
         """Break the client's connection; it makes another one in the next turns of the loop."""
-        await self.client.ping()
-        self.client._stream.abort("the test says so")
+        await answered(self.client)
+        stream_of(self.client).abort("the test says so")
 
     async def check(self, client: Redisson) -> None:
         """Fail if anything of this client is left, or if the lock is not to be had."""
         # What an abandoned operation still had to send was sent before this.
-        await client.ping()
+        await answered(client)
         assert not await self.redis.exists("k")
         assert_idle(client)
         # A queue may still know that it is another client's turn, and nothing else.

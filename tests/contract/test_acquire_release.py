@@ -13,7 +13,7 @@ from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redis
 from tests.contract.conftest import Kind, LockLike, MakeLock, single
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_listening, until_waiting
+from tests.support import answered, until, until_listening, until_waiting
 
 
 async def test_block_holds_and_releases(lock: LockLike, client: Redisson) -> None:
@@ -69,7 +69,7 @@ async def test_acquire_times_out(
 ) -> None:
     second = clients()
     # Connected: otherwise a busy machine may not have a connection in time, and say that.
-    await second.ping()
+    await answered(second)
     theirs = make_lock(second)
     async with lock:
         with pytest.raises(AcquireTimeoutError):
@@ -218,7 +218,7 @@ async def test_lease_counts_from_before_it_was_asked_for(
 ) -> None:
     link = await proxy()
     client = clients(link.url)
-    await client.ping()
+    await answered(client)
     link.delay(0.6, direction="down")
     lease = await make_lock(client).acquire()
     assert lease.remaining <= 30 - 0.6
@@ -234,7 +234,7 @@ async def test_grant_that_comes_too_late_is_given_back_and_asked_for_again(
 ) -> None:
     link = await proxy()
     client = clients(link.url)
-    await client.ping()
+    await answered(client)
     link.hold()
 
     async def let_through() -> None:

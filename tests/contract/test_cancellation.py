@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.contract.conftest import Kind, LockLike, MakeLock
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import answered, stream_of, until, until_async, until_listening, until_waiting
 
 Waiting = Callable[[LockLike], Coroutine[object, object, None]]
 
@@ -119,10 +119,10 @@ async def test_cancelled_in_the_turn_it_was_passed_to_with_nobody_after(
 async def test_ask_in_flight_is_undone(
     kind: Kind, lock: LockLike, client: Redisson, redis: Redis
 ) -> None:
-    await client.ping()
+    await answered(client)
     task = asyncio.create_task(lock.acquire())
     await asyncio.sleep(0)
-    assert client._stream.waiting
+    assert stream_of(client).waiting
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -137,7 +137,7 @@ async def test_cancelled_release_is_carried_out(lock: LockLike, client: Redisson
     lease = await lock.acquire()
     task = asyncio.create_task(lease.release())
     await asyncio.sleep(0)
-    assert client._stream.waiting
+    assert stream_of(client).waiting
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -31,7 +31,7 @@ from tests.contract.sweep_scene import (
 )
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import set_safety_poll, until, until_listening, until_waiting
+from tests.support import answered, set_safety_poll, until, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 # Acquiring.
@@ -265,7 +265,7 @@ async def extend(scene: Scene, cut: Probe, seconds: float) -> None:
 async def block(scene: Scene, cut: Probe) -> None:
     async def work() -> None:
         async with scene.lock:
-            await scene.client.ping()
+            await answered(scene.client)
 
     await cut(work())
 
@@ -276,7 +276,7 @@ async def block_with_options_after_another_client(scene: Scene, cut: Probe) -> N
 
     async def work() -> None:
         async with scene.lock.hold(timeout=SOON, lease_time=20):
-            await scene.client.ping()
+            await answered(scene.client)
 
     await cut(work(), scene.when_asleep(leave))
     await leave()
@@ -288,7 +288,7 @@ async def block_passed_from_another_task(scene: Scene, cut: Probe) -> None:
 
     async def work() -> None:
         async with scene.lock.hold(timeout=SOON):
-            await scene.client.ping()
+            await answered(scene.client)
 
     await cut(work(), scene.when_asleep(leave))
     await leave()
@@ -300,7 +300,7 @@ async def block_in_a_block(scene: Scene, cut: Probe) -> None:
         async with scene.lock:
             with refusal_allowed():
                 async with scene.lock:
-                    await scene.client.ping()
+                    await answered(scene.client)
 
     await cut(work())
 
@@ -353,7 +353,7 @@ async def closed(client: Redisson, waiting: list[asyncio.Task[Lease]], cut: Prob
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
     with pytest.raises(ClientClosedError):
-        await client.ping()
+        await answered(client)
     await client.aclose()
     await until(root.done)
 

@@ -11,7 +11,7 @@ from redisson_py import LeaseLostError, Redisson, ScriptError
 from tests.contract.conftest import LockLike, MakeLock, single
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit
-from tests.support import until_waiting
+from tests.support import answered, until_waiting
 
 
 async def cancelled_at_once(work: object) -> None:
@@ -27,7 +27,7 @@ async def test_a_cancelled_extend_is_carried_out(
 ) -> None:
     lease = await lock.acquire()
     await cancelled_at_once(lease.extend(300))
-    await client.ping()
+    await answered(client)
     assert 290_000 < await redis.pttl("k") <= 300_000
     assert 290 < lease.remaining < 300
     await lease.release()
@@ -40,7 +40,7 @@ async def test_until_the_answer_the_shorter_lease_counts(lock: LockLike, client:
     assert lease.remaining < 60
     await cancelled_at_once(lease.extend(20))
     assert lease.remaining < 20
-    await client.ping()
+    await answered(client)
     assert 10 < lease.remaining < 20, "the answer of the first must not count after the second"
     await lease.release()
 
@@ -73,7 +73,7 @@ async def test_a_loss_while_the_answer_is_on_its_way_leaves_nothing(
     client._watchdog.lose(lease._hold, "ended")
     with pytest.raises(LeaseLostError):
         await extending
-    await client.ping()
+    await answered(client)
     assert await redis.exists("k") == 0
     with pytest.raises(LeaseLostError):
         await lease.release()
@@ -87,7 +87,7 @@ async def test_a_loss_while_a_re_entry_is_on_its_way_leaves_nothing(
     asyncio.get_running_loop().call_soon(client._watchdog.lose, lease._hold, "ended")
     with pytest.raises(LeaseLostError):
         await lock.acquire(lease_time=300)
-    await client.ping()
+    await answered(client)
     assert await redis.exists("k") == 0
     with pytest.raises(LeaseLostError):
         await lease.release()

@@ -26,7 +26,14 @@ from redisson_py._engine.request import AcquireRequest
 from tests.contract.sweep_scene import SOON, Release, finish, once
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
-from tests.support import set_safety_poll, until, until_listening, until_waiting
+from tests.support import (
+    answered,
+    set_safety_poll,
+    stream_of,
+    until,
+    until_listening,
+    until_waiting,
+)
 from tests.sweep import Probe, Swept, sweep
 
 NAME = "semaphore"
@@ -103,7 +110,7 @@ class Scene:
 
     async def check(self) -> None:
         """Fail if anything is left."""
-        await self.client.ping()
+        await answered(self.client)
         assert await self.kind.make(self.client).available() == self.kind.units
         beside = [key for key in await self.redis.keys("*redisson_py*") if b"tombstone" not in key]
         assert [key for key in beside if b"client:" not in key and b"receipt" not in key] == []
@@ -143,8 +150,8 @@ async def acquire_while_connecting(scene: Scene, cut: Probe) -> None:
 
 @trial
 async def acquire_while_reconnecting(scene: Scene, cut: Probe) -> None:
-    await scene.client.ping()
-    scene.client._stream.abort("the test says so")
+    await answered(scene.client)
+    stream_of(scene.client).abort("the test says so")
     await finish(await cut(scene.kind.acquire(scene.client)))
 
 
@@ -217,7 +224,7 @@ async def extend(scene: Scene, cut: Probe) -> None:
 async def block(scene: Scene, cut: Probe) -> None:
     async def work() -> None:
         async with scene.kind.make(scene.client):
-            await scene.client.ping()
+            await answered(scene.client)
 
     await cut(work())
 

@@ -11,7 +11,7 @@ from redisson_py import ConnectionLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.kinds import KINDS
-from tests.support import until_listening, until_waiting
+from tests.support import answered, until_listening, until_waiting
 
 TIMEOUT = 1.5
 #: How late every reply is: on a busy machine the server is short of time, too.
@@ -44,7 +44,7 @@ async def test_a_wait_for_another_client_has_the_true_answer(
             await waiting
         link.pass_through()
         link.cut()
-        await far.ping()
+        await answered(far)
     else:
         assert await waiting is None
     await held.release()

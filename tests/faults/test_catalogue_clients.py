@@ -26,7 +26,14 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.stream.conftest import Talk
 from tests.stream.fake_peer import SILENCE, FakePeer
-from tests.support import assert_ends_in_time, set_safety_poll, until, until_async, until_listening
+from tests.support import (
+    answered,
+    assert_ends_in_time,
+    set_safety_poll,
+    until,
+    until_async,
+    until_listening,
+)
 
 
 async def renewed(client: Redisson, times: int) -> None:
@@ -161,7 +168,7 @@ async def test_forged_messages_wake_and_grant_nothing(  # F4
         commands = waiter.statistics().commands_sent
         for payload in garbage:
             await redis.publish(lock_channel(b"k").decode(), payload)
-        await waiter.ping()
+        await answered(waiter)
         await until_listening(waiter)
         assert not waiting.done()
         assert waiter.statistics().commands_sent - commands <= len(garbage) + 1

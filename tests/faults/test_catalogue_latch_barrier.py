@@ -13,7 +13,7 @@ from redisson_py import Redisson
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until
+from tests.support import answered, until
 
 #: Sooner than the safety poll, which would find it too.
 PROMPTLY = 3.0
@@ -29,7 +29,7 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
     """A client behind the proxy, connected."""
     client = clients(link.url)
-    await client.ping()
+    await answered(client)
     return client
 
 

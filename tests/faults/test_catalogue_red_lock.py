@@ -22,7 +22,7 @@ from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support import until, until_async
+from tests.support import answered, until, until_async
 
 LEASE = 30.0
 SHORT_LEASE = 0.9
@@ -195,17 +195,17 @@ async def test_multi_lock_whose_third_member_does_not_answer_holds_none(  # C15
 ) -> None:
     link = await proxy()
     far = clients(link.url)
-    await far.ping()
+    await answered(far)
     lock = client.get_multi_lock(client.get_lock("k1"), client.get_lock("k2"), far.get_lock("k3"))
     link.refuse()
     link.cut_after_execution(b"EVALSHA")
     with pytest.raises((ConnectionLostError, AcquireTimeoutError)):
         await lock.acquire(timeout=0.5)
-    await client.ping()
+    await answered(client)
     assert await redis.exists("k1", "k2") == 0
     assert await redis.exists("k3"), "granted, and nobody was told"
     link.pass_through()
-    await far.ping()
+    await answered(far)
     assert await redis.exists("k3") == 0
 
 
@@ -242,7 +242,7 @@ async def test_multi_lock_with_a_busy_member_gives_up_in_time_and_asks_little(  
         await lock.acquire(timeout=0.5)
     # All at once and back, one after the other and back, and a subscription: no loop.
     assert client.statistics().commands_sent - sent < 20
-    await client.ping()
+    await answered(client)
     assert await redis.exists("k1", "k3") == 0
     await redis.delete("k2")
 

@@ -14,7 +14,7 @@ from tests.faults.calls import CALLS, KINDS, LEASE, SHORT_LEASE, Call, Kind, hol
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.soak.weather import Stragglers
-from tests.support import until
+from tests.support import answered, stream_of, until
 
 #: A renewal cannot be timed into a buffer: the connection is given up for idle first.
 TIMED = {name: call for name, call in CALLS.items() if name != "renewal"}
@@ -32,7 +32,7 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
     """A client behind the proxy, connected."""
     client = clients(link.url, lease_time=SHORT_LEASE)
-    await client.ping()
+    await answered(client)
     return client
 
 
@@ -107,7 +107,7 @@ async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_wa
     assert link.triggered == len(sent) == 1
     assert await client.get_lock("k").force_release()
     await lease.wait_lost()
-    await far.ping()
+    await answered(far)
     async with Stragglers(server_url) as late:
         await late.deliver(sent)
     assert await holders(redis) == {}
@@ -150,23 +150,23 @@ async def test_a_stopped_server_goes_on_after_the_client_gave_up(
     stopped = asyncio.Event()
 
     async def ask() -> None:
-        await far.ping()
+        await answered(far)
         leases.extend(await call.prepare(lock))
         await own_server.pause()
         stopped.set()
         await call.make(far, lock, leases)
 
-    await other.ping()
+    await answered(other)
     asking = asyncio.create_task(ask())
     await stopped.wait()
     # The connection is given up; its bytes stay in the buffer of the stopped server.
-    await until(lambda: not far._stream.ready)
+    await until(lambda: not stream_of(far).ready)
     await give_up(asking)
     taking = asyncio.create_task(other.get_lock("k").acquire(timeout=20, lease_time=LEASE))
     await own_server.resume()
     await give_back(leases)
     newer = await taking
-    await far.ping()
+    await answered(far)
     async with Redis.from_url(own_server.url) as redis:
         await assert_unharmed(newer, redis)
         await newer.release()
@@ -177,7 +177,7 @@ async def test_an_acquire_timed_out_on_a_stopped_server_leaves_no_ghost(
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
     far, other = clients(own_server.url, lease_time=SHORT_LEASE), clients(own_server.url)
-    await far.ping()
+    await answered(far)
     await own_server.pause()
     with pytest.raises(ConnectionLostError) as caught:
         await far.get_lock("k").acquire(timeout=1)
@@ -185,5 +185,5 @@ async def test_an_acquire_timed_out_on_a_stopped_server_leaves_no_ghost(
     await own_server.resume()
     async with other.get_lock("k").hold(timeout=20):
         pass
-    await far.ping()
+    await answered(far)
     assert not await other.get_lock("k").locked()

@@ -15,7 +15,7 @@ from tests.faults.calls import CALLS, KINDS, LEASE, SHORT_LEASE, Call, Kind, hol
 from tests.faults.losses import LOSSES, Loss, cut
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until_listening, until_waiting
+from tests.support import answered, until_listening, until_waiting
 
 TOKENS = "redisson_lock_token:{k}"
 #: Above the server's microseconds, so that the next token is known.
@@ -56,7 +56,7 @@ def call(request: pytest.FixtureRequest) -> Call:
 async def test_the_effect_is_exactly_once(
     call: Call, lock: ServerLock, loss: Loss, far: Redisson, link: FaultProxy, redis: Redis
 ) -> None:
-    await far.ping()
+    await answered(far)
     leases = await call.prepare(lock)
     async with loss(link):
         await call.make(far, lock, leases)
@@ -112,7 +112,7 @@ async def test_a_repetition_harms_no_newer_hold(
                 with suppress(LeaseLostError):
                     await lease.release()
 
-    await far.ping()
+    await answered(far)
     asking = asyncio.create_task(ask())
     await link.wait_until(lambda link: link.triggered == 1)
     freed = await kind.make(client).force_release()
@@ -156,7 +156,7 @@ async def test_force_release_asked_twice_agrees_with_a_grant_in_between(
     # Both replies are lost, so the question and then the force are repeated. The question is
     # granted now; the force answers for its first run and must not be taken for that grant's.
     older = await client.get_lock("k").acquire(lease_time=LEASE) if held else None
-    await far.ping()
+    await answered(far)
     link.hold()
     asking = asyncio.create_task(far.get_lock("k").acquire(timeout=5, lease_time=LEASE))
     await link.wait_until(lambda link: link.held > 0)
@@ -167,7 +167,7 @@ async def test_force_release_asked_twice_agrees_with_a_grant_in_between(
     link.release_held()
     lease = await asking
     assert await forcing
-    await far.ping()
+    await answered(far)
     assert await holders(redis) == ({} if lease.lost else {lease.owner: 1})
     assert not lease.lost
     await lease.release()

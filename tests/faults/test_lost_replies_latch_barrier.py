@@ -25,7 +25,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import get_barrier, get_latch
 from tests.soak.weather import Stragglers
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import answered, stream_of, until, until_async, until_listening, until_waiting
 
 #: Of the clients that lose replies: they notice after a sixth of it. Arrivals last as long.
 SHORT_LEASE = 1.2
@@ -44,7 +44,7 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
     """A client behind the proxy, connected."""
     client = clients(link.url, lease_time=SHORT_LEASE)
-    await client.ping()
+    await answered(client)
     return client
 
 
@@ -52,7 +52,7 @@ async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
 async def quick(clients: ClientFactory, link: FaultProxy) -> Redisson:
     """Another one, which gives a silent connection up sooner."""
     client = clients(link.url, lease_time=SHORTER_LEASE)
-    await client.ping()
+    await answered(client)
     return client
 
 
@@ -176,7 +176,7 @@ async def test_calls_that_are_sent_back_for_a_moment_are_all_carried_out_in_any_
     await latch.try_set_count(100)
     async with busy(own_server):
         counting = [asyncio.create_task(latch.count_down()) for _ in range(50)]
-        await until(lambda: len(client._stream._delayed) == 50)
+        await until(lambda: len(stream_of(client)._delayed) == 50)
     assert sorted(await asyncio.gather(*counting)) == [*range(50, 100)]
     assert await latch.count() == 50
 
@@ -213,7 +213,7 @@ async def busy(server: EmbeddedServer) -> AsyncGenerator[None, None]:
 
 
 def _are_sent_back(client: Redisson, count: int) -> bool:
-    return len(client._stream._delayed) == count
+    return len(stream_of(client)._delayed) == count
 
 
 async def _is_left(latch: CountDownLatch, count: int) -> bool:
@@ -296,7 +296,7 @@ async def test_leaving_repeated_breaks_it_once(
     waiting = asyncio.create_task(barrier.wait(10))
     await until_async(lambda: _waiting_at(barrier, 1))
     link.pass_through()
-    await far.ping()
+    await answered(far)
     assert not await barrier.broken()
     assert await barrier.wait(10) == 1
     assert await waiting == 0
@@ -365,7 +365,7 @@ async def test_an_arrival_that_was_refused_comes_once_more(
     await barrier.reset()
     with pytest.raises(BrokenBarrierError):
         await waiting
-    await far.ping()
+    await answered(far)
     async with Stragglers(server_url) as late:
         await late.deliver(sent)
     assert await barrier.n_waiting() == 0

@@ -15,7 +15,7 @@ from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lua.scripts import ask
-from tests.support import until
+from tests.support import answered, until
 
 NAME = "semaphore"
 TOTAL = 5
@@ -257,7 +257,7 @@ async def test_the_effect_is_exactly_once(
     side = _Side(far, redis, expirable=expirable)
     if use.exists:
         assert await side.semaphore.try_set_permits(TOTAL)
-    await far.ping()
+    await answered(far)
     permits = [permit for n in use.before for permit in await side.take(n)]
     async with loss(link):
         await use.make(far, side.semaphore, permits)

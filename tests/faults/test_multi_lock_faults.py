@@ -15,7 +15,7 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until_async
+from tests.support import answered, until_async
 
 NAMES = ("a", "b", "c")
 
@@ -55,13 +55,13 @@ async def test_lost_reply_of_the_third_leaves_nothing(
     link: FaultProxy = await proxy()
     near, far = clients(), clients(link.url, lease_time=0.9)
     lock = MultiLock(near.get_lock("a"), near.get_lock("b"), far.get_lock("c"))
-    await far.ping()
+    await answered(far)
     link.swallow_reply(b"EVALSHA", 100)
     with pytest.raises(ConnectionLostError):
         await lock.acquire(timeout=0.3)
     link.pass_through()
     await until_async(lambda: nothing_held(redis))
-    await far.ping()
+    await answered(far)
     assert await nothing_held(redis)
 
 
@@ -73,14 +73,14 @@ async def test_timeout_is_also_that_of_the_leases_set_at_the_end(
     lock = MultiLock(near.get_lock("a"), far.get_lock("b"))
     # As after a refusal: one by one, and all leases in the end.
     lock._ownership.one_by_one_until = math.inf
-    await far.ping()
+    await answered(far)
     shas = [wording.sha.encode() for wording in SET_LEASE.wordings]
     link.swallow_reply(lambda command: any(sha in command for sha in shas))
     with pytest.raises(ConnectionLostError):
         await lock.acquire(timeout=0.2, lease_time=5)
     await until_async(lambda: nothing_held(redis))
     link.cut()
-    await far.ping()
+    await answered(far)
 
 
 async def nothing_held(redis: Redis) -> bool:

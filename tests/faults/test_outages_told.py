@@ -21,7 +21,7 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.listening import Recorder
-from tests.support import until
+from tests.support import answered, until
 
 Records = Callable[..., list[str]]
 
@@ -61,7 +61,7 @@ async def test_an_outage_is_one_warning_and_one_line_when_it_is_over(
     link = await proxy()
     client = clients(link.url, listener=told)
     where = f"{link.host}:{link.port}"
-    await client.ping()
+    await answered(client)
     for outage in range(1, 3):
         link.refuse()
         link.cut()
@@ -87,11 +87,11 @@ async def test_a_killed_server(
     clients: ClientFactory, own_server: EmbeddedServer, told: Recorder, records: Records
 ) -> None:
     client = clients(own_server.url, listener=told)
-    await client.ping()
+    await answered(client)
     await own_server.kill()
     await until(lambda: told.events)
     await own_server.start()
-    await client.ping()
+    await answered(client)
     assert told.story == ["connection lost", "connection restored"]
     assert [line.split()[0] for line in records()] == ["WARNING", "INFO"]
     assert client.statistics().connections == 2
@@ -102,18 +102,18 @@ async def test_a_connection_that_says_nothing_any_more(
 ) -> None:
     link = await proxy()
     client = clients(link.url, listener=told, lease_time=1.2, command_timeout=0.5)
-    await client.ping()
+    await answered(client)
     link.black_hole()
     for _ in range(4):
         with pytest.raises(ConnectionLostError):
-            await client.ping()
+            await answered(client)
     (line,) = records()
     assert line.startswith("WARNING")
     assert line.endswith("lost: no answer for 0.2 s")
     assert told.story == ["connection lost"]
     link.cut()
     link.pass_through()
-    await client.ping()
+    await answered(client)
     assert told.story == ["connection lost", "connection restored"]
     assert [line.split()[0] for line in records()] == ["WARNING", "INFO"]
 
@@ -127,7 +127,7 @@ async def test_a_client_that_never_could_connect(
     assert records() == []
     for _ in range(5):
         with pytest.raises(ConnectionLostError):
-            await client.ping()
+            await answered(client)
     (line,) = records()
     where = f"{own_server.host}:{url.rpartition(':')[2].partition('/')[0]}"
     assert line.startswith(f"WARNING no connection to Redis at {where}: ")
@@ -145,7 +145,7 @@ async def test_a_client_that_is_refused(
     client = clients(f"redis://:wrong@{server.host}:{server.port}", listener=told)
     for _ in range(10):
         with pytest.raises(BackendError):
-            await client.ping()
+            await answered(client)
     (line,) = records()
     assert line.startswith("ERROR Redis at")
     assert told.story == ["connection lost"]
@@ -158,7 +158,7 @@ async def test_a_close_is_no_outage(
     async with listening, listening.get_lock("k"):
         told.events.clear()
     await clients(listener=told).aclose()
-    await client.ping()
+    await answered(client)
     await client.aclose()
     assert told.story == ["released lock k"]
     assert records(logging.DEBUG) == []

@@ -25,7 +25,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_async, until_listening
+from tests.support import answered, until, until_async, until_listening
 
 COMMAND_TIMEOUT = 0.6
 SHORT = 0.2
@@ -127,7 +127,7 @@ async def test_calls_that_begin_while_redis_is_away(
 ) -> None:
     client = clients(away.link.url, command_timeout=COMMAND_TIMEOUT, lease_time=3)
     if connected:
-        await client.ping()
+        await answered(client)
     away.begin()
 
     async def said(name: str, call: Call, limit: float) -> str:
@@ -168,7 +168,7 @@ async def test_what_need_not_wait_fails_with_the_first_attempt_to_connect(
 
 async def pings(client: Redisson) -> bool:
     try:
-        await client.ping()
+        await answered(client)
     except ConnectionLostError:
         return False
     return True

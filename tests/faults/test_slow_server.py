@@ -17,7 +17,7 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_async, until_waiting
+from tests.support import answered, stream_of, until, until_async, until_waiting
 
 #: With this lease a connection counts as dead after 0.2 s without an answer.
 LEASE = 1.2
@@ -36,7 +36,7 @@ async def test_paused_server_is_told_in_time_and_grants_nothing_late(
     clients: ClientFactory, redis: Redis
 ) -> None:
     client = clients()
-    await client.ping()
+    await answered(client)
     await redis.client_pause(1000)
     sign_of_life = asyncio.ensure_future(redis.ping())
     for name in ("k", "f"):
@@ -47,7 +47,7 @@ async def test_paused_server_is_told_in_time_and_grants_nothing_late(
     assert not sign_of_life.done()
     # The questions are in the server's buffer; it grants them now, and the undos follow.
     await sign_of_life
-    await client.ping()
+    await answered(client)
     assert await redis.exists("k", "f", "t") == 0
     assert len(await redis.keys("*:redisson_py:tombstone:*")) == 3
     async with client.get_lock("k").hold(timeout=10):
@@ -59,12 +59,12 @@ async def test_answer_later_than_a_dead_connection_is_one_hold(
     clients: ClientFactory, link: FaultProxy, redis: Redis, measured: Measured
 ) -> None:
     client = clients(link.url, lease_time=LEASE)
-    await client.ping()
+    await answered(client)
     link.delay(0.5, direction="down")
     asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
     # Executed, but the answer did not come in time: the connection is given up.
     await until_async(lambda: redis.exists("k"))
-    await until(lambda: not client._stream.ready)
+    await until(lambda: not stream_of(client).ready)
     await link.wait_until(lambda link: link.accepted >= 2)
     link.pass_through()
     async with await asking as lease:
@@ -78,7 +78,7 @@ async def test_answer_later_than_the_caller_waits_is_undone(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
     client = clients(link.url, lease_time=LEASE)
-    await client.ping()
+    await answered(client)
     link.delay(0.5, direction="down")
     asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60, timeout=0.7))
     await until_async(lambda: redis.exists("k"))
@@ -96,7 +96,7 @@ async def test_slow_server_within_bounds_keeps_every_lease(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
     client = clients(link.url, lease_time=2)
-    await client.ping()
+    await answered(client)
     link.delay(0.05)
     async with asyncio.TaskGroup() as group:
 
@@ -117,7 +117,7 @@ async def test_answers_in_drips_are_no_dead_connection(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
     client = clients(link.url, lease_time=LEASE)
-    await client.ping()
+    await answered(client)
     # The answer takes a second, but something of it comes all the time.
     link.dribble(1, 0.02)
     asking = asyncio.create_task(client.get_lock("k").acquire(timeout=0.5, lease_time=60))
@@ -143,7 +143,7 @@ async def test_thousand_waiters_of_a_server_that_is_away_make_no_storm(
     await pipeline.execute()
     waiting = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
     await until_waiting(client, 1000)
-    await until(lambda: client._table.seats == 1000 and not client._stream.waiting)
+    await until(lambda: client._table.seats == 1000 and not stream_of(client).waiting)
     link.refuse()
     link.cut()
     await asyncio.sleep(0.6)

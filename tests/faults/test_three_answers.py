@@ -25,7 +25,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.kinds import KINDS, Kind
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import stream_of, until, until_async, until_listening, until_waiting
 
 SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
 #: These have no queue in this process: each of their tasks asks Redis for itself.
@@ -283,7 +283,7 @@ async def test_a_timeout_covers_the_wait_for_room(
     monkeypatch.setattr(stream_module, "MAX_IN_FLIGHT", 1)
     link.black_hole()
     stuck = asyncio.create_task(far.ping())
-    await until(lambda: far._stream.full)
+    await until(lambda: stream_of(far).full)
     things = [made(KINDS[name], far) for name in SINGLE]
     for thing in things:
         with pytest.raises(ConnectionLostError):

@@ -18,7 +18,12 @@ MS = "MILLISECONDS"
 #: Starts in half the time; the tests do not need its speed.
 _QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m")
 #: Few connections: each test has clients of its own.
-_SMALL = {"connectionMinimumIdleSize": 1, "subscriptionConnectionMinimumIdleSize": 1, "threads": 4}
+_SMALL = {"subscriptionConnectionMinimumIdleSize": 1, "threads": 4}
+_SMALL_ONE = _SMALL | {"connectionMinimumIdleSize": 1}
+_SMALL_MANY = _SMALL | {
+    "masterConnectionMinimumIdleSize": 1,
+    "slaveConnectionMinimumIdleSize": 1,
+}
 
 
 class JavaError(Exception):
@@ -104,13 +109,15 @@ class Java:
         """Connect a Redisson client.
 
         Args:
-            address: A `redis://` URL.
+            address: A URL as this library takes it: `redis://`, `redis+cluster://` or
+                `redis+sentinel://`, without a password.
             prefix: A NameMapper puts this before every name.
-            settings: Of `Config` or `SingleServerConfig`, named as there
+            settings: Of `Config` or its part for such servers, named as there
                 (`lockWatchdogTimeout=1500`).
         """
+        small = _SMALL_MANY if "+" in address else _SMALL_ONE
         return await self.driver.get(
-            "connect", address, prefix, {**_SMALL, **settings}, thread=self.new_name()
+            "connect", address, prefix, {**small, **settings}, thread=self.new_name()
         )
 
     def order(

@@ -12,7 +12,7 @@ from redisson_py import Lease, LeaseLostError, NotHeldError, RedissonError
 from tests.lifecycle.actors import Actor, Block, Order, Work
 from tests.lifecycle.records import Grip, Mishap, Wait
 from tests.lifecycle.world import SOON, World
-from tests.support import until
+from tests.support import answered, until
 
 
 class Play(World):
@@ -281,7 +281,7 @@ class Play(World):
         """Close the clients, whatever is held and whoever waits."""
         for number, client in enumerate(self.clients):
             self._calm(number)
-            await client.ping()
+            await answered(client)
         self.closed |= set(range(len(self.clients)))
         await asyncio.wait_for(
             asyncio.gather(*(client.aclose() for client in self.clients)), 2 * SOON
@@ -303,7 +303,7 @@ class Play(World):
             grip.severed = True
         yield
         for client in self.clients:
-            await client.ping()
+            await answered(client)
         self.collect()
         self.severing = False
 

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.lifecycle.test_watchdog_edges import TAKES, Take
-from tests.support import Counted, until, until_async
+from tests.support import Counted, answered, stream_of, until, until_async
 
 LONG = 1200.0
 
@@ -78,7 +78,7 @@ async def test_what_is_there_stays_held(take: Take, clients: ClientFactory, redi
         await redis.config_resetstat()
         await lose_connection(client, redis, "app")
         await until_async(lambda: is_asked(redis))
-        await client.ping()
+        await answered(client)
     assert not lease.lost
     await lease.release()
 
@@ -106,7 +106,7 @@ async def test_ten_thousand_are_asked_after_once_in_a_hundred_commands_and_ten_w
 ) -> None:
     client = clients(lease_time=LONG, client_name="app")
     leases = await asyncio.gather(*[client.get_lock(f"k{i}").acquire() for i in range(10_000)])
-    traffic, renewals = client._stream.traffic, client.statistics().renewals
+    traffic, renewals = stream_of(client).traffic, client.statistics().renewals
     commands, writes = traffic.commands, traffic.writes
     async with Counted(redis) as counted:
         await lose_connection(client, redis, "app")

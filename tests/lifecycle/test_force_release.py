@@ -9,7 +9,7 @@ import pytest
 
 from redisson_py import LeaseLostError
 from tests.lifecycle.kinds import LOCKS, REENTRANT, Stage, in_a_task, reason_of
-from tests.support import until, until_async
+from tests.support import answered, until, until_async
 
 locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
 """For all that have `force_release()`."""
@@ -112,7 +112,7 @@ async def test_forced_release_serves_the_waiters_of_this_client(stage: Stage) ->
 async def test_forced_release_spares_what_is_granted_behind_it(stage: Stage) -> None:
     party = stage.party()
     for client in party.clients:
-        await client.ping()
+        await answered(client)
     await stage.servers[0].hset(stage.name, "somebody:1", 1)
     forcing = asyncio.create_task(party.clients[0].get_lock(stage.name).force_release())
     lease = await in_a_task(party.thing.acquire())

@@ -19,6 +19,7 @@ from tests.lifecycle.late_bytes import (
     recorded,
     shortest_lease,
 )
+from tests.support import answered
 
 #: Far from what the late bytes ask for, and from what a busy machine may take.
 LONG, SHORT = 60.0, 1.5
@@ -35,7 +36,7 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
     """A client behind the proxy, connected."""
     client = clients(link.url)
-    await client.ping()
+    await answered(client)
     return client
 
 

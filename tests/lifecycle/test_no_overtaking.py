@@ -16,7 +16,7 @@ from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_listening, until_waiting
+from tests.support import answered, until, until_listening, until_waiting
 
 HOLD = 0.02
 #: Grants to the loop after which a waiter counts as starved.
@@ -97,7 +97,7 @@ async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
     first = asyncio.create_task(visit_in_order("first"))
     await until_waiting(client, 1)
     # Its question was answered: what is granted after a stall is over, and asked for again.
-    await client.ping()
+    await answered(client)
     second = asyncio.create_task(visit_in_order("second"))
     time.sleep(1.2)  # noqa: ASYNC251  # the fault: it blocks the event loop
     # The second one comes before anybody has been told of the loss.

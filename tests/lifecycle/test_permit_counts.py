@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_async
+from tests.support import answered, until, until_async
 
 
 async def test_a_release_of_nothing_is_refused_and_mints_nothing(client: Redisson) -> None:
@@ -213,5 +213,5 @@ async def test_a_cancelled_change_that_makes_the_semaphore_first_is_carried_out(
     await asyncio.wait([changing])
     link.delay(0)
     await until_async(lambda: is_available(get(client), expected))
-    await far.ping()
+    await answered(far)
     assert await is_available(get(client), expected)

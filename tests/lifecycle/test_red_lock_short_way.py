@@ -24,7 +24,7 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until, until_async
+from tests.support import answered, until, until_async
 
 
 async def warm(lock: RedLock) -> RedLock:
@@ -180,7 +180,7 @@ async def test_multi_lock_cancelled_before_any_reply_gives_all_back(
     acquiring.cancel()
     await asyncio.wait([acquiring])
     assert acquiring.cancelled()
-    await client.ping()
+    await answered(client)
     assert await redis.exists("a", "b", "c") == 0
 
 

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redisson_py import ClientClosedError, LeaseLostError, Redisson
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
-from tests.support import until
+from tests.support import answered, until
 
 forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -154,7 +154,7 @@ def test_leaving_a_block_after_a_fork_does_not_release_the_parents_hold(server_u
         while not await held():
             await asyncio.sleep(0.001)
         # Our client has seen the answer too.
-        await client.ping()
+        await answered(client)
         return task
 
     async def end(task: asyncio.Task[None]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from redisson_py import AcquireTimeoutError, BackendError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support import answered
 
 ROUNDS, TASKS = 10, 20
 #: Of 200, for a machine so busy that the server itself gets no time for 300 ms.
@@ -36,7 +37,7 @@ def holding(client: Redisson, number: int) -> list[Any]:
 async def test_a_timeout_on_a_live_server_is_told_as_busy(way: str, clients: ClientFactory) -> None:
     """Also where the timer of the event loop is a little early, as uvloop's is."""
     holder, client = clients(), clients()
-    await client.ping()
+    await answered(client)
     leases = [await each.acquire() for n in range(TASKS) for each in holding(holder, n)]
     outcomes: list[object] = []
 
@@ -73,7 +74,7 @@ async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: Cli
     """One of them asks for all; the others hear nothing of Redis themselves."""
     holder, client = clients(), clients()
     # Connected: what is short of time here is the wait.
-    await client.ping()
+    await answered(client)
     async with holder.get_lock("k"):
         asked = [
             client.get_lock("k").acquire(timeout=0.3 + 0.1 * number / 200) for number in range(200)

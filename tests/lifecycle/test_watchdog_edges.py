@@ -16,7 +16,7 @@ from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.lifecycle.line_counter import LineCounter
-from tests.support import until, until_async
+from tests.support import stream_of, until, until_async
 
 Take = Callable[[Redisson, str], Awaitable[Any]]
 
@@ -173,7 +173,7 @@ async def test_renewals_are_spread_over_their_period(clients: ClientFactory) -> 
     lease_time = 12.0
     client = clients(lease_time=lease_time)
     leases = await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(5000)])
-    traffic = client._stream.traffic
+    traffic = stream_of(client).traffic
     moments: list[float] = []
     loop = asyncio.get_running_loop()
     seen = traffic.commands

@@ -12,6 +12,7 @@ from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
+from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
 from tests.mutants.mutant import Mutant
 
@@ -290,6 +291,7 @@ MUTANTS = (
     ),
     *HOLDS,
     *ENDS,
+    *SENTINEL,
     *SERVERS,
     *PLAIN,
     *CLUSTER,

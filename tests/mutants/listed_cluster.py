@@ -12,7 +12,7 @@ _ORDERS = "tests/stream/test_cluster_wire.py"
 
 _ASKS = """\
             if call.asking:
-                wire.put(Call(("ASKING",), 0, must=True), ASKING)
+                wire.put(Call(_ASKING, 0, must=True), ASKING)
 """
 _LOADS = """\
             if script is not None and script.text not in self._loads:

@@ -20,7 +20,7 @@ from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.latch_and_barrier import get_barrier
 from tests.lua.scripts import ask
-from tests.support import Counted, until_async, until_listening, until_waiting
+from tests.support import Counted, stream_of, until_async, until_listening, until_waiting
 
 
 @pytest_asyncio.fixture
@@ -276,7 +276,7 @@ class TestCosts:
         await until_listening(waiter)
         await asyncio.gather(before, last.wait())
         # Scripts are loaded and the channel is kept: what remains is the waiting.
-        traffic = waiter._stream.traffic
+        traffic = stream_of(waiter, "b").traffic
         commands, writes = traffic.commands, traffic.writes
         waiting = asyncio.create_task(far.wait())
         await until_listening(waiter)
@@ -306,7 +306,7 @@ class TestCosts:
     async def _is_one_script(
         self, call: Callable[[], Awaitable[object]], client: Redisson, redis: Redis
     ) -> None:
-        traffic = client._stream.traffic
+        traffic = stream_of(client, "b").traffic
         writes, commands = traffic.writes, traffic.commands
         async with Counted(redis) as counted:
             await call()

@@ -24,8 +24,10 @@ from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.support import (
+    answered,
     assert_all_retrieved,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -39,7 +41,7 @@ LEASE = 0.8
 @pytest_asyncio.fixture
 async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
     """A barrier of three of a client that is connected, reset in the end."""
-    await client.ping()
+    await answered(client)
     barrier = get_barrier(client)
     yield barrier
     await barrier.reset()
@@ -122,11 +124,11 @@ class TestLeaving:
         fresh = clients()
         task = asyncio.create_task(get_barrier(fresh).wait())
         await asyncio.sleep(0)
-        assert not fresh._stream.ready
+        assert not stream_of(fresh, "b").ready
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await fresh.ping()
+        await answered(fresh)
         assert not await barrier.broken()
         assert len(await redis.keys("*arrival:*")) == 1
         assert_idle(fresh)
@@ -143,10 +145,10 @@ class TestLeaving:
     async def test_an_arrival_in_flight_is_undone(
         self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int]
     ) -> None:
-        await client.ping()
+        await answered(client)
         task = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client, "b").waiting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -159,10 +161,10 @@ class TestLeaving:
         barrier = get_barrier(client, parties=2)
         waiting = asyncio.create_task(get_barrier(other, parties=2).wait())
         await until_listening(other)
-        await client.ping()
+        await answered(client)
         last = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client, "b").waiting
         last.cancel()
         with pytest.raises(asyncio.CancelledError):
             await last
@@ -173,9 +175,9 @@ class TestLeaving:
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
         """Told that it timed out, it would not go on, though all others do."""
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url)
-        await far.ping()
+        await answered(far)
         loop = asyncio.get_running_loop()
         started = loop.time()
         waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.15))
@@ -189,9 +191,9 @@ class TestLeaving:
     async def test_whose_time_is_up_while_it_asks_was_there_too(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url)
-        await far.ping()
+        await answered(far)
         waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
         await until_listening(far)
         link.hold()
@@ -216,16 +218,16 @@ class TestLeaving:
     async def test_a_client_that_closes_tells_its_parties_before_redis_answers(
         self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
-        link = await proxy()
+        link = await proxy("b")
         closing = clients(link.url, lease_time=LEASE)
-        await closing.ping()
+        await answered(closing)
         link.black_hole()
         mine = asyncio.create_task(get_barrier(closing).wait())
         await asyncio.sleep(0)
-        assert closing._stream.waiting
+        assert stream_of(closing, "b").waiting
         end = asyncio.create_task(closing.aclose())
         await asyncio.wait([mine])
-        assert not closing._stream._closed
+        assert not stream_of(closing, "b")._closed
         assert isinstance(mine.exception(), ClientClosedError)
         await end
 
@@ -255,7 +257,7 @@ class TestDying:
     ) -> None:
         # Nothing but the end of the arrival is to tell of the death.
         set_safety_poll(monkeypatch, 60)
-        link = await proxy()
+        link = await proxy("b")
         doomed = clients(link.url, lease_time=LEASE)
         dying = asyncio.create_task(get_barrier(doomed).wait())
         await until_listening(doomed)
@@ -272,7 +274,7 @@ class TestDying:
     async def test_a_barrier_whose_parties_have_all_died_is_fresh_within_one_lease(
         self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:
-        link = await proxy()
+        link = await proxy("b")
         doomed = clients(link.url, lease_time=LEASE)
         dying = [asyncio.create_task(get_barrier(doomed).wait()) for _ in range(2)]
         await until_async(lambda: _waiting_at(barrier, 2))
@@ -291,7 +293,7 @@ class TestDying:
         proxy: ProxyFactory,
         waiting: asyncio.Task[int],
     ) -> None:
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url)
         mine = asyncio.create_task(get_barrier(far).wait(0.3))
         await until_listening(far)
@@ -310,7 +312,7 @@ class TestDying:
         proxy: ProxyFactory,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url, lease_time=LEASE)
         mine = asyncio.create_task(get_barrier(far).wait(0.1))
         await until_listening(far)
@@ -319,9 +321,9 @@ class TestDying:
         with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
             await mine
         del mine
-        await until(lambda: not any(call.wanted for call in far._stream._backlog))
+        await until(lambda: not any(call.wanted for call in stream_of(far, "b")._backlog))
         link.pass_through()
-        await far.ping()
+        await answered(far)
         assert_all_retrieved(caplog)
         # It was alone, so there was nobody to break it for.
         assert not await barrier.broken()
@@ -372,7 +374,7 @@ class TestAbortAndReset:
     async def test_cancelled_it_is_carried_out(
         self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int], verb: str
     ) -> None:
-        await client.ping()
+        await answered(client)
         task = asyncio.create_task(getattr(barrier, verb)())
         await asyncio.sleep(0)
         task.cancel()

@@ -19,7 +19,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.lua.scripts import ask
-from tests.support import Counted, until_async, until_listening, until_waiting
+from tests.support import Counted, answered, until_async, until_listening, until_waiting
 
 #: Of parties that must not die in a test.
 LEASE = 1.5
@@ -140,7 +140,7 @@ class TestReleasedParties:
     async def test_they_are_not_reached_and_those_of_the_next_round_are(
         self, verb: str, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url)
         first = asyncio.create_task(get_barrier(far, parties=2).wait())
         await until_listening(far)
@@ -172,9 +172,9 @@ class TestRecords:
         self, clients: ClientFactory, proxy: ProxyFactory, barrier: CyclicBarrier, redis: Redis
     ) -> None:
         """Forgotten after an outage, the arrival would count a second time."""
-        link = await proxy()
+        link = await proxy("b")
         far = clients(link.url)
-        await far.ping()
+        await answered(far)
         link.refuse()
         link.cut_after_execution(b"EVALSHA")
         waiting = asyncio.create_task(get_barrier(far, parties=2).wait(600))

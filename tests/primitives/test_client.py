@@ -21,7 +21,7 @@ from redisson_py import (
 )
 from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import stream_of, until, until_async, until_listening, until_waiting
 
 
 async def test_id_is_a_uuid_of_its_own(clients: ClientFactory) -> None:
@@ -157,13 +157,13 @@ async def test_close_in_the_middle_of_a_thousand_waiters(
     tasks = [asyncio.create_task(lock.acquire(timeout=60)) for lock in locks]
     await until_waiting(client, 1000)
     if settled:
-        await until(lambda: client._table.seats == names and not client._stream.waiting)
+        await until(lambda: client._table.seats == names and not stream_of(client).waiting)
     await client.aclose()
     async with asyncio.timeout(4):  # sooner than the safety poll: they were woken
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(outcome, ClientClosedError) for outcome in outcomes)
     assert_idle(client)
-    assert not client._stream._under_way()
+    assert not stream_of(client)._under_way()
 
     async def gone() -> bool:
         names = [row["name"] for row in await redis.client_list()]
@@ -226,7 +226,7 @@ async def test_close_after_the_answer_but_before_its_task_leaves_nothing(
 ) -> None:
     client = clients()
     await client.ping()
-    send, error = client._stream.send, ClientClosedError("the client was closed")
+    send, error = stream_of(client).send, ClientClosedError("the client was closed")
 
     def close() -> None:
         client._let_everything_go(error, list(client._watchdog.holds))
@@ -237,7 +237,7 @@ async def test_close_after_the_answer_but_before_its_task_leaves_nothing(
         call.future.add_done_callback(lambda _: close())
         return send(call)
 
-    monkeypatch.setattr(client._stream, "send", send_and_close_when_answered)
+    monkeypatch.setattr(stream_of(client), "send", send_and_close_when_answered)
     with pytest.raises(ClientClosedError):
         await client.get_lock("k").acquire()
     await client.aclose()

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError
 from tests.fixtures.client import ClientFactory
-from tests.support import until_async, until_listening, until_waiting
+from tests.support import stream_of, until_async, until_listening, until_waiting
 
 
 async def test_failure_of_the_background_task_is_loud_and_not_the_end(
@@ -23,8 +23,8 @@ async def test_failure_of_the_background_task_is_loud_and_not_the_end(
         await until_waiting(client, 2)
         await until_listening(client)
         # Whatever goes wrong inside it: here, something that is not there.
-        client._stream._become_ready = None  # type: ignore[method-assign,assignment]
-        client._stream.abort("test")
+        stream_of(client)._become_ready = None  # type: ignore[method-assign,assignment]
+        stream_of(client).abort("test")
         for waiting in (remote, asyncio.create_task(client.ping())):
             with pytest.raises(ConnectionLostError, match=r"TypeError.*not callable") as caught:
                 await waiting
@@ -32,7 +32,7 @@ async def test_failure_of_the_background_task_is_loud_and_not_the_end(
         failures = [each for each in caplog.records if "background task" in each.getMessage()]
         assert failures
         assert all(each.exc_info and each.levelname == "ERROR" for each in failures)
-        del client._stream._become_ready
+        del stream_of(client)._become_ready
         # The next use finds it at work, and what was held is still held.
         await client.ping()
         assert not lease.lost
@@ -48,12 +48,12 @@ async def test_what_must_arrive_survives_a_failure_of_the_background_task(
 ) -> None:
     client = clients()
     lease = await client.get_lock("k").acquire()
-    client._stream._become_ready = None  # type: ignore[method-assign,assignment]
-    client._stream.abort("test")
+    stream_of(client)._become_ready = None  # type: ignore[method-assign,assignment]
+    stream_of(client).abort("test")
     with pytest.raises(ConnectionLostError):
         await lease.release()
     assert await redis.exists("k")
-    del client._stream._become_ready
+    del stream_of(client)._become_ready
     await until_async(lambda: _is_free(redis, "k"))
 
 

@@ -13,7 +13,7 @@ from redisson_py._statistics import Counts
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.listening import Recorder
-from tests.support import Counted, until_listening, until_waiting
+from tests.support import Counted, stream_of, until_listening, until_waiting
 
 with_and_without = pytest.mark.parametrize("listener", [None, Recorder()])
 
@@ -30,7 +30,7 @@ async def test_a_listener_costs_no_command(
     client = clients(listener=listener)
     async with client.get_lock("k"):
         pass
-    traffic = client._stream.traffic
+    traffic = stream_of(client).traffic
     writes, commands = traffic.writes, traffic.commands
     async with Counted(redis) as counted_calls:
         for _ in range(50):

@@ -22,7 +22,7 @@ from tests.primitives.fair_locks import (
     server_side,
     until_queued,
 )
-from tests.support import Counted, until, until_async, until_listening
+from tests.support import Counted, answered, stream_of, until, until_async, until_listening
 
 LEASE = 0.6
 
@@ -249,13 +249,13 @@ async def test_uncontended_it_is_one_round_trip_each_way(
     lock = fair_lock(client)
     async with lock:
         pass
-    writes = client._stream.traffic.writes
+    writes = stream_of(client).traffic.writes
     async with Counted(redis) as counted:
         async with lock:
             pass
     assert counted.calls["evalsha"] == 2
     assert counted.calls.keys() & {"publish", "subscribe", "rpush", "zadd"} == set()
-    assert client._stream.traffic.writes == writes + 2
+    assert stream_of(client).traffic.writes == writes + 2
 
 
 async def test_a_waiter_that_a_reconnection_caught_is_queued_once(
@@ -263,7 +263,7 @@ async def test_a_waiter_that_a_reconnection_caught_is_queued_once(
 ) -> None:
     link = await proxy()
     holder, far = clients(), clients(link.url)
-    await far.ping()
+    await answered(far)
     lease = await fair_lock(holder).acquire()
     link.cut_after_execution(b"EVALSHA")
     (waiting,) = await one_by_one(fair, fair_lock(far).acquire())
@@ -279,7 +279,7 @@ async def test_leaving_is_told_although_the_question_was_lost(
 ) -> None:
     link = await proxy()
     far = clients(link.url)
-    await far.ping()
+    await answered(far)
     async with fair_lock(clients()):
         link.hold()
         waiting = asyncio.create_task(fair_lock(far).acquire())
@@ -289,7 +289,7 @@ async def test_leaving_is_told_although_the_question_was_lost(
             await waiting
         assert_idle(far)
         link.release_held()
-        await far.ping()
+        await answered(far)
         assert await fair.queued() == []
 
 

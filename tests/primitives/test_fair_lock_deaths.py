@@ -23,7 +23,7 @@ from tests.primitives.fair_locks import (
     one_by_one,
     server_side,
 )
-from tests.support import Counted, until_async, until_listening
+from tests.support import Counted, answered, until_async, until_listening
 
 LEASE = 0.6
 
@@ -59,7 +59,7 @@ async def test_dead_heads_are_passed_over_after_one_lease(
         task.cancel()
     await asyncio.wait(gone)
     link.pass_through()
-    await far.ping()
+    await answered(far)
     await lease.release()
 
 
@@ -97,7 +97,7 @@ async def test_behind_the_head_of_a_free_lock_nobody_asks_without_pause(
         task.cancel()
     await asyncio.wait(waiting)
     await fair.leave("dead:1")
-    await client.ping()
+    await answered(client)
 
 
 async def test_asking_again_is_what_a_living_waiter_costs(
@@ -222,7 +222,7 @@ async def test_who_stops_waiting_leaves_the_queue_at_once(
             waiting.cancel()
         await asyncio.wait([waiting])
         assert isinstance(None if waiting.cancelled() else waiting.exception(), TimeoutError | None)
-        await client.ping()
+        await answered(client)
         assert await fair.queued() == []
         assert await fair.moments() == await fair.alive() == {}
 
@@ -253,4 +253,4 @@ async def test_an_abandoned_queue_is_gone_when_the_lock_is_used_a_lease_later(
         assert await fair.queued() == []
         assert not await fair.redis.exists(fair.queue, fair.timeouts, fair.waiters)
     link.pass_through()
-    await far.ping()
+    await answered(far)

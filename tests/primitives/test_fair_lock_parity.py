@@ -26,7 +26,7 @@ from tests.primitives.fair_locks import (
     server_side,
     until_queued,
 )
-from tests.support import until, until_async, until_waiting
+from tests.support import answered, until, until_async, until_waiting
 
 HELD = "held by this task already"
 
@@ -116,7 +116,7 @@ async def test_short_waits_and_a_dead_waiter_do_not_put_off_the_others(
     dead.cancel()
     await asyncio.wait([dead])
     link.pass_through()
-    await far.ping()
+    await answered(far)
     if not gets_it:
         await lease.release()
     async with lock.hold(timeout=10):
@@ -151,7 +151,7 @@ async def test_a_timed_try_waits_as_long_as_it_was_told(
             assert await other.try_acquire(timeout=0.5) is None
         # uvloop's clock goes by milliseconds, which are no exact floats.
         assert loop.time() - start >= 0.5 - 1e-6
-        await client.ping()
+        await answered(client)
         assert await fair.queued() == []
 
 
@@ -204,13 +204,13 @@ async def test_a_timed_wait_on_a_server_that_does_not_answer_leaves_no_place(
 ) -> None:
     # testAcquireFailedNotCalledOnRedisTimeout
     client = clients()
-    await client.ping()
+    await answered(client)
     lease = await fair_lock(clients()).acquire()
     (waiting,) = await one_by_one(fair, fair_lock(client).try_acquire(timeout=1))
     await fair.redis.client_pause(1500)
     with pytest.raises(ConnectionLostError, match="no answer"):
         await waiting
-    await client.ping()
+    await answered(client)
     assert await fair.queued() == []
     assert await fair.moments() == await fair.alive() == {}
     await lease.release()

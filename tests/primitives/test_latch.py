@@ -15,13 +15,13 @@ from redisson_py import AcquireTimeoutError, ClientClosedError, Redisson, Script
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
 from tests.fixtures.client import ClientFactory
 from tests.latch_and_barrier import get_latch
-from tests.support import Counted, until_listening, until_waiting
+from tests.support import Counted, answered, stream_of, until_listening, until_waiting
 
 
 @pytest_asyncio.fixture
 async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
     """A latch of a client that is connected, deleted in the end."""
-    await client.ping()
+    await answered(client)
     latch = get_latch(client)
     yield latch
     await latch.delete()
@@ -96,7 +96,7 @@ class TestCounting:
         await latch.try_set_count(2)
         task = asyncio.create_task(latch.count_down())
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client, "l").waiting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -109,11 +109,11 @@ class TestCounting:
         far = clients()
         task = asyncio.create_task(get_latch(far).count_down())
         await asyncio.sleep(0)
-        assert not far._stream.ready
+        assert not stream_of(far, "l").ready
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await far.ping()
+        await answered(far)
         assert await latch.count() == 1
 
     async def test_calls_one_after_the_other_leave_one_receipt(
@@ -335,7 +335,7 @@ class TestCosts:
         )
         for call in calls:
             await call()
-        traffic = client._stream.traffic
+        traffic = stream_of(client, "l").traffic
         for call in calls:
             writes, commands = traffic.writes, traffic.commands
             async with Counted(redis) as counted:

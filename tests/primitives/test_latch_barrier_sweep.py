@@ -19,7 +19,7 @@ from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
 from tests.latch_and_barrier import get_barrier, get_latch
-from tests.support import set_safety_poll, until_listening, until_waiting
+from tests.support import answered, set_safety_poll, stream_of, until_listening, until_waiting
 from tests.sweep import Probe, Swept, sweep
 
 #: Within which everything must come that has been made possible: sooner than a safety poll.
@@ -45,7 +45,7 @@ class Scene:
 
     def asleep(self) -> bool:
         """Whether whoever waits does so for a message, and not for an answer."""
-        stream = self.client._stream
+        stream = stream_of(self.client)
         return self.client._table.seats > 0 and stream.ready and not stream.waiting
 
     def when_asleep(self, cut: Probe, act: Callable[[], object]) -> Callable[[], object]:
@@ -54,13 +54,13 @@ class Scene:
 
     async def lose_connection(self) -> None:
         """Break the client's connection; it makes another one in the next turns of the loop."""
-        await self.client.ping()
-        self.client._stream.abort("the test says so")
+        await answered(self.client)
+        stream_of(self.client).abort("the test says so")
 
     async def check(self) -> None:
         """Fail if anything is left of the operation, or if things do not work any more."""
         # What an abandoned operation still had to send was sent before this.
-        await self.client.ping()
+        await answered(self.client)
         assert_idle(self.client)
         await self.others_latch.delete()
         await self.latch.try_set_count(1)
@@ -95,7 +95,7 @@ async def wait_for_an_open_latch(scene: Scene, cut: Probe) -> None:
 async def wait_while_connecting(scene: Scene, cut: Probe) -> None:
     client = scene.new_client()
     await cut(get_latch(client).wait())
-    await client.ping()
+    await answered(client)
     assert_idle(client)
     await client.aclose()
 
@@ -229,7 +229,7 @@ async def aclose_while_tasks_wait_for_a_latch(scene: Scene, cut: Probe) -> None:
 async def be_the_last_to_come(scene: Scene, cut: Probe) -> None:
     others = asyncio.create_task(scene.others_barrier.wait(SOON))
     await until_listening(scene.other)
-    await scene.client.ping()
+    await answered(scene.client)
     position = await cut(scene.barrier.wait())
     assert position in (1, None)
     assert await let_go(others) or position is None
@@ -243,7 +243,7 @@ async def arrive_while_reconnecting(scene: Scene, cut: Probe) -> None:
     position = await cut(scene.barrier.wait())
     if position is None and not others.done():
         # It may have been cancelled before it was heard of.
-        await scene.client.ping()
+        await answered(scene.client)
         await scene.others_barrier.reset()
     assert await let_go(others) or position is None
 
@@ -252,7 +252,7 @@ async def arrive_while_reconnecting(scene: Scene, cut: Probe) -> None:
 async def arrive_while_connecting(scene: Scene, cut: Probe) -> None:
     client = scene.new_client()
     await cut(get_barrier(client, parties=1).wait())
-    await client.ping()
+    await answered(client)
     assert_idle(client)
     await client.aclose()
 
@@ -262,7 +262,7 @@ async def arrive_in_a_full_stream(scene: Scene, cut: Probe) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # As it is when very much is under way: whoever comes has to wait for the answers.
         patch.setattr(stream, "MAX_IN_FLIGHT", 1)
-        await scene.client.ping()
+        await answered(scene.client)
         before = asyncio.create_task(scene.client.ping())
         await asyncio.sleep(0)
         sent = [scene.client.statistics().commands_sent]
@@ -283,14 +283,14 @@ async def wait_for_the_last_to_come(scene: Scene, cut: Probe) -> None:
 
 @trial
 async def wait_and_time_out(scene: Scene, cut: Probe) -> None:
-    await scene.client.ping()
+    await answered(scene.client)
     try:
         await cut(scene.barrier.wait(0.03))
     except AcquireTimeoutError:
         assert not cut.cancelled
     else:
         assert cut.cancelled
-    await scene.client.ping()
+    await answered(scene.client)
     assert await scene.others_barrier.broken() or cut.cancelled
     assert await scene.others_barrier.n_waiting() == 0
 
@@ -301,7 +301,7 @@ async def have_no_time(scene: Scene, cut: Probe) -> None:
         await cut(scene.barrier.wait(0))
     except AcquireTimeoutError:
         assert not cut.cancelled
-    await scene.client.ping()
+    await answered(scene.client)
     assert await scene.others_barrier.n_waiting() == 0
 
 
@@ -311,7 +311,7 @@ async def enter_a_block(scene: Scene, cut: Probe) -> None:
 
     async def work() -> int:
         async with scene.barrier as position:
-            await scene.client.ping()
+            await answered(scene.client)
             return position
 
     position = await cut(work(), scene.when_asleep(cut, come))

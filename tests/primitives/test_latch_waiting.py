@@ -26,7 +26,9 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import get_latch
 from tests.support import (
     Counted,
+    answered,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -47,7 +49,7 @@ async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
 async def waiter(clients: ClientFactory) -> Redisson:
     """Another client, connected, which waits."""
     client = clients()
-    await client.ping()
+    await answered(client)
     return client
 
 
@@ -173,7 +175,7 @@ class TestLettingGo:
         self, latch: CountDownLatch, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
         """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
-        link = await proxy()
+        link = await proxy("l")
         waiter = clients(link.url)
         waiting = start(3, get_latch(waiter), None)
         await until_listening(waiter)
@@ -187,7 +189,7 @@ class TestLettingGo:
     async def test_who_comes_after_the_question_is_not_let_go_by_its_answer(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:
-        latch, link = get_latch(client), await proxy()
+        latch, link = get_latch(client), await proxy("l")
         waiter = clients(link.url)
         far = get_latch(waiter)
         await far.wait()
@@ -220,7 +222,7 @@ class TestOneForAll:
             await until_listening(waiter)
         assert waits.calls["subscribe"] == 1
         assert waits.calls["evalsha"] == 2  # the first question, and one after SUBSCRIBE
-        traffic = waiter._stream.traffic
+        traffic = stream_of(waiter, "l").traffic
         commands, writes = traffic.commands, traffic.writes
         async with Counted(redis) as lets_go:
             await latch.count_down()
@@ -267,7 +269,7 @@ class TestOneForAll:
         clients: ClientFactory,
         proxy: ProxyFactory,
     ) -> None:
-        link = await proxy()
+        link = await proxy("l")
         waiter = clients(link.url, command_timeout=0.2)
         far = get_latch(waiter)
         others, (patient,) = start(20, far, None), start(1, far, 10)

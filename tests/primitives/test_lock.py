@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import until
+from tests.support import answered, until
 
 
 async def test_reentry_counts(client: Redisson, redis: Redis) -> None:
@@ -95,12 +95,12 @@ async def test_grants_that_always_come_too_late_are_a_loss(
 ) -> None:
     link = await proxy()
     client = clients(link.url)
-    await client.ping()
+    await answered(client)
     link.delay(0.2, direction="down")
     with pytest.raises(LeaseLostError):
         await client.get_lock("k").acquire(lease_time=0.1)
     link.pass_through()
-    await client.ping()
+    await answered(client)
     assert not await redis.exists("k")
     assert client._context.registry.waiting == 0
 

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson, RLock
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import until_async, until_listening
+from tests.support import answered, until_async, until_listening
 
 
 class Section:
@@ -120,7 +120,7 @@ async def test_heavy_use_of_one_lock_lets_everybody_finish(
     # RedissonLockHeavyTest; a second lock taken inside stands for its semaphore
     both = [clients(), clients()]
     for client in both:
-        await client.ping()  # a few milliseconds are not meant for connecting, too
+        await answered(client)  # a few milliseconds are not meant for connecting, too
     entered = 0
 
     async def work(client: Redisson) -> None:

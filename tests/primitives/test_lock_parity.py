@@ -16,7 +16,7 @@ from redisson_py import ConnectionLostError, LeaseLostError, NotHeldError, Redis
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import answered, stream_of, until, until_async, until_listening, until_waiting
 
 
 async def renewed(client: Redisson, times: int) -> None:
@@ -245,7 +245,7 @@ async def test_who_must_not_be_interrupted_waits_on_in_a_shielded_scope(
         task = asyncio.create_task(work())
         await until_listening(client)
         scope.cancel()
-        await client.ping()
+        await answered(client)
         await asyncio.sleep(0)
         assert client.statistics().waiters == 1
     assert await task == "cancelled afterwards"
@@ -257,12 +257,12 @@ async def test_a_try_that_was_interrupted_leaves_nothing_to_renew(
 ) -> None:
     # testLockIsNotRenewedAfterInterruptedTryLock
     client, other = clients(lease_time=0.6), clients()
-    await client.ping()
+    await answered(client)
     holder = await other.get_lock("k").acquire() if moment == "waiting" else None
     task = asyncio.create_task(client.get_lock("k").try_acquire(timeout=10))
     if holder is None:
         await asyncio.sleep(0)
-        assert client._stream.waiting
+        assert stream_of(client).waiting
     else:
         await until_listening(client)
     task.cancel()
@@ -271,7 +271,7 @@ async def test_a_try_that_was_interrupted_leaves_nothing_to_renew(
     assert_idle(client)
     if holder is not None:
         await holder.release()
-    await client.ping()
+    await answered(client)
     assert not await redis.exists("k")
 
 
@@ -280,7 +280,7 @@ async def test_a_stopped_server_is_an_error_and_not_a_refusal(
 ) -> None:
     # testRedisFailed
     client = clients(own_server.url)
-    await client.ping()
+    await answered(client)
     await own_server.kill()
     with pytest.raises(ConnectionLostError):
         await client.get_lock("k").try_acquire(timeout=0.3, lease_time=10)

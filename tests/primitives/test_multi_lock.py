@@ -22,7 +22,7 @@ from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until, until_async, until_listening
+from tests.support import Counted, answered, stream_of, until, until_async, until_listening
 
 NAMES = ("a", "b", "c")
 
@@ -110,13 +110,13 @@ async def test_free_members_cost_one_round_trip_each_way(client: Redisson, redis
     lock = multi(client)
     async with lock:
         pass
-    before = client._stream.traffic.writes
+    before = stream_of(client).traffic.writes
     for lease_time in (None, 10):
         async with Counted(redis) as counted:
             async with lock.hold(lease_time=lease_time):
                 pass
         assert counted.calls["evalsha"] == 2 * len(NAMES)
-    assert client._stream.traffic.writes - before == 4
+    assert stream_of(client).traffic.writes - before == 4
 
 
 async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis: Redis) -> None:
@@ -145,7 +145,7 @@ async def test_timeout_is_for_the_whole_and_leaves_nothing(
         assert await lock.try_acquire(timeout=0.5) is None
         with pytest.raises(AcquireTimeoutError, match=r"'a, b, c' stayed busy for 1 s"):
             await lock.acquire(timeout=1)
-        await client.ping()
+        await answered(client)
         assert await held(redis) == [False, False, True]
     async with lock.hold(timeout=0):
         assert await held(redis) == [True] * 3
@@ -205,7 +205,7 @@ async def test_error_of_one_member_leaves_nothing_held(client: Redisson, redis: 
     for timeout in (0, None):
         with pytest.raises(ScriptError, match="WRONGTYPE"):
             await lock.acquire(timeout=timeout)
-        await client.ping()
+        await answered(client)
         assert await held(redis) == [False, True, False]
     await redis.delete("b")
 
@@ -226,7 +226,7 @@ async def test_red_lock_that_is_busy_keeps_nothing_of_the_others(
     async with other.get_lock("b"):
         for timeout in (0, 0.05):
             assert await lock.try_acquire(timeout=timeout) is None
-            await client.ping()
+            await answered(client)
             assert await held(redis) == [False, True, False]
     async with lock.hold(lease_time=5) as lease:
         assert 4 < lease.remaining < 5
@@ -274,7 +274,7 @@ async def test_nobody_waits_for_a_member_while_holding_a_later_one(
     async with other.get_lock("b"):
         waiting = asyncio.create_task(multi(client, "c", "b", "a").acquire())
         await until_listening(client)
-        await client.ping()
+        await answered(client)
         assert await held(redis) == [True, True, False]
         async with multi(other, "c").hold(timeout=0):
             pass

@@ -17,7 +17,7 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rules, url_of_user
-from tests.support import until_async
+from tests.support import answered, until_async
 
 #: A deadlock lasts for ever.
 PATIENCE = 30.0
@@ -98,7 +98,7 @@ async def test_server_of_a_later_member_that_is_away_for_a_while_is_waited_for(
     clients: ClientFactory, other_server: EmbeddedServer
 ) -> None:
     near, far = clients(), clients(other_server.url)
-    await far.ping()
+    await answered(far)
     multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
     multi._ownership.one_by_one_until = float("inf")
     await other_server.kill()
@@ -120,13 +120,13 @@ async def test_patience_with_a_later_member_has_an_end(
     clients: ClientFactory, other_server: EmbeddedServer
 ) -> None:
     near, far = clients(), clients(other_server.url, command_timeout=0.5)
-    await far.ping()
+    await answered(far)
     multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
     multi._ownership.one_by_one_until = float("inf")
     await other_server.kill()
     with pytest.raises(ConnectionLostError):
         await multi.acquire()
-    await near.ping()
+    await answered(near)
     assert await is_free(near)
 
 

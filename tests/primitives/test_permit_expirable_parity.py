@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from redisson_py import NotHeldError, Permit, PermitExpirableSemaphore, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import until_async, until_listening
+from tests.support import answered, until_async, until_listening
 
 NAME = "semaphore"
 UNKNOWN = "0" * 32
@@ -354,7 +354,7 @@ class TestLeases:
     ) -> None:
         """Weakness 41."""
         holder, other = clients(lease_time=0.6), clients()
-        await other.ping()  # connecting counts
+        await answered(other)  # connecting counts
         permit = await get(holder, 1).acquire()
         ends = asyncio.get_running_loop().time() + 0.7
         assert await get(other).try_acquire(timeout=0.75) is None

@@ -21,7 +21,7 @@ from tests.primitives.read_write import (
     renewed,
     whole,
 )
-from tests.support import Counted, until, until_async, until_listening
+from tests.support import Counted, stream_of, until, until_async, until_listening
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ class TestHolding:
     async def test_uncontended_costs(self, lock: ReadLock, client: Redisson, redis: Redis) -> None:
         async with lock:
             pass
-        traffic = client._stream.traffic
+        traffic = stream_of(client).traffic
         writes, commands = traffic.writes, traffic.commands
         async with Counted(redis) as counted:
             for _ in range(50):

@@ -24,7 +24,7 @@ from tests.primitives.read_write import (
     held_by_another_task,
     read_write_lock,
 )
-from tests.support import set_safety_poll
+from tests.support import answered, set_safety_poll
 from tests.sweep import Probe, sweep
 
 #: Seconds within which everything must come that has been made possible.
@@ -251,7 +251,7 @@ async def test_cancelled_anywhere_it_leaves_nothing(
 
     async def run(cut: Probe) -> None:
         await trial(scene, cut)
-        await client.ping()
+        await answered(client)
         assert await fields(redis) == {}
         assert await redis.keys("*rwlock_timeout*") == []
         for each in (client, other):

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until, until_listening, until_waiting
+from tests.support import Counted, stream_of, until, until_listening, until_waiting
 
 NAME = "semaphore"
 Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]
@@ -34,7 +34,7 @@ async def test_an_uncontended_pair_is_two_scripts_and_two_writes(
     semaphore = make(client, 5)
     async with semaphore:
         pass
-    traffic = client._stream.traffic
+    traffic = stream_of(client).traffic
     writes = traffic.writes
     async with Counted(redis) as counted:
         for _ in range(50):

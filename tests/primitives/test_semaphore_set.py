@@ -16,7 +16,7 @@ from redisson_py import (
     Semaphore,
 )
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until, until_listening, until_waiting
+from tests.support import Counted, answered, until, until_listening, until_waiting
 
 NAME = "semaphore"
 Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]
@@ -136,7 +136,7 @@ class TestDelete:
 class TestNeverGivenPermits:
     @pytest.mark.parametrize("timeout", [0, 0.5])
     async def test_a_timeout_says_so(self, make: Make, client: Redisson, timeout: float) -> None:
-        await client.ping()
+        await answered(client)
         semaphore = make(client, None)
         with pytest.raises(AcquireTimeoutError, match=NEVER_GIVEN):
             await semaphore.acquire(timeout=timeout)
@@ -145,7 +145,7 @@ class TestNeverGivenPermits:
     async def test_so_does_a_block(self, make: Make, clients: ClientFactory) -> None:
         client = clients(acquire_timeout=0.5)
         # To connect may take as long on a busy machine.
-        await client.ping()
+        await answered(client)
         with pytest.raises(AcquireTimeoutError, match=NEVER_GIVEN):
             async with make(client, None):
                 raise AssertionError
@@ -176,7 +176,7 @@ class TestNeverGivenPermits:
         await (await waiting).release()
 
     async def test_one_of_no_permits_was_given_them(self, make: Make, client: Redisson) -> None:
-        await client.ping()
+        await answered(client)
         semaphore = make(client, 0)
         with pytest.raises(AcquireTimeoutError) as raised:
             await semaphore.acquire(timeout=0.5)

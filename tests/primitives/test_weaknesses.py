@@ -16,7 +16,9 @@ from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support import (
     Counted,
+    answered,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -49,7 +51,7 @@ async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redi
 
     await asyncio.gather(*[come_and_go(number) for number in range(16)])
     assert_idle(client)
-    await client.ping()
+    await answered(client)
     renewals = client.statistics().renewals
     for number in range(4):
         await taken_by_a_stranger(redis, f"k{number}", 500)
@@ -171,7 +173,7 @@ async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
     names = [f"k{number}" for number in range(300)]
     leases = await asyncio.gather(*[holder.get_lock(name).acquire() for name in names])
     tasks = [asyncio.create_task(client.get_lock(name).acquire(timeout=30)) for name in names]
-    await until(lambda: client._table.seats == 300 and not client._stream.waiting)
+    await until(lambda: client._table.seats == 300 and not stream_of(client).waiting)
     assert len(await redis.pubsub_channels("redisson_lock__channel:*")) == 300
     assert client.statistics().connections == 1
     # Those who give up take nothing from the others.

@@ -18,7 +18,7 @@ from tests.primitives.read_write import (
     read_write_lock,
     renewed,
 )
-from tests.support import Counted, until, until_async
+from tests.support import Counted, stream_of, until, until_async
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ class TestCosts:
         write = lock.write_lock()
         async with write:
             pass
-        traffic = client._stream.traffic
+        traffic = stream_of(client).traffic
         writes, commands = traffic.writes, traffic.commands
         async with Counted(redis) as counted:
             for _ in range(50):

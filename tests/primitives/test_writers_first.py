@@ -16,7 +16,7 @@ from redisson_py._keys import waiting_writers
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
 from tests.fixtures.client import ClientFactory
 from tests.primitives.read_write import Held, all_asleep, held_by_another_task
-from tests.support import set_safety_poll, until, until_async
+from tests.support import set_safety_poll, stream_of, until, until_async
 
 WRITERS = waiting_writers(b"k").decode()
 
@@ -163,7 +163,7 @@ async def test_the_last_reader_wakes_the_writer_among_readers_that_wait(
     async with waiting_writer(lock, redis) as writer:
         readers = [asyncio.create_task(held_by_another_task(lock.read_lock())) for _ in range(3)]
         table = lock.read_lock()._context.bus.table
-        await until(lambda: table.seats == 4 and not client._stream.waiting)
+        await until(lambda: table.seats == 4 and not stream_of(client).waiting)
         async with asyncio.timeout(10):
             await first.let_go()
             await (await writer).release()

@@ -12,6 +12,7 @@ import pytest_asyncio
 from redisson_py._redis import servers_from_url
 from redisson_py._scripts.source import parse
 from redisson_py._stream.call import Arg, Call, ReplyError
+from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.stream import Stream
 from redisson_py.errors import ClientClosedError
 from tests.stream.fake_peer import FakePeer
@@ -56,8 +57,16 @@ class Around:
         """Remember a channel."""
         self._ended.append(channel)
 
+    def replicas(self, stream: Stream) -> int:
+        """Know of none."""
+        return 0
+
     async def confirm(self, stream: Stream) -> None:
         """Say that the node serves what it served."""
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        """Say so at once."""
+        then()
 
 
 class Talk:
@@ -84,10 +93,12 @@ class Talk:
         self.stream = Stream(
             servers_from_url(url, None).connector,
             reply_timeout,
-            on_message=lambda channel, payload: self.messages.append((channel, payload)),
-            on_connected=self._on_connected,
-            on_down=self._on_down,
-            needed=lambda _: self.needed,
+            Callbacks(
+                on_message=lambda channel, payload: self.messages.append((channel, payload)),
+                on_connected=self._on_connected,
+                on_down=self._on_down,
+                needed=lambda _: self.needed,
+            ),
             sharded=sharded,
             topology=Around(self.gone) if sharded else None,
         )

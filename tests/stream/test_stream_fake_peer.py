@@ -21,6 +21,7 @@ from tests.stream.fake_peer import (
     hello,
     message,
 )
+from tests.support import until
 
 
 class TestOrder:
@@ -306,6 +307,26 @@ class TestClose:
         await talk.close()
         with pytest.raises(ClientClosedError):
             await call.future
+
+    async def test_closing_during_the_greeting_is_no_failure(
+        self, talks: TalkFactory, peer: FakePeer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        # A node of a cluster that was needed for the first time just before.
+        greetings = 0
+
+        def not_the_second(command: Command) -> bytes:
+            nonlocal greetings
+            greetings += 1
+            return SILENCE if greetings == 2 else hello()
+
+        peer.greeting = not_the_second
+        talk = await talks()
+        call = talk.call("GET", "k")
+        await until(lambda: greetings == 2)
+        await talk.close()
+        with pytest.raises(ClientClosedError):
+            await call.future
+        assert not caplog.records
 
     async def test_those_who_wait_for_room_are_let_go(self, talk: Talk, peer: FakePeer) -> None:
         await fill(talk, peer)

@@ -61,7 +61,9 @@ async def test_a_master_cut_off_with_a_client_gives_up(split_cluster: EmbeddedCl
 
 @pytest.mark.own_network
 async def test_sentinels_replace_a_master_that_is_cut_off(server_choice: str) -> None:
-    async with running_sentinel(server_choice, own_addresses=True) as watched:
+    async with running_sentinel(
+        server_choice, replicas=1, sentinels=1, down_after=0.5, own_addresses=True
+    ) as watched:
         old = await watched.master()
         await watched.partition([old])
         new = await watched.wait_master(other_than=old)

@@ -35,9 +35,13 @@ class Pair:
             if replica.paused:
                 await self.servers.thaw(replica)
         await self.servers.wait_healthy()
-        await self.redis.incr("thawed")
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when all replicas confirm at once; the first time it takes them up to a second."""
+        await self.redis.incr("settled")
+        await self.redis.delete("settled")
         assert await self.redis.wait(len(self.replicas), 10_000) == len(self.replicas)
-        await self.redis.delete("thawed")
 
     async def keys(self) -> list[set[bytes]]:
         """Return the keys that each server has, but for tombstones and descriptions."""
@@ -68,10 +72,8 @@ async def pairs(replicas_factory: ReplicasFactory) -> AsyncIterator[PairFactory]
             config = {"repl-ping-replica-period": "3600", "repl-timeout": "7200"}
             pair = Pair(await replicas_factory(replicas=replicas, config=config))
             stack.push_async_callback(pair.redis.aclose)
-            # Online, a replica confirms nothing before its first word, up to a second later.
-            await pair.redis.incr("attached")
-            assert await pair.redis.wait(replicas, 10_000) == replicas
-            await pair.redis.delete("attached")
+            await pair.settle()
+            await pair.redis.config_resetstat()
             return pair
 
         yield start

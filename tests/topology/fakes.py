@@ -12,6 +12,7 @@ from redisson_py._connector import Connector
 from redisson_py._loop import stop_task
 from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call
+from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._topology.finder import Finder, ReplicatedFinder, SentinelFinder
@@ -190,10 +191,12 @@ class Seeker:
         return Stream(
             opener,
             self._reply_timeout,
-            on_message=lambda channel, payload: None,
-            on_connected=lambda _: None,
-            on_down=lambda _: None,
-            needed=lambda _: self.needed,
+            Callbacks(
+                on_message=lambda channel, payload: None,
+                on_connected=lambda _: None,
+                on_down=lambda _: None,
+                needed=lambda _: self.needed,
+            ),
             topology=topology,
             sharded=sharded,
             fails_over=fails_over,

@@ -10,7 +10,7 @@ from redisson_py._addresses import AddressMap
 from redisson_py._topology import sentinels as sentinels_module
 from tests.stream.fake_peer import CUT, SILENCE
 from tests.support import until
-from tests.topology.fakes import FakeServer, Scene, Seeker, address_of
+from tests.topology.fakes import FakeServer, Scene, Seeker, address_of, connector
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +122,10 @@ async def test_who_announced_a_master_is_waited_for(scene: Scene) -> None:
     call = seeker.call("SET", "a", "1")
     await until(lambda: all(each.questions > n for each, n in zip(others, asked, strict=True)))
     await until(lambda: all_sentinels(seeker) == 2)
+    for _ in range(3):
+        # As long as it would take to get there.
+        there = await connector().at(*address_of(old)).open(10)
+        await there.disconnect()
     assert not call.future.done()
     leader.answer_all()
     await call.future

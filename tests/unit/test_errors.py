@@ -107,6 +107,8 @@ def test_messages_are_for_people() -> None:
     assert str(lost) == "lock 'k' was lost"
     assert str(ScriptError("lock.acquire v1", "OOM x")) == "lock.acquire v1: OOM x"
     assert str(ScriptError("lock.acquire v1", "OOM x", "k")) == "lock.acquire v1 of 'k': OOM x"
+    there = ScriptError("lock.acquire v1", "OOM x", "k", "h:7000")
+    assert str(there) == "lock.acquire v1 of 'k' at h:7000: OOM x"
     assert str(QuorumError("too few", {})) == "too few"
 
 

@@ -97,7 +97,7 @@ public final class Driver {
         }
     }
 
-    /** Connect a client; `settings` are setters of Config or of its single-server part. */
+    /** Connect a client; `settings` are setters of Config or of its part for such servers. */
     public Object connect(String address, String prefix, Map<String, Object> settings)
             throws Exception {
         return Clients.connect(address, prefix, settings);

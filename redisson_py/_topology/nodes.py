@@ -1,0 +1,163 @@
+"""The streams to the nodes of a cluster: made, kept running, given up, closed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from redisson_py._addresses import Address
+from redisson_py._loop import Future, Task, discard, new_future, start_task, wait_for_all
+from redisson_py._stream.wire import Traffic
+
+if TYPE_CHECKING:
+    from redisson_py._stream.call import Call
+    from redisson_py._stream.stream import Stream
+    from redisson_py.errors import ClientClosedError
+
+log = logging.getLogger("redisson_py")
+
+
+class Nodes:
+    """A stream to each node that is known, each in a task of its own.
+
+    Args:
+        lobby: The stream of what belongs to no node yet; it is kept with the others.
+        new_stream: Makes the stream to an address.
+        past: What went over connections before.
+    """
+
+    def __init__(
+        self, lobby: Stream, new_stream: Callable[[Address], Stream], past: Traffic
+    ) -> None:
+        self._lobby = lobby
+        self._new_stream = new_stream
+        #: Of streams that were given up, too.
+        self._past = past
+        self._streams: dict[Address, Stream] = {}
+        self._addresses: dict[Stream, Address] = {}
+        #: Where streams were given up. A map may be older than that, and lead there once more.
+        self._left: set[Address] = set()
+        self._tasks: set[Task] = set()
+        self._over: Future[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether tasks may be started."""
+        return self._over is not None
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went over the connections of all streams there are and were."""
+        return sum((stream.whole_traffic for stream in self.streams()), self._past)
+
+    @property
+    def doubted(self) -> set[Address]:
+        """The addresses of those that were out of reach, or silent, and are not confirmed yet."""
+        return {address for address, stream in self._streams.items() if stream.in_doubt}
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether somebody waits for one of these."""
+        return any(stream.in_trouble for stream in self._streams.values())
+
+    def streams(self) -> tuple[Stream, ...]:
+        """Return the streams to all nodes that are known, and the lobby."""
+        return (self._lobby, *self._streams.values())
+
+    def address(self, stream: Stream) -> Address | None:
+        """Return where a stream leads; None for the lobby, and for one that was given up."""
+        return self._addresses.get(stream)
+
+    def get(self, address: Address) -> Stream | None:
+        """Return the stream to an address, if there is one."""
+        return self._streams.get(address)
+
+    def connected(self, address: Address) -> Stream | None:
+        """Return the stream to an address if it has an open connection."""
+        stream = self._streams.get(address)
+        return stream if stream is not None and stream.ready else None
+
+    def at(self, address: Address) -> Stream:
+        """Return the stream to an address; it connects at first need."""
+        stream = self._streams.get(address)
+        if stream is None:
+            stream = self._streams[address] = self._new_stream(address)
+            self._addresses[stream] = address
+            if address in self._left:
+                stream.doubt()
+            self._start(stream)
+        return stream
+
+    def without(self, masters: Collection[Address]) -> list[Stream]:
+        """Return the streams without a call to nodes that are no masters."""
+        streams = self._streams.items()
+        return [each for address, each in streams if address not in masters and each.idle]
+
+    def retire(self, stream: Stream) -> list[Call]:
+        """Give a stream up whose node serves nothing any more; return what was not answered."""
+        log.info("Redis at %s serves no slots of the cluster any more", stream.where)
+        address = self._addresses.pop(stream)
+        del self._streams[address]
+        self._left.add(address)
+        calls = stream.retire(f"Redis at {stream.where} serves no slots of the cluster any more")
+        self._past += stream.whole_traffic
+        return calls
+
+    async def run(self) -> None:
+        """Keep the streams open for as long as they are needed; ends by cancellation."""
+        over = self._over = new_future()
+        for stream in self.streams():
+            self._start(stream)
+        try:
+            await wait_for_all([over])
+            over.result()
+        finally:
+            self._over = None
+            tasks = list(self._tasks)
+            for task in tasks:
+                # An event loop that shuts down has cancelled them already, and once is enough.
+                if not task.cancelling():
+                    task.cancel()
+            await wait_for_all(tasks)
+
+    def keep(self, task: Task) -> Task:
+        """End a task together with the streams."""
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+        return task
+
+    def _start(self, stream: Stream) -> None:
+        if self.running:
+            self.keep(start_task(stream.run(), f"redisson_py {stream.where}"))
+
+    def _task_done(self, task: Task) -> None:
+        self._tasks.discard(task)
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None and self._over is not None and not self._over.done():
+            # Nothing dies quietly: all of it ends, and the next use begins again.
+            self._over.set_exception(failure)
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; nothing can be sent any more."""
+        for stream in self.streams():
+            stream.fail(error)
+
+    async def close(self, error: ClientClosedError) -> None:
+        """Close every stream; what is under way fails with `error`."""
+        closing = [stream.close_soon(error) for stream in self.streams()]
+        downs = [down for down in closing if down is not None]
+        await wait_for_all(downs, self._lobby.reply_timeout)
+
+    def break_down(self, cause: BaseException) -> None:
+        """The background task has failed: fail what waits; what must arrive goes out later."""
+        for stream in self.streams():
+            stream.break_down(cause)
+
+    def leave_behind(self) -> None:
+        """Close the sockets, and end the tasks, of an event loop that was closed."""
+        for stream in self.streams():
+            stream.leave_behind()
+        for task in self._tasks:
+            if not task.done():
+                discard(task)

@@ -1,0 +1,134 @@
+"""What a cluster costs: commands, writes and connections."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py import Redisson
+from redisson_py._engine.watchdog import Watchdog
+from redisson_py._stream import health
+from redisson_py.testing import EmbeddedCluster
+from tests.fixtures.client import ClientFactory
+from tests.support import until, until_async
+from tests.topology.cluster_support import (
+    calls,
+    connections,
+    names_at,
+    redirects,
+    router_of,
+    stream_to,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+PAIRS = 50
+
+
+async def warm(client: Redisson, *names: str) -> None:
+    """Have the scripts loaded and the client described."""
+    for name in names:
+        async with client.get_lock(name):
+            pass
+
+
+@pytest.mark.parametrize("synced", [False, True], ids=["alone", "synced"])
+async def test_a_pair_is_two_scripts_in_two_writes_at_one_node(
+    cluster: EmbeddedCluster, clients: ClientFactory, synced: bool
+) -> None:
+    client = clients(cluster.url, sync_replicas=int(synced))
+    await warm(client, "pair", "pair")
+    node = await cluster.master_of("pair")
+    router, stream = router_of(client), stream_to(client, node)
+    before, sent_elsewhere = router.traffic, await redirects(cluster)
+    scripts, waits = await calls(node, "evalsha"), await calls(node, "wait")
+    for _ in range(PAIRS):
+        async with client.get_lock("pair"):
+            pass
+    after = router.traffic
+    # With replicas, one WAIT behind the grant, in the same write.
+    assert after.commands - before.commands == (3 if synced else 2) * PAIRS
+    assert after.writes - before.writes == 2 * PAIRS
+    assert await calls(node, "evalsha") - scripts == 2 * PAIRS
+    assert await calls(node, "wait") - waits == synced * PAIRS
+    assert await redirects(cluster) == sent_elsewhere
+    assert [each for each in router.streams() if each.ready] == [stream]
+
+
+async def test_new_clients_are_never_sent_elsewhere(
+    cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    before = await redirects(cluster)
+    client = clients(cluster.url)
+    await asyncio.gather(*(warm(client, f"name{number}") for number in range(100)))
+    assert await redirects(cluster) == before
+
+
+@pytest.mark.parametrize("synced", [False, True], ids=["alone", "synced"])
+async def test_an_idle_client_says_nothing_and_rests(
+    cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch, synced: bool
+) -> None:
+    client = clients(cluster.url, client_name="idle", sync_replicas=int(synced))
+    masters = await cluster.masters()
+    [held], [other] = [await names_at(cluster, node, 1) for node in masters[:2]]
+    await warm(client, held, other)
+    each = 1 + synced
+    # Those that asked for the map are closed by and by; what is left is what is used.
+
+    async def are_those_in_use() -> bool:
+        return sorted(await connections(cluster, "idle")) == [0, 0, 0, 0, each, each]
+
+    await until_async(are_those_in_use)
+    before = client.statistics().commands_sent
+    idle = stream_to(client, masters[0])._health
+    # Three seconds, as the silence is measured.
+    await until(lambda: idle._idle >= 12, 30)
+    assert client.statistics().commands_sent == before
+    # Where something is held the connection stays, and the server is asked whether it is there.
+    async with client.get_lock(held):
+        monkeypatch.setattr(health, "_REST_AFTER", 1.0)
+
+        async def rests() -> bool:
+            return sorted(await connections(cluster, "idle")) == [0, 0, 0, 0, 0, each]
+
+        await until_async(rests, 30)
+        assert not stream_to(client, masters[1]).ready
+
+    async def all_rest() -> bool:
+        return not any(await connections(cluster, "idle"))
+
+    await until_async(all_rest, 30)
+    assert client.statistics().reconnects == 0
+    await asyncio.gather(*(warm(client, name) for name in (held, other)))
+    statistics = client.statistics()
+    assert statistics.reconnects == statistics.losses == 0
+
+
+async def test_ten_thousand_are_renewed_with_a_write_a_node_a_turn(
+    cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = clients(cluster.url, lease_time=9, sync_replicas=0)
+    leases = await asyncio.gather(*(client.get_lock(f"n{n}").acquire() for n in range(10_000)))
+    streams = [stream_to(client, node) for node in await cluster.masters()]
+    turns = 0
+    tick = Watchdog._tick
+
+    def count(watchdog: Watchdog) -> None:
+        nonlocal turns
+        turns += 1
+        tick(watchdog)
+
+    monkeypatch.setattr(Watchdog, "_tick", count)
+    await until(lambda: not any(stream.waiting for stream in streams))
+    before = [stream.traffic.writes for stream in streams]
+    renewals, began = client.statistics().renewals, turns
+    ends = {lease: lease._ends_at for lease in leases}
+    await until(lambda: all(lease._ends_at > ends[lease] for lease in leases), 30)
+    taken = turns - began
+    writes = [stream.traffic.writes - b for stream, b in zip(streams, before, strict=True)]
+    # One key a call: each has a slot of its own. And the health of an idle stream is no renewal.
+    assert client.statistics().renewals - renewals >= 9_000
+    assert 0 < max(writes) <= taken, (writes, taken)
+    assert client.statistics().late_renewals == client.statistics().losses == 0
+    await asyncio.gather(*(lease.release() for lease in leases))

@@ -1,0 +1,154 @@
+"""Clusters that are hard to reach, or not all there."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py import ConnectionLostError, Redisson
+from redisson_py._topology.discovery import Discovery
+from redisson_py.testing import EmbeddedCluster
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.topologies import ClusterFactory
+from tests.support import until, until_async
+from tests.topology.cluster_support import connections, router_of, stream_to
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+#: Nobody listens there.
+DEAD = "127.0.0.1:1"
+
+
+async def pair(client: Redisson, name: str = "pair") -> None:
+    """Acquire and release."""
+    async with client.get_lock(name).hold(timeout=20):
+        pass
+
+
+async def test_seeds_that_are_dead_or_replicas(
+    cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    masters = await cluster.masters()
+    replica = next(node for node in cluster.nodes if node not in masters)
+    for seeds in (f"{DEAD},{replica.address}", f"{replica.address},{DEAD}", replica.address):
+        client = clients(f"redis+cluster://{seeds}")
+        await pair(client)
+        for number in range(20):
+            await pair(client, f"name{number}")
+
+
+async def test_a_cluster_that_is_all_away_and_one_seed_for_ever(
+    cluster_factory: ClusterFactory, clients: ClientFactory
+) -> None:
+    """With nobody else to ask, nodes that were away tell of each other, and of themselves."""
+    cluster = await cluster_factory(masters=3, replicas=0)
+    nodes = cluster.nodes
+    client = clients(f"redis+cluster://{DEAD},{nodes[0].address}", lease_time=60)
+    names = ["a", "b", "c", "d", "e", "f"]
+    leases = [await client.get_lock(name).acquire() for name in names]
+    assert len({await cluster.master_of(name) for name in names}) == 3
+    for node in nodes:
+        await node.execute("CLIENT", "KILL", "TYPE", "normal")
+    await until(lambda: all(not stream_to(client, node).ready for node in nodes))
+    await asyncio.gather(*(pair(client, f"{{{name}}}other") for name in names))
+    for lease in leases:
+        await lease.release()
+
+
+async def test_a_cluster_of_one_node_that_was_away(
+    cluster_factory: ClusterFactory, clients: ClientFactory
+) -> None:
+    cluster = await cluster_factory(masters=1, replicas=0)
+    [node] = cluster.nodes
+    client = clients(f"redis+cluster://{DEAD},{node.address}")
+    await pair(client)
+    await node.execute("CLIENT", "KILL", "TYPE", "normal")
+    await until(lambda: not stream_to(client, node).ready)
+    await pair(client)
+
+
+async def test_an_unassigned_slot_is_named_and_works_later(
+    cluster_factory: ClusterFactory, clients: ClientFactory
+) -> None:
+    config = {"cluster-require-full-coverage": "no"}
+    cluster = await cluster_factory(masters=3, replicas=0, config=config)
+    client = clients(cluster.url)
+    await pair(client)
+    owner = await cluster.master_of("nobody")
+    slot = int(await owner.execute("CLUSTER", "KEYSLOT", "nobody"))
+    for node in cluster.nodes:
+        await node.execute("CLUSTER", "DELSLOTS", slot)
+    for _ in range(2):
+        with pytest.raises(ConnectionLostError, match=f"slot {slot}|CLUSTERDOWN"):
+            await client.get_lock("nobody").acquire(timeout=1)
+        await pair(client)
+    # And one that has never known it.
+    stranger = clients(cluster.url)
+    with pytest.raises(ConnectionLostError, match=f"serves no slot {slot}"):
+        await stranger.get_lock("nobody").acquire(timeout=1)
+    await pair(stranger)
+    waiting = [asyncio.create_task(pair(each, "nobody")) for each in (client, stranger)]
+    await owner.execute("CLUSTER", "ADDSLOTS", slot)
+    await asyncio.wait_for(asyncio.gather(*waiting), 20)
+
+
+async def test_a_cluster_goes_down_and_comes_back(
+    cluster_factory: ClusterFactory, clients: ClientFactory
+) -> None:
+    cluster = await cluster_factory(masters=3, replicas=0)
+    client = clients(cluster.url, lease_time=60)
+    names = ["a", "b", "c", "d"]
+    leases = [await client.get_lock(name).acquire() for name in names]
+    for node in cluster.nodes:
+        await cluster.kill(node)
+    with pytest.raises(ConnectionLostError, match="no connection to Redis at 127"):
+        await client.get_lock("a2").acquire(timeout=0.5)
+    waiting = [asyncio.create_task(pair(client, f"{{{name}}}x")) for name in names]
+    for node in cluster.nodes:
+        await cluster.revive(node)
+    await asyncio.wait_for(asyncio.gather(*waiting), 20)
+    # Nothing was saved: told by the first answer.
+    await until(lambda: client.statistics().losses_by_reason["taken"] == len(names))
+    assert not any(lease.remaining for lease in leases)
+
+
+async def test_nodes_without_names(cluster_factory: ClusterFactory, clients: ClientFactory) -> None:
+    """Where nodes must not say who they are, they are where the one is that was asked."""
+    cluster = await cluster_factory(
+        masters=3, replicas=0, config={"cluster-preferred-endpoint-type": "unknown-endpoint"}
+    )
+    client = clients(f"redis+cluster://{cluster.nodes[1].address}")
+    for number in range(20):
+        await pair(client, f"name{number}")
+    # MOVED names only a port.
+    for _ in range(2):
+        await cluster.migrate("pair")
+        await pair(client)
+
+
+async def test_a_failed_background_task_is_started_again(
+    cluster: EmbeddedCluster,
+    clients: ClientFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = clients(cluster.url, client_name="failing", sync_replicas=0)
+    lease = await client.get_lock("held").acquire()
+    ask = Discovery.ask
+
+    async def fail(*_: object) -> None:
+        monkeypatch.setattr(Discovery, "ask", ask)
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(Discovery, "ask", fail)
+    router_of(client).ask()
+    await until(lambda: client._root is None)
+    assert "not foreseen" in caplog.text
+    await pair(client)
+    await lease.release()
+
+    async def is_tidy() -> bool:
+        return max(await connections(cluster, "failing")) == 1
+
+    await until_async(is_tidy)

@@ -1,0 +1,96 @@
+"""`sync_replicas="auto"`: one replica confirms where the master has any; here, in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import ReplicationError
+from redisson_py.testing import EmbeddedCluster
+from tests.fixtures.client import ClientFactory
+from tests.support import until_async
+
+
+async def waits(url: str) -> int:
+    """Return how often a server has been asked to wait for its replicas."""
+    async with Redis.from_url(url) as redis:
+        stats = await redis.info("commandstats")
+    return int(stats.get("cmdstat_wait", {"calls": 0})["calls"])
+
+
+async def test_one_replica_confirms_if_there_is_any(
+    own_cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    master = await own_cluster.master_of("k")
+    (replica,) = await own_cluster.replicas_of(master)
+    client = clients(own_cluster.url, sync_timeout=2)
+    async with client.get_lock("k"):
+        pass
+    before = await waits(master.url)
+    assert before > 0
+    await own_cluster.freeze(replica)
+    with pytest.raises(ReplicationError) as caught:
+        await client.get_lock("k").acquire()
+    assert (caught.value.asked, caught.value.got) == (1, 0)
+    assert await waits(master.url) > before
+
+    await own_cluster.kill(replica)
+
+    async def acquires() -> bool:
+        """The master has noticed that it has no replica any more."""
+        try:
+            async with client.get_lock("k"):
+                return True
+        except ReplicationError:
+            return False
+
+    await until_async(acquires)
+    before = await waits(master.url)
+    async with client.get_lock("k"):
+        pass
+    assert await waits(master.url) == before
+
+    await own_cluster.revive(replica)
+
+    async def waits_again() -> bool:
+        """It has got its replica back, and the client has found that out."""
+        try:
+            async with client.get_lock("k"):
+                await asyncio.sleep(0.1)
+        except ReplicationError:
+            return False
+        return await waits(master.url) > before
+
+    await until_async(waits_again, 30)
+
+
+async def test_each_node_has_its_own_confirmations(
+    cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    client = clients(cluster.url, sync_replicas=1, sync_timeout=5)
+    names = [f"k{number}" for number in range(60)]
+    leases = await asyncio.gather(*(client.get_lock(name).acquire() for name in names))
+    await asyncio.gather(*(lease.release() for lease in leases))
+    before = [await waits(node.url) for node in await cluster.masters()]
+    leases = await asyncio.gather(*(client.get_lock(name).acquire() for name in names))
+    after = [await waits(node.url) for node in await cluster.masters()]
+    assert [new - old for new, old in zip(after, before, strict=True)] == [1, 1, 1]
+    await asyncio.gather(*(lease.release() for lease in leases))
+
+
+async def test_what_is_asked_of_a_master_that_fails_is_confirmed_by_the_next(
+    own_cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    client = clients(own_cluster.url, sync_replicas=1, sync_timeout=5, command_timeout=20)
+    master = await own_cluster.master_of("k")
+    waiting = clients(own_cluster.url, sync_replicas=1, sync_timeout=5, command_timeout=20)
+    async with client.get_lock("k") as lease:
+        acquiring = asyncio.create_task(waiting.get_lock("k").acquire(timeout=60))
+        await own_cluster.failover("k")
+        assert await own_cluster.master_of("k") is not master
+        await own_cluster.wait_healthy()
+        await asyncio.sleep(0)
+        assert not lease.lost
+    await (await acquiring).release()
