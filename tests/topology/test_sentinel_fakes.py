@@ -124,12 +124,11 @@ async def test_a_message_while_the_old_master_is_connected_to(
             opened.append(self.where)
             for each in sentinels:
                 each.knows(new, epoch=2)
-            finder._switched(address_of(new), "the first")
+            assert isinstance(seeker.finder, SentinelFinder)
+            seeker.finder._switched(address_of(new), "the first")
         return connection
 
     seeker = await scene.seek(*sentinels)
-    finder = seeker.finder
-    assert isinstance(finder, SentinelFinder)
     monkeypatch.setattr(Connector, "open", open_late)
     await seeker.ask("GET", "a")
     assert opened
