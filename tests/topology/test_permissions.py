@@ -199,7 +199,7 @@ async def test_a_missing_command_is_told_at_once(
 async def test_a_missing_asking_is_told_at_once(
     cluster: EmbeddedCluster, clients: ClientFactory, allow: Allow, rules: tuple[str, ...]
 ) -> None:
-    """The call behind it was sent back before, and to and fro until its time was up."""
+    """The call behind it was sent back before, and back and forth until its time was up."""
     client = clients(await allow(*less(rules, "asking")))
     lock = client.get_lock(KEY)
     async with lock:
