@@ -294,7 +294,7 @@ class CompositeOwnership:
         self.check_clients()
         looks = Gather(member.inspect() for member in self.members)
         await self.settle_look(looks)
-        found = list(looks.results.values())
+        found = [look for _, look in sorted(looks.results.items())]
         members: dict[str, LockSnapshot | str] = {
             f"{_text(member.name)} at {server_of(member)}": looks.results.get(number)
             or str(looks.errors.get(number, "no answer yet"))
