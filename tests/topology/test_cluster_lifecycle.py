@@ -92,7 +92,7 @@ async def test_closing_while_a_node_is_away(cluster: EmbeddedCluster) -> None:
 async def test_closing_before_there_is_a_map() -> None:
     client = Redisson.from_url("redis+cluster://127.0.0.1:1,127.0.0.1:2")
     tasks = asyncio.all_tasks()
-    with pytest.raises(ConnectionLostError, match="no connection to Redis at 127.0.0.1:[12]: "):
+    with pytest.raises(ConnectionLostError, match=r"no connection to Redis at 127\.0\.0\.1:[12]: "):
         await client.ping(timeout=0)
     acquiring = asyncio.create_task(client.get_lock("a").acquire())
     await asyncio.sleep(0.05)
