@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.harness import Table
-from benchmarks.rivals import OURS, OURS_UVLOOP, SIDES
+from benchmarks.rivals import OURS, OURS_UNSYNCED, OURS_UVLOOP, SIDES
 from benchmarks.rivals.side import CannotError
 from benchmarks.sizes import Size
 
@@ -150,6 +150,10 @@ class Bench:
             yield
         finally:
             await asyncio.gather(*[one.end() for some in self.workers.values() for one in some])
+
+    def has(self, side: str) -> bool:
+        """Whether a side may take part; what is ours always does, on a loop that does."""
+        return (OURS if side == OURS_UNSYNCED else side) in self.chosen
 
     @property
     def ours(self) -> str:

@@ -1,4 +1,4 @@
-"""The figures that issue 13 asks for, and the ratios to Redisson of issue 5, from one run's tables.
+"""The figures that issues 13, 5 (Redisson) and 15 (topologies) ask for, from one run's tables.
 
 Nearly all are ratios within the run. The rest are counts, or times that only a machine like the
 one of the issue can be asked for: those say so.
@@ -13,11 +13,13 @@ from benchmarks.rivals import (
     BARE,
     BARE_PACKING,
     OURS,
+    OURS_UNSYNCED,
     OURS_UVLOOP,
     POTTERY,
     POTTERY_THREADS,
     REDIS_PY,
     REDIS_PY_64,
+    REDIS_PY_CLUSTER,
     REDISSON,
     REDISSON_ASYNC,
     REDISSON_ASYNC_8,
@@ -30,8 +32,10 @@ from benchmarks.scenarios import (
     imports,
     primitives,
     processes,
+    recovery,
     red_locks,
     renewals,
+    topologies,
     uncontended,
 )
 from benchmarks.sizes import SIZES
@@ -71,6 +75,8 @@ def goals(tables: Tables) -> list[Goal]:
         _redisson(tables, 1, 1.0),
         _redisson(tables, 64, 4.0),
         _redisson(tables, 512, 4.0),
+        *_topologies(tables),
+        *[_recovery(tables, what) for what in SIZES["full"].outages],
     ]
 
 
@@ -218,3 +224,54 @@ def _uvloop(tables: Tables) -> Goal:
     detail = f"slower in {slower} of {len(ratios)} rows, most in: {worst}" if ratios else ""
     found = ratios.get(worst)
     return Goal("uvloop against asyncio, worst row", found, "more", 1.0, 1.2, "x", detail)
+
+
+def _topologies(tables: Tables) -> list[Goal]:
+    """Return what a cluster costs: the worst column of each comparison."""
+    cells = tables[topologies.NAME].rows if topologies.NAME in tables else {}
+    on_one, on_cluster, unsynced, with_sentinel = (
+        topologies.row(side, place)
+        for side, place in (
+            (OURS, topologies.ONE),
+            (OURS, topologies.CLUSTER),
+            (OURS_UNSYNCED, topologies.CLUSTER),
+            (OURS_UNSYNCED, topologies.SENTINEL),
+        )
+    )
+
+    def goal(name: str, ours: str, other: str, at_least: float) -> Goal:
+        ratios = {
+            column: cell.over(cells[other][column])
+            for column, cell in cells.get(ours, {}).items()
+            if column in cells.get(other, {})
+        }
+        worst = min(ratios, key=lambda column: ratios[column].median, default="")
+        detail = "; ".join(f"{column}: {ratio}" for column, ratio in ratios.items())
+        return Goal(f"{name}, worst column", ratios.get(worst), "more", at_least, None, "x", detail)
+
+    rivals = (topologies.row(side, topologies.CLUSTER) for side in (REDIS_PY_CLUSTER, REDISSON))
+    return [
+        goal("cluster against one server", unsynced, on_one, 0.5),
+        goal("Sentinel against one server", with_sentinel, on_one, 0.5),
+        goal("confirmed by a replica against not", on_cluster, unsynced, 0.6),
+        *[goal(f"against {rival}", on_cluster, rival, 1.0) for rival in rivals],
+    ]
+
+
+def _recovery(tables: Tables, what: str) -> Goal:
+    """Return the longest time without a pair, less what it may be late, over the server's own."""
+    late = 0.25
+    table = tables.get(recovery.NAME)
+    cells = {} if table is None else table.rows.get(f"{what}: {OURS}", {})
+    gap, server = cells.get(recovery.GAP), cells.get(recovery.SERVER)
+    found = None
+    if gap is not None and server is not None:
+        found = Spread([max(0.0, gap - late) for gap in gap.rounds]).over(server)
+    details = [
+        f"{side}: {cell} x"
+        for side in (OURS, REDIS_PY_CLUSTER, REDISSON)
+        if table is not None
+        and (cell := table.find(f"{what}: {side}", recovery.MULTIPLE)) is not None
+    ]
+    unit = f"x server's + {late} s"
+    return Goal(f"recovery: {what}", found, "less", 1.25, None, unit, "; ".join(details))

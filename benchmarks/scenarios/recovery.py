@@ -62,7 +62,7 @@ async def _round(bench: Bench, table: Table, what: str, cluster: EmbeddedCluster
     async with AsyncExitStack() as stack:
         crew: dict[str, Worker] = {}
         for side in (OURS, OURS_UVLOOP, OURS_UNSYNCED, REDIS_PY_CLUSTER, REDISSON):
-            if side in bench.chosen:
+            if bench.has(side):
                 try:
                     crew[side] = await stack.enter_async_context(worker(side, cluster.url))
                 except CannotError as reason:

@@ -19,6 +19,7 @@ from benchmarks.scenarios.uncontended import column
 from redisson_py.testing import running_cluster, running_sentinel
 
 NAME = "topologies"
+NAME_CPU = "processor time on topologies"
 ONE, CLUSTER, SENTINEL = "one server", "cluster", "Sentinel"
 
 
@@ -27,10 +28,11 @@ def row(side: str, place: str) -> str:
     return f"{place}: {side}"
 
 
-async def measure(bench: Bench) -> Table:
+async def measure(bench: Bench) -> list[Table]:
     """Measure on servers of their own, with workers of their own."""
     size = bench.size
     table = Table(NAME, "Acquire+release pairs a second where servers are several, a name a task")
+    cpu = Table(NAME_CPU, "Processor time of the client in those rounds, seconds a million pairs")
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(running_cluster(bench.kind))
         sentinel = await stack.enter_async_context(running_sentinel(bench.kind))
@@ -45,7 +47,7 @@ async def measure(bench: Bench) -> Table:
         crew: dict[str, Worker] = {}
         for place, (url, sides) in places.items():
             for side in sides:
-                if side not in bench.chosen:
+                if not bench.has(side):
                     continue
                 try:
                     one = await stack.enter_async_context(worker(side, url))
@@ -65,9 +67,10 @@ async def measure(bench: Bench) -> Table:
             for _, name in alternately(crew, size.topology_rounds):
                 found = await crew[name].do("pairs", seconds=size.seconds, **orders[name])
                 table.add(name, {column(tasks): found["rate"]})
+                cpu.add(name, {column(tasks): found["cpu"]})
     table.notes.append(
         "A cluster of three masters with a replica each, a master with two replicas and three"
         " Sentinels; all of them share this machine's processors with the client. Except with"
         " sync_replicas=0, ours has a replica confirm each grant there, and Redisson all replicas."
     )
-    return table
+    return [table, cpu]

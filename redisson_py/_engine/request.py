@@ -14,6 +14,7 @@ from redisson_py._engine.waiting import Turn
 from redisson_py._loop import call_later, running_loop
 from redisson_py._options import TOMBSTONE
 from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
 
@@ -202,23 +203,26 @@ class AcquireRequest:
         else:
             packed = commands.acquire_script.head + commands.acquire(self)
         script, executor = commands.acquire_script, context.executor
-        if executor.confirms:
-            call = executor.start_grant(script, commands.key, packed, self._gives, deadline)
-            call.fails_fast = self.fails_fast
-        elif stream is None:
-            call = executor.start_packed(script, commands.key, packed, deadline)
-            call.fails_fast = self.fails_fast
-        else:
+        if stream is not None:
             if deadline is None:
                 deadline = executor.time() + executor.command_timeout
-            call = stream.send(Call(packed, deadline, script, False, commands.key))
+            call = Call(packed, deadline, script, False, commands.key)
+            if executor.confirms:
+                call.future = Unconfirmed(self._gives)
+            stream.send(call)
+        elif executor.confirms:
+            call = executor.start_grant(script, commands.key, packed, self._gives, deadline)
+            call.fails_fast = self.fails_fast
+        else:
+            call = executor.start_packed(script, commands.key, packed, deadline)
+            call.fails_fast = self.fails_fast
         self.call = call
         context.pending[self] = None
         return call
 
     def _gives(self, reply: object) -> bool:
         """Return whether a reply is a grant, which replicas have to confirm."""
-        return type(self.ownership.commands.answer(reply, self)) is Granted
+        return reply is None or type(self.ownership.commands.answer(reply, self)) is Granted
 
     def plain_grant(self, reply: object, present: float) -> Granted | None:
         """Return the answer to a plain request, if that is a grant and the whole truth.

@@ -42,11 +42,24 @@ log = logging.getLogger("redisson_py")
 #: Seconds after which a master without replicas is asked again whether it has any.
 _LOOK_AGAIN = 1.0
 
-#: A replica that has all of the master's data and follows it.
-_ONLINE = re.compile(r"^slave\d+:.*\bstate=online\b", re.MULTILINE)
+#: A replica that has all of the master's data, and how much of what followed it has confirmed.
+_ONLINE = re.compile(r"^slave\d+:.*\bstate=online,offset=(\d+)", re.MULTILINE)
+_NOTHING_FOLLOWED = re.compile(r"^master_repl_offset:0\s*$", re.MULTILINE)
 
 #: What a server says to WAIT that is not the master (any more): the answer is not known.
 _NO_MASTER = re.compile(r"UNBLOCKED|replica instances")
+
+
+def count_replicas(replication: str) -> int:
+    """Return how many replicas can confirm, from what the master says of its replication.
+
+    A new one is not counted before its first word. Online or not, it gets nothing until then,
+    which is up to a second, and WAIT would last as long.
+    """
+    heard_of = _ONLINE.findall(replication)
+    if _NOTHING_FOLLOWED.search(replication):
+        return len(heard_of)
+    return sum(offset != "0" for offset in heard_of)
 
 
 class _Gate(Future[Any]):
@@ -268,7 +281,7 @@ class ConfirmingStream(Stream):
 
     def _told(self, reply: object) -> None:
         text = reply.decode() if isinstance(reply, bytes) else str(reply)
-        self._use(len(_ONLINE.findall(text)))
+        self._use(count_replicas(text))
 
     def _not_told(self, error: ReplyError) -> None:
         """Redis does not say how many replicas it has: perhaps somebody else does."""

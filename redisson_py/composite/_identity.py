@@ -17,6 +17,7 @@ from typing import NamedTuple
 from redisson_py._loop import Future
 from redisson_py._stream.call import ReplyError
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.wire import Traffic
 from redisson_py.composite._member import stream_of
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
@@ -111,22 +112,20 @@ class Servers:
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
-        self._routers = [member.context.executor.router for member in members]
-        #: How many connections each stream had had when all were known to be different.
-        self._distinct_at: list[int] = []
+        self._places = [(member.context.executor.router, member.commands.key) for member in members]
+        #: The traffic of their streams when all were known to be different, and how many
+        #: connections each had had.
+        self._traffic: list[Traffic] = []
+        self._distinct_at: list[int] | None = None
 
     @property
     def streams(self) -> list[Stream]:
         """Those to their servers. A client that moves to another event loop has another one."""
-        return [stream_of(member) for member in self._members]
-
-    @property
-    def _connections(self) -> list[int]:
-        return [router.traffic.connections for router in self._routers]
+        return [router.stream_for(key) for router, key in self._places]
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some who they are, unless that is known; return whether none is a stranger."""
-        if self._connections == self._distinct_at:
+        if [traffic.connections for traffic in self._traffic] == self._distinct_at:
             return True
         members = [self._members[number] for number in numbers]
         strangers = any(is_stranger(member) for member in members)
@@ -140,12 +139,13 @@ class Servers:
         Raises:
             ValueError: They do.
         """
-        connections = self._connections
-        if connections == self._distinct_at:
+        if [traffic.connections for traffic in self._traffic] == self._distinct_at:
             return
+        streams = self.streams
+        connections = [stream.traffic.connections for stream in streams]
         known: dict[str, TaskOwnership] = {}
         settled = True
-        for member, stream in zip(self._members, self.streams, strict=True):
+        for member, stream in zip(self._members, streams, strict=True):
             identity = _known.get(stream)
             nodes = cluster_of(member)
             settled = settled and (bool(nodes) or (identity is not None and identity.is_of(stream)))
@@ -161,6 +161,7 @@ class Servers:
                         f" {member.context.database} are {where}"
                     )
         if settled:
+            self._traffic = [stream.traffic for stream in streams]
             self._distinct_at = connections
 
 

@@ -22,6 +22,7 @@ from benchmarks.rivals import (
     PY_REDIS_SEMAPHORE,
     REDIS_PY,
     REDIS_PY_64,
+    REDIS_PY_CLUSTER,
     REDISSON,
     REDISSON_ASYNC,
     REDISSON_ASYNC_8,
@@ -63,6 +64,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *("primitives", "contended", "wake-ups", "order", "semaphores", "red lock"),
         *("processor time of pairs", "hand-off in turns", "calls", "imports"),
         *("growth with tasks", "growth with names", "growth with waiters"),
+        *("topologies", "processor time on topologies", "recovery"),
     }
     for side in ("redisson_py", "redis-py", "bare stream"):
         assert tables["pairs"]["rows"][side]["8 tasks"]["median"] > 0
@@ -83,13 +85,19 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         assert side in where["rows"] | where["absent"]
     for name, table in tables.items():
         # Where only ours takes part, rows are its primitives.
-        start = {"imports": "import"}.get(name, "redisson_py")
+        starts = {
+            "imports": "import",
+            "topologies": "cluster: redisson_py",
+            "processor time on topologies": "Sentinel: redisson_py",
+            "recovery": "graceful failover: redisson_py",
+        }
+        start = starts.get(name, "redisson_py")
         if name in ("primitives", "contended", "wake-ups"):
             start = "lock"
         assert any(row.startswith(start) for row in table["rows"])
         assert table["title"] in printed.decode()
     assert report.with_name("report-growth.png").exists() == (find_spec("matplotlib") is not None)
-    assert len(said["goals"]) == 27
+    assert len(said["goals"]) == 37
     assert said["goals"]["1 task against redis-py"]["found"]["median"] > 0
     for goal in (
         *("hand-off across two processes", "fair hand-off across two processes"),
@@ -97,6 +105,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *(f"{kind} against lock, worst column" for kind in ("semaphore", "fair lock")),
         *("1 task against bare stream, packed by hiredis", "import redisson_py"),
         *("100,000 held locks: processor", "100,000 held locks: longest stand of the loop"),
+        *("cluster against one server, worst column", "recovery: graceful failover"),
     ):
         assert said["goals"][goal]["verdict"] != "not measured", goal
 
@@ -199,7 +208,7 @@ def test_a_wait_is_from_asking_to_being_in() -> None:
 def test_scenarios_and_sides_are_chosen_by_name_or_pattern_in_their_own_order() -> None:
     chosen = parse(["--only", "red,pai*", "--sides", "redis-py*"])
     assert chosen.only == ["pairs", "red"]
-    assert chosen.sides == [OURS, OURS_UVLOOP, REDIS_PY, REDIS_PY_64]
+    assert chosen.sides == [OURS, OURS_UVLOOP, REDIS_PY, REDIS_PY_CLUSTER, REDIS_PY_64]
 
 
 def test_a_pattern_without_a_match_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

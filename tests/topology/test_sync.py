@@ -80,6 +80,27 @@ async def test_with_too_few_replicas_nothing_is_held(pair: Pair, clients: Client
         pass
 
 
+async def test_a_block_that_is_not_confirmed_is_not_entered(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    client, other = clients(pair.url, sync_replicas=1, sync_timeout=0.3), clients(pair.url)
+    lock, semaphore = client.get_lock("k"), client.get_permit_expirable_semaphore("s", 1)
+    # Both connections stand from here on, so blocks take the short way.
+    async with lock, semaphore:
+        pass
+    await pair.freeze()
+    with pytest.raises(ReplicationError):
+        async with lock:
+            pytest.fail("nothing has confirmed it")
+    with pytest.raises(ReplicationError):
+        async with semaphore:
+            pytest.fail("nothing has confirmed it")
+    # Sent behind the releases.
+    await client.ping()
+    async with other.get_lock("k"), other.get_permit_expirable_semaphore("s", 1):
+        assert not await client.get_lock("k").try_acquire()
+
+
 @pytest.mark.parametrize("enough", [True, False])
 async def test_one_of_two_replicas(
     enough: bool, pairs: PairFactory, clients: ClientFactory
