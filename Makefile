@@ -16,7 +16,7 @@ PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation
 CLUSTER := $(addprefix tests/contract/test_,acquire_release.py blocks.py cancellation.py \
 	cancellation_sweep.py counts.py extend.py loss.py) \
 	$(addprefix tests/primitives/test_,barrier_breaks.py fair_lock.py latch.py latch_waiting.py \
-	lock_crowds.py multi_lock.py read_lock.py semaphore_parity.py write_lock.py) \
+	multi_lock.py read_lock.py semaphore_parity.py write_lock.py) \
 	tests/faults/test_lost_replies.py tests/faults/test_lost_replies_permits.py \
 	tests/lifecycle/test_state_machine.py
 # About half of all tests by the clock, and those with processes of their own.

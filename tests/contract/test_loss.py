@@ -74,7 +74,7 @@ async def test_taken_over_by_another_type_is_a_loss(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     with pytest.raises(LeaseLostError):
-        async with make_lock(clients(lease_time=0.3)):
+        async with make_lock(clients(lease_time=1)):
             await redis.set("k", "mine")
             await asyncio.sleep(30)
     assert await redis.getdel("k") == b"mine"

@@ -61,4 +61,12 @@ COMPOSITE = (
         "        self.exception()",
         (_SHORT_WAY, "tests/unit/test_gather.py"),
     ),
+    Mutant(
+        "each node of a cluster is a server of its own",
+        "a cluster is one vote of a red lock",
+        "redisson_py/composite/_identity.py",
+        "    return member.context.executor.router.node_ids",
+        "    return frozenset()",
+        ("tests/topology/test_composites.py",),
+    ),
 )

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError
+from redisson_py import ClientClosedError, ConnectionLostError
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support import answered_at, stream_of, until_async, until_listening, until_waiting
 
 
@@ -76,3 +77,18 @@ async def test_end_of_the_task_itself_is_loud_and_not_the_end(
     assert "background task" in caplog.text
     del client._router.run
     await client.ping()
+
+
+async def test_closing_while_it_connects_is_no_failure(
+    clients: ClientFactory, proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = await proxy()
+    client = clients(link.url)
+    # The last question before the connection is used.
+    link.swallow_reply(b"*1\r\n$5\r\nHELLO\r\n", 1)
+    asking = asyncio.create_task(client.get_lock("k").acquire())
+    await link.wait_until(lambda link: link.triggered == 1)
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await asking
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
