@@ -11,9 +11,19 @@ LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
 PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py
+# What says most on a cluster: each kind of lock from all sides, cancelled at every point, with its
+# replies lost, and in random lifecycles.
+CLUSTER := $(addprefix tests/contract/test_,acquire_release.py blocks.py cancellation.py \
+	cancellation_sweep.py counts.py extend.py loss.py) \
+	$(addprefix tests/primitives/test_,barrier_breaks.py fair_lock.py latch.py latch_waiting.py \
+	lock_crowds.py multi_lock.py read_lock.py semaphore_parity.py write_lock.py) \
+	tests/faults/test_lost_replies.py tests/faults/test_lost_replies_permits.py \
+	tests/lifecycle/test_state_machine.py
 # About half of all tests by the clock, and those with processes of their own.
 FAULTS := tests/faults tests/soak tests/system
 LIFECYCLE := tests/lifecycle
+# Clusters, Sentinels and replicas of their own, which fail.
+TOPOLOGY := tests/topology tests/testing
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
 INTEROP := tests/interop
 OLDER := --redisson=3.27.2 tests/interop/test_same_steps.py tests/interop/test_same_counts.py \
@@ -28,7 +38,7 @@ REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
-	test-valkey-lifecycle test-valkey-rest test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick bench-goals manifest build clean
+	test-valkey-lifecycle test-valkey-topology test-valkey-rest test-cluster test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -72,12 +82,13 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
-test: $(VENV)/.checks ## everything on Valkey, with a real Redisson, and on Redis 7
-	$(MAKE) -j4 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-rest \
-		interop test-redis7
+test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
+	$(MAKE) -j5 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-topology \
+		test-valkey-rest interop
 
-test-more: $(VENV)/.checks ## on uvloop, on Redis 6.2 and on the newest Python of this machine
-	$(MAKE) -j4 --output-sync=target test-lifecycle-uvloop test-uvloop test-redis62 test-newest
+test-more: $(VENV)/.checks ## on uvloop, a cluster, Redis 7 and 6.2, and the newest Python of this machine
+	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-redis62 \
+		test-redis7 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
@@ -88,14 +99,21 @@ test-valkey-faults: $(VENV)/.checks
 test-valkey-lifecycle: $(VENV)/.checks
 	$(PYTEST) -q $(LIFECYCLE)
 
+test-valkey-topology: $(VENV)/.checks
+	$(PYTEST) -q $(TOPOLOGY)
+
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(FAULTS:%=--ignore=%) $(INTEROP:%=--ignore=%) $(LIFECYCLE:%=--ignore=%)
+	$(PYTEST) -q $(FAULTS:%=--ignore=%) $(INTEROP:%=--ignore=%) $(LIFECYCLE:%=--ignore=%) \
+		$(TOPOLOGY:%=--ignore=%)
 
 test-uvloop: $(VENV)/.checks ## on uvloop
 	$(PYTEST) -q --loop=uvloop $(LOOP)
 
 test-lifecycle-uvloop: $(VENV)/.checks
 	$(PYTEST) -q --loop=uvloop $(LIFECYCLE)
+
+test-cluster: $(VENV)/.checks ## on a cluster of Valkey, three masters with a replica each
+	$(PYTEST) -q --server=cluster $(CLUSTER)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
 	$(PYTEST) -q --server=redis7 --user=acl $(SERVER)

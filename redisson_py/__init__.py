@@ -9,9 +9,12 @@ How a lock is acquired, step by step:
    (`_engine/local_queue`). The head of the queue asks Redis; the others sleep until a hold is
    passed to them or they become the head.
 3. The head sends one acquire request under a new owner (`_engine/request`): one script
-   (`lua/lock/acquire.lua`, packed and decoded by `_commands/lock`) on the one ordered stream
-   (`_stream`). Granted: one round trip in all. A task that need not wait for anything here takes
-   these steps in one (`begin` and `first_lease` of the ownership).
+   (`lua/lock/acquire.lua`, packed and decoded by `_commands/lock`) on the ordered stream
+   (`_stream`) to the server of its key. Granted: one round trip in all. A task that need not wait
+   for anything here takes these steps in one (`begin` and `first_lease` of the ownership).
+   With several servers a router (`_topology`) picks the stream, and takes what waits, seats and
+   holds along when another server takes over; with `sync_replicas` grants have a stream of their
+   own, on which replicas confirm them.
 4. Busy: the waiting loop (`_engine/waiting`) takes a seat (`_engine/wakeups`, `_engine/bus`).
    SUBSCRIBE and the next request leave in one write, and the task sleeps until a message, the end
    of the holder's lease, its deadline or the safety poll.

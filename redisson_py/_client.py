@@ -1,4 +1,4 @@
-"""The client: one connection, one watchdog, and everything made from them."""
+"""The client: its connections, one watchdog, and everything made from them."""
 
 from __future__ import annotations
 
@@ -91,7 +91,10 @@ class Redisson:
 
     Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing
     connects until first use) and call `aclose()` in the end; `async with` opens it again, with a
-    new id. One client serves any number of tasks and names with one connection.
+    new id. One client serves any number of tasks and names with one connection to each server in
+    use: the one server, the master, or the nodes of a cluster that it needs. Where replicas may
+    have to confirm (`sync_replicas`), a second one is for grants; with Sentinel, a small one leads
+    to each Sentinel. See docs/topologies.md.
 
     It belongs to the event loop of its first use. When that was closed, and the client holds
     nothing and nobody waits, the next use moves it to the running loop (a second `asyncio.run`).
@@ -118,7 +121,8 @@ class Redisson:
             Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
         sync_replicas: How many replicas must confirm a grant or a renewal before it counts; with
             too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if the master
-            has any; of a single server, none.
+            has any; of a single server, none. Releases, latches and barriers are not confirmed.
+            Only a grant that all replicas have survives whichever of them is promoted.
         sync_timeout: Seconds that they have for it.
         address_map: For clusters and Sentinel: from the address that a node announces to the one
             to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
@@ -141,7 +145,8 @@ class Redisson:
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
             there is no such option.
-        ValueError: An option is out of range, or the topology is not supported yet.
+        ValueError: An option is out of range or for other servers than these, or the client asks
+            replicas, or connects in a way of its own.
     """
 
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:

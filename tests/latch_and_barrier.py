@@ -10,13 +10,13 @@ from redisson_py.barriers.latch import CountDownLatch
 
 
 def get_latch(
-    client: Redisson, name: str | bytes = "l", count: int | None = None
+    client: Redisson, name: str | bytes = "c", count: int | None = None
 ) -> CountDownLatch:
     """Return a latch of this client."""
     return client.get_latch(name, count)
 
 
-def get_barrier(client: Redisson, name: str | bytes = "b", parties: int = 3) -> CyclicBarrier:
+def get_barrier(client: Redisson, name: str | bytes = "r", parties: int = 3) -> CyclicBarrier:
     """Return a barrier of this client."""
     return client.get_barrier(name, parties)
 

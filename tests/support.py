@@ -75,8 +75,12 @@ async def answered(client: Redisson) -> None:
     if is_single(client):
         await client.ping()
         return
-    calls = [client._executor.ask(key.encode(), "PING") for key in EVERYWHERE]
-    await asyncio.gather(*calls)
+    await asyncio.gather(*[answered_at(client, key) for key in EVERYWHERE])
+
+
+async def answered_at(client: Redisson, key: str) -> None:
+    """Return when the server of a key has answered; errors as for `ping`."""
+    await client._executor.ask(key.encode(), "PING")
 
 
 async def until_listening(client: Redisson) -> None:
@@ -90,17 +94,19 @@ async def until_listening(client: Redisson) -> None:
     await until(listens)
 
 
+#: What clients of a cluster say instead.
+_SHARDED = {"spublish": "publish", "ssubscribe": "subscribe", "sunsubscribe": "unsubscribe"}
+
+
 class Counted:
-    """Counts the commands the server executes inside a block, but not the look at them."""
+    """Counts the commands the server executes inside a block, but not the look at them.
+
+    Those of a cluster by the names that one server has for them.
+    """
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self.calls: dict[str, int] = {}
-
-    @property
-    def subscriptions(self) -> int:
-        """How many channels were subscribed."""
-        return self.calls.get("subscribe", 0) + self.calls.get("ssubscribe", 0)
 
     async def __aenter__(self) -> Self:
         await self._redis.config_resetstat()
@@ -114,9 +120,11 @@ class Counted:
     ) -> None:
         stats: dict[str, Any] = await self._redis.info("commandstats")
         self.calls = {
-            name.removeprefix("cmdstat_"): int(values["calls"])
-            for name, values in stats.items()
-            if name not in ("cmdstat_config|resetstat", "cmdstat_info", "cmdstat_config")
+            _SHARDED.get(name, name): int(values["calls"])
+            for name, values in (
+                (name.removeprefix("cmdstat_"), values) for name, values in stats.items()
+            )
+            if name not in ("config|resetstat", "info", "config", "replconf")
         }
 
 

@@ -87,6 +87,7 @@ class Call:
         timed_by: In whose heap its deadline is, or was.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
+        why_not: Why it was refused last, if it is sent again because of that.
     """
 
     __slots__ = (
@@ -105,6 +106,7 @@ class Call:
         "timed_by",
         "uncertain",
         "until",
+        "why_not",
         "written_at",
     )
 
@@ -134,6 +136,7 @@ class Call:
         self.splits: bool = False
         self.timed_by: object = None
         self.uncertain: bool = False
+        self.why_not: str = ""
         self.written_at: int = 0
 
     @property

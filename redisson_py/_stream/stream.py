@@ -752,6 +752,7 @@ class Stream:
                 self.send(call)
 
         self._delayed[call] = call_later(pause_before(call.errors), again), reason
+        call.why_not = reason
         self._deadlines.add(call)
         call.errors += 1
 
@@ -776,7 +777,13 @@ class Stream:
             text = f"Redis at {self._opener.where} was not ready in time: {reason}"
             call.give_up(ConnectionLostError(text, maybe_held=call.uncertain))
         else:
-            call.give_up(self.no_answer(maybe_held=call.uncertain or call.sends > 0))
+            error = self.no_answer(maybe_held=call.uncertain or call.sends > 0)
+            if call.why_not:
+                error = ConnectionLostError(
+                    f"{error}; before that it was not ready: {call.why_not}",
+                    maybe_held=error.maybe_held,
+                )
+            call.give_up(error)
         if call.must and call.until > running_loop().time():
             # Nobody waits for its answer any more, but it has to arrive.
             call.deadline = call.until

@@ -257,15 +257,16 @@ class ClusterRouter:
         """
         self.ask()
         if self._round is not None and not await wait_until(self._round, limit):
-            raise self._lost(f"no node of the cluster at * answered within {limit:.3g} s")
+            raise self._lost("no node of", f"answered within {limit:.3g} s")
         waiting = self._lobby.waiting_keys()
         if not waiting:
             raise Elsewhere
         error = self._discovery.error
-        raise error or self._lost(f"the cluster at * serves no slot {key_slot(waiting[0])}")
+        raise error or self._lost("nobody in", f"serves slot {key_slot(waiting[0])}")
 
-    def _lost(self, text: str) -> ConnectionLostError:
-        return ConnectionLostError(text.replace("*", self._lobby.where), maybe_held=False)
+    def _lost(self, who: str, what: str) -> ConnectionLostError:
+        text = f"{who} the cluster at {self._lobby.where} {what}"
+        return ConnectionLostError(text, maybe_held=False)
 
     def _take(self, answer: Answer) -> None:
         """Serve every slot where a node says, unless a newer MOVED says otherwise."""
@@ -369,7 +370,7 @@ class ClusterRouter:
             if call.splits:
                 return False
             if call.script is not None and not call.script.follows_ask:
-                stream.delay(call, str(error))
+                stream.delay(call, f"its slot moves ({error})")
             elif call.wanted:
                 stream.let_go(call)
                 call.asking = True

@@ -112,6 +112,7 @@ class Servers:
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
+        self._places = [(member.context.executor.router, member.commands.key) for member in members]
         #: The traffic of their streams when all were known to be different, and how many
         #: connections each had had.
         self._traffic: list[Traffic] = []
@@ -120,7 +121,7 @@ class Servers:
     @property
     def streams(self) -> list[Stream]:
         """Those to their servers. A client that moves to another event loop has another one."""
-        return [stream_of(member) for member in self._members]
+        return [router.stream_for(key) for router, key in self._places]
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some who they are, unless that is known; return whether none is a stranger."""

@@ -222,8 +222,9 @@ class QuorumRounds:
     def _choose(self) -> list[int]:
         """Return which servers to ask: not those for which waiting would be in vain."""
         chosen = []
-        silent = unresponsive(self._servers.streams)
-        for number, stream in enumerate(self._servers.streams):
+        streams = self._servers.streams
+        silent = unresponsive(streams)
+        for number, stream in enumerate(streams):
             if stream in silent:
                 why = "no answer, not even to an earlier question"
             elif stream.full:

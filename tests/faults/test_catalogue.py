@@ -20,31 +20,21 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import (
-    AcquireTimeoutError,
-    BackendError,
-    ConnectionLostError,
-    LeaseLostError,
-    ScriptError,
-)
+from redisson_py import AcquireTimeoutError, BackendError, ConnectionLostError
 from redisson_py._dialect import Dialect
 from redisson_py._options import LONGEST_COMMAND_TIMEOUT
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 from redisson_py._stream.retry import pause_before
+from redisson_py.errors import LeaseLostError, ScriptError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import (
-    ProxyFactory,
-    ServerFactory,
-)
+from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.soak.weather import Stragglers
 from tests.stream.tls import Certificates, make_certificates
 from tests.support import (
-    answered,
     assert_ends_in_time,
     set_safety_poll,
-    stream_of,
     until,
     until_async,
     until_listening,
@@ -79,7 +69,7 @@ async def test_question_that_never_arrived_is_asked_again_within_its_time(  # A9
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
     client = clients(link.url)
-    await answered(client)
+    await client.ping()
     link.black_hole("up")
     arrived = link.up.bytes_in
     asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
@@ -98,7 +88,7 @@ async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(  #
     clients: ClientFactory, link: FaultProxy, redis: Redis, server_url: str
 ) -> None:
     client = clients(link.url)
-    await answered(client)
+    await client.ping()
     sent: list[bytes] = []
 
     def note(command: bytes) -> bool:
@@ -111,7 +101,7 @@ async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(  #
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    await answered(client)
+    await client.ping()
     (tombstone,) = await redis.keys("*tombstone*")
     assert (
         await redis.pttl(tombstone) / 1000
@@ -207,7 +197,7 @@ async def test_writes_that_are_paused_are_waited_for(  # B8
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client = clients(own_server.url)
-    await answered(client)
+    await client.ping()
     await do(admin, "CLIENT", "PAUSE", 60_000, "WRITE")
     asking = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
     with pytest.raises(OUT_OF_TIME):
@@ -332,7 +322,7 @@ async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
         await until_listening(waiter)
         link.black_hole()
     # The message is lost, and nobody says that the connection is dead.
-    await until(lambda: not stream_of(waiter).ready)
+    await until(lambda: not waiter._stream.ready)
     link.pass_through()
     link.cut()
     await (await waiting).release()
@@ -384,7 +374,7 @@ async def test_certificate_that_has_expired_is_an_error_at_once(  # E8
         client = clients(f"rediss://127.0.0.1:{port}?ssl_ca_certs={made.authority}")
         for _ in range(2):
             with pytest.raises(BackendError, match=r"TLS .*expired") as caught:
-                await answered(client)
+                await client.ping()
             assert not isinstance(caught.value, ConnectionLostError)
     assert client.statistics().connections == 0
 
@@ -397,7 +387,7 @@ async def test_idle_connection_that_the_server_closes_costs_no_lease(  # E9
         waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
         await until_listening(waiter)
         await admin.config_set("timeout", 1)
-        await until(lambda: not stream_of(client).ready)
+        await until(lambda: not client._stream.ready)
         assert await client.get_lock("k").owned()
         assert not lease.lost
     await (await waiting).release()

@@ -80,7 +80,7 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
     link: FaultProxy,
     client: Redisson,
     redis: Redis,
-    server_url: str,
+    url_of_k: str,
 ) -> None:
     lock = kind.make(far)
     leases = await call.prepare(lock)
@@ -90,7 +90,7 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
     await give_back(leases)
     newer = await kind.newer(client).acquire(lease_time=LEASE)
     tokens = await redis.get("redisson_lock_token:{k}")
-    async with Stragglers(server_url) as late:
+    async with Stragglers(url_of_k) as late:
         await late.deliver(sent)
         await assert_unharmed(newer, redis)
         assert await redis.get("redisson_lock_token:{k}") == tokens
@@ -100,7 +100,7 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
 
 
 async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_was_lost(
-    far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, server_url: str
+    far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, url_of_k: str
 ) -> None:
     sent = lose_and_keep(link)
     lease = await far.get_lock("k").acquire()
@@ -108,7 +108,7 @@ async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_wa
     assert await client.get_lock("k").force_release()
     await lease.wait_lost()
     await answered(far)
-    async with Stragglers(server_url) as late:
+    async with Stragglers(url_of_k) as late:
         await late.deliver(sent)
     assert await holders(redis) == {}
     await give_back([lease])

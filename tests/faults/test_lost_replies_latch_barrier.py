@@ -153,7 +153,7 @@ async def test_a_first_count_is_remembered_as_long_as_it_may_be_repeated(
 
 @pytest.mark.parametrize("name", ["count_down", "try_set_count", "delete"])
 async def test_a_call_that_was_asked_twice_comes_once_more(
-    name: str, quick: Redisson, link: FaultProxy, latch: CountDownLatch, server_url: str
+    name: str, quick: Redisson, link: FaultProxy, latch: CountDownLatch, url_of_k: str
 ) -> None:
     call = CALLS[name]
     if call.count:
@@ -162,7 +162,7 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
     await call.make(get_latch(quick))
     await latch.delete()
     await latch.try_set_count(9)
-    async with Stragglers(server_url) as late:
+    async with Stragglers(url_of_k) as late:
         await late.deliver(sent * 2)
     assert await latch.count() == 9
 
@@ -332,13 +332,13 @@ async def test_a_repetition_spares_who_came_since(
 
 
 async def test_an_arrival_that_comes_after_it_left_is_void(
-    far: Redisson, link: FaultProxy, barrier: CyclicBarrier, server_url: str
+    far: Redisson, link: FaultProxy, barrier: CyclicBarrier, url_of_k: str
 ) -> None:
     sent = lose_and_keep(link)
     with pytest.raises(AcquireTimeoutError):
         await get_barrier(far, parties=2).wait(0.3)
     await barrier.reset()
-    async with Stragglers(server_url) as late:
+    async with Stragglers(url_of_k) as late:
         await late.deliver(sent)
         assert await barrier.n_waiting() == 0
     assert not await barrier.broken()
@@ -351,7 +351,7 @@ async def test_an_arrival_that_was_refused_comes_once_more(
     link: FaultProxy,
     barrier: CyclicBarrier,
     client: Redisson,
-    server_url: str,
+    url_of_k: str,
 ) -> None:
     waiting = asyncio.create_task(barrier.wait())
     await until_waiting(client, 1)
@@ -366,7 +366,7 @@ async def test_an_arrival_that_was_refused_comes_once_more(
     with pytest.raises(BrokenBarrierError):
         await waiting
     await answered(far)
-    async with Stragglers(server_url) as late:
+    async with Stragglers(url_of_k) as late:
         await late.deliver(sent)
     assert await barrier.n_waiting() == 0
 

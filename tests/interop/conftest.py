@@ -62,6 +62,13 @@ def scenes(java: Java, _scene: Callable[[str, str], Scene]) -> list[Scene]:
 
 
 @pytest.fixture
+def many_servers(java: Java) -> None:
+    """For clusters and the like, releases are tested that can be told about sharded pub/sub."""
+    if not java.since(3, 29):
+        pytest.skip(f"Redisson {java.release} has no shardedSubscriptionMode")
+
+
+@pytest.fixture
 def only_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody of ours asks again unasked: a message wakes, or the end of a lease."""
     only_messages_wake(monkeypatch)

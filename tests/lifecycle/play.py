@@ -251,7 +251,7 @@ class Play(World):
     async def straggle(self) -> None:
         """Have the server execute commands of broken connections, which come late."""
         late, self.late.commands = self.late.commands, []
-        parts = urlsplit(self.url)
+        parts = urlsplit(self.server)
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         for command in late:
             writer.write(command)

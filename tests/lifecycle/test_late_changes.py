@@ -42,13 +42,13 @@ async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
 
 @KINDS
 async def test_an_extension_that_comes_late_does_not_undo_a_newer_one(
-    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     lease = await REENTRANT[kind](far).acquire()
     late = lose_next_script_reply(link)
     await lease.extend(SHORT)
     await lease.extend(LONG)
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     assert await shortest_lease(redis) > 1000 * LONG / 2
     assert await shortest_lease(redis) / 1000 >= lease.remaining
     lease.check()
@@ -58,7 +58,7 @@ async def test_an_extension_that_comes_late_does_not_undo_a_newer_one(
 
 @KINDS
 async def test_an_extension_that_comes_late_does_not_shorten_what_the_watchdog_renews(
-    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     """A re-entry without a lease time has the watchdog keep the hold after the extension."""
     lock = REENTRANT[kind](far)
@@ -66,7 +66,7 @@ async def test_an_extension_that_comes_late_does_not_shorten_what_the_watchdog_r
     late = lose_next_script_reply(link)
     await outer.extend(SHORT)
     inner = await lock.acquire()
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     assert await shortest_lease(redis) > 10_000
     inner.check()
     await inner.release()
@@ -76,7 +76,7 @@ async def test_an_extension_that_comes_late_does_not_shorten_what_the_watchdog_r
 
 @KINDS
 async def test_a_partial_release_that_comes_late_takes_no_newer_re_entry(
-    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     lock = REENTRANT[kind](far)
     outer = await lock.acquire(lease_time=20)
@@ -85,7 +85,7 @@ async def test_a_partial_release_that_comes_late_takes_no_newer_re_entry(
     await inner.release()
     again = await lock.acquire(lease_time=LONG)
     before = await recorded(redis)
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     assert await recorded(redis) == before
     assert await shortest_lease(redis) > 1000 * LONG / 2
     assert await lock.hold_count() == 2
@@ -97,7 +97,7 @@ async def test_a_partial_release_that_comes_late_takes_no_newer_re_entry(
 
 @KINDS
 async def test_a_partial_release_that_comes_late_does_not_undo_an_extension(
-    kind: str, far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     lock = REENTRANT[kind](far)
     outer = await lock.acquire(lease_time=20)
@@ -105,7 +105,7 @@ async def test_a_partial_release_that_comes_late_does_not_undo_an_extension(
     late = lose_next_script_reply(link)
     await inner.release()
     await outer.extend(LONG)
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     assert await shortest_lease(redis) > 1000 * LONG / 2
     outer.check()
     await outer.release()
@@ -113,7 +113,7 @@ async def test_a_partial_release_that_comes_late_does_not_undo_an_extension(
 
 
 async def test_a_read_released_under_a_write_hold_that_comes_late_takes_no_newer_read(
-    far: Redisson, link: FaultProxy, redis: Redis, server_url: str
+    far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     sides = far.get_read_write_lock("k")
     async with sides.write_lock():
@@ -122,7 +122,7 @@ async def test_a_read_released_under_a_write_hold_that_comes_late_takes_no_newer
         await first.release()
         second = await sides.read_lock().acquire()
         before = await recorded(redis)
-        await deliver_late(server_url, late)
+        await deliver_late(url_of_k, late)
         assert await recorded(redis) == before
         second.check()
         await second.release()
@@ -130,7 +130,7 @@ async def test_a_read_released_under_a_write_hold_that_comes_late_takes_no_newer
 
 
 async def test_a_read_whose_reply_was_lost_does_not_spoil_the_next_read_under_a_write_hold(
-    far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, server_url: str
+    far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, url_of_k: str
 ) -> None:
     sides = far.get_read_write_lock("k")
     async with sides.write_lock():
@@ -142,7 +142,7 @@ async def test_a_read_whose_reply_was_lost_does_not_spoil_the_next_read_under_a_
             lease.check()
         # The read that was given back comes once more, and must not enter.
         before = await recorded(redis)
-        await deliver_late(server_url, late)
+        await deliver_late(url_of_k, late)
         assert await recorded(redis) == before
     assert await recorded(redis) == {}
     async with client.get_read_write_lock("k").write_lock().hold(timeout=5):
@@ -165,14 +165,14 @@ async def test_a_read_released_without_an_answer_does_not_spoil_the_next_under_a
 
 
 async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
-    far: Redisson, link: FaultProxy, server_url: str
+    far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
     semaphore = far.get_semaphore("semaphore", 2)
     permit = await semaphore.acquire()
     late = lose_next_script_reply(link)
     await permit.extend(SHORT)
     await permit.extend(LONG)
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     (holder,) = (await semaphore.inspect()).holders
     assert holder.remaining > LONG / 2
     permit.check()
@@ -181,14 +181,14 @@ async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
 
 
 async def test_an_expirable_permits_extension_that_comes_late_does_not_undo_a_newer_one(
-    far: Redisson, link: FaultProxy, server_url: str
+    far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
     semaphore = far.get_permit_expirable_semaphore("semaphore", 2)
     permit = await semaphore.acquire()
     late = lose_next_script_reply(link)
     await permit.extend(SHORT)
     await permit.extend(LONG)
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     assert await semaphore.lease_time(permit.id) > LONG / 2
     permit.check()
     await permit.release()
@@ -197,7 +197,7 @@ async def test_an_expirable_permits_extension_that_comes_late_does_not_undo_a_ne
 @pytest.mark.parametrize("first", ["extend", "update_lease_time"])
 @pytest.mark.parametrize("second", ["extend", "update_lease_time"])
 async def test_an_updated_lease_time_that_comes_late_does_not_undo_a_newer_change(
-    first: str, second: str, far: Redisson, link: FaultProxy, server_url: str
+    first: str, second: str, far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
     """Either way to set the lease of a permit, in any order: they change one thing."""
     semaphore = far.get_permit_expirable_semaphore("semaphore", 2)
@@ -212,13 +212,13 @@ async def test_an_updated_lease_time_that_comes_late_does_not_undo_a_newer_chang
     late = lose_next_script_reply(link)
     await set_lease(first, SHORT)
     await set_lease(second, LONG)
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     assert await semaphore.lease_time(permit.id) > LONG / 2
     await semaphore.release(permit)
 
 
 async def test_a_part_of_a_permit_given_back_late_does_not_undo_an_extension(
-    far: Redisson, link: FaultProxy, server_url: str
+    far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
     """Nor is it given back twice."""
     semaphore = far.get_semaphore("semaphore", 5)
@@ -227,7 +227,7 @@ async def test_a_part_of_a_permit_given_back_late_does_not_undo_an_extension(
     await semaphore.release(1)
     await semaphore.release(1)
     await permit.extend(LONG)
-    await deliver_late(server_url, late)
+    await deliver_late(url_of_k, late)
     assert await semaphore.available() == 3
     (holder,) = (await semaphore.inspect()).holders
     assert holder.holds == 2

@@ -10,14 +10,15 @@ import pytest
 from tests.lifecycle.running import run_lifecycles
 from tests.lifecycle.subjects import SUBJECTS
 
-#: Lifecycles of each kind; some seconds.
-EXAMPLES = 60
+#: Lifecycles of each kind; some seconds. To look at a whole cluster takes longer.
+EXAMPLES, IN_CLUSTER = 60, 12
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", SUBJECTS)
 def test_no_lifecycle_breaks_an_invariant(
-    kind: str, server_url: str, pytestconfig: pytest.Config
+    kind: str, server_url: str, session_cluster: object, pytestconfig: pytest.Config
 ) -> None:
     uvloop = pytestconfig.getoption("--loop") == "uvloop"
-    run_lifecycles(kind, server_url, examples=EXAMPLES, uvloop=uvloop, shrink=False)
+    examples = EXAMPLES if session_cluster is None else IN_CLUSTER
+    run_lifecycles(kind, server_url, examples=examples, uvloop=uvloop, shrink=False)

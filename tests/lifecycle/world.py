@@ -19,6 +19,7 @@ from redisson_py import (
     ScriptError,
 )
 from redisson_py.testing import FaultProxy
+from tests.fixtures.cluster_look import master_of, masters_of, plain_client, url_of
 from tests.lifecycle.actors import Actor
 from tests.lifecycle.records import Grip, Straggler, Wait
 from tests.lifecycle.subjects import Subject
@@ -65,12 +66,18 @@ class World:
     async def open(self) -> None:
         asyncio.get_running_loop().set_exception_handler(self._unseen)
         enter = self._stack.enter_async_context
-        self.redis: Redis = await enter(Redis.from_url(self.url))
+        self.redis: Redis = await enter(plain_client(self.url))
+        self.servers = [url_of(each) for each in await masters_of(self.redis)]
+        #: Of the server that has `k`.
+        self.server = url_of(await master_of(self.redis, "k"))
+        if len(self.servers) == 1:
+            self.servers, self.server = [self.url], self.url
         await self.redis.flushdb()
         self.observer = await enter(Redisson.from_url(self.url))
         for options in CLIENTS:
-            self.links.append(await enter(FaultProxy.in_front_of(self.url)))
-            self.clients.append(Redisson.from_url(self.links[-1].url, **options))
+            link = await enter(FaultProxy.in_front_of(self.server))
+            self.links.append(link)
+            self.clients.append(self._behind(link, **options))
         await self.subject.prepare(self.observer)
         self.targets = [
             {side: self.subject.make(client, side) for side in self.subject.sides}
@@ -97,6 +104,15 @@ class World:
         await self.redis.flushdb()
         await self._stack.aclose()
 
+    def _behind(self, link: FaultProxy, **options: Any) -> Redisson:
+        """Return a client behind a proxy; the other nodes of a cluster it reaches without one."""
+        if self.server == self.url:
+            return Redisson.from_url(link.url, **options)
+        near = link.url.removeprefix("redis://")
+        far = self.server.removeprefix("redis://")
+        options |= {"address_map": {far: near}, "sync_replicas": 0}
+        return Redisson.from_url(f"redis+cluster://{near}", **options)
+
     def _unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if "asyncgen" in context and isinstance(error, RuntimeError | RedissonError):
@@ -118,8 +134,9 @@ class World:
         self._set_memory(0)
 
     def _set_memory(self, most: int) -> None:
-        with redis.Redis.from_url(self.url) as server:
-            server.config_set("maxmemory", most)
+        for url in self.servers:
+            with redis.Redis.from_url(url) as server:
+                server.config_set("maxmemory", most)
 
     # What came of it.
 

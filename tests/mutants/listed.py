@@ -14,6 +14,7 @@ from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
 from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
+from tests.mutants.listed_topologies import TOPOLOGIES
 from tests.mutants.mutant import Mutant
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
@@ -295,5 +296,6 @@ MUTANTS = (
     *SERVERS,
     *PLAIN,
     *CLUSTER,
+    *TOPOLOGIES,
     *COMPOSITE,
 )

@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from redis.asyncio import Redis
-
 from redisson_py import Redisson
+from tests.fixtures.cluster_look import plain_client
 from tests.primitives.fair_locks import fair_lock
 
 
 async def main(url: str, lease_time: float) -> None:
     async with (
         Redisson.from_url(url, lease_time=lease_time) as client,
-        Redis.from_url(url) as redis,
+        plain_client(url) as redis,
     ):
 
         async def visit(line: str) -> None:
             async with fair_lock(client):
-                await redis.execute_command("RPUSH", "visits", line.strip())  # type: ignore[no-untyped-call]  # redis-py's
+                await redis.execute_command("RPUSH", "visits", line.strip())
 
         async with asyncio.TaskGroup() as group:
             while line := await asyncio.to_thread(sys.stdin.readline):

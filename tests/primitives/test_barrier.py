@@ -142,7 +142,7 @@ class TestLooking:
         assert await barrier.n_waiting() == 0
 
     async def test_a_snapshot_of_nobody(self, barrier: CyclicBarrier) -> None:
-        keys = tuple(f"{{b}}:redisson_py:{each}" for each in ("barrier", "arrivals", "released"))
+        keys = tuple(f"{{r}}:redisson_py:{each}" for each in ("barrier", "arrivals", "released"))
         assert await barrier.inspect() == BarrierSnapshot(None, None, False, (), keys)
         await barrier.abort()
         assert await barrier.inspect() == BarrierSnapshot(None, None, True, (), keys)
@@ -194,6 +194,7 @@ class TestArguments:
         assert get_barrier(client, "phase").name == "phase"
         assert repr(get_barrier(client, "phase")) == "<CyclicBarrier 'phase' of 3>"
 
+    @pytest.mark.usefixtures("one_server")
     @pytest.mark.parametrize("name", ["{t}b", "a{b", "a}b", "{}x", b"\xff\x00"])
     async def test_names_with_braces_and_bytes(
         self, clients: ClientFactory, name: str | bytes
@@ -276,7 +277,7 @@ class TestCosts:
         await until_listening(waiter)
         await asyncio.gather(before, last.wait())
         # Scripts are loaded and the channel is kept: what remains is the waiting.
-        traffic = stream_of(waiter, "b").traffic
+        traffic = stream_of(waiter, "r").traffic
         commands, writes = traffic.commands, traffic.writes
         waiting = asyncio.create_task(far.wait())
         await until_listening(waiter)
@@ -301,12 +302,12 @@ class TestCosts:
             assert await barrier.wait() == 99
             assert sorted(await asyncio.gather(*waiting)) == [*range(99)]
         assert counted.calls["subscribe"] == 1
-        assert client.statistics().connections == 1
+        assert stream_of(client, "r").traffic.connections == 1
 
     async def _is_one_script(
         self, call: Callable[[], Awaitable[object]], client: Redisson, redis: Redis
     ) -> None:
-        traffic = stream_of(client, "b").traffic
+        traffic = stream_of(client, "r").traffic
         writes, commands = traffic.writes, traffic.commands
         async with Counted(redis) as counted:
             await call()

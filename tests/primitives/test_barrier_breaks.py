@@ -109,7 +109,7 @@ class TestLeaving:
         await assert_broken(waiting)
         assert await barrier.broken()
         assert_idle(client)
-        with pytest.raises(BrokenBarrierError, match="barrier 'b' is broken"):
+        with pytest.raises(BrokenBarrierError, match="barrier 'r' is broken"):
             await barrier.wait()
         await barrier.reset()
         await assert_works(barrier)
@@ -124,7 +124,7 @@ class TestLeaving:
         fresh = clients()
         task = asyncio.create_task(get_barrier(fresh).wait())
         await asyncio.sleep(0)
-        assert not stream_of(fresh, "b").ready
+        assert not stream_of(fresh, "r").ready
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -137,7 +137,7 @@ class TestLeaving:
         self, barrier: CyclicBarrier, waiting: asyncio.Task[int], redis: Redis
     ) -> None:
         await redis.hset(barrier.key, "parties", "x")
-        await redis.publish("redisson_py_barrier:{b}", "0")
+        await redis.publish("redisson_py_barrier:{r}", "0")
         await asyncio.wait([waiting])
         assert isinstance(waiting.exception(), ScriptError)
         await until_async(barrier.broken)
@@ -148,7 +148,7 @@ class TestLeaving:
         await answered(client)
         task = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert stream_of(client, "b").waiting
+        assert stream_of(client, "r").waiting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -164,7 +164,7 @@ class TestLeaving:
         await answered(client)
         last = asyncio.create_task(barrier.wait())
         await asyncio.sleep(0)
-        assert stream_of(client, "b").waiting
+        assert stream_of(client, "r").waiting
         last.cancel()
         with pytest.raises(asyncio.CancelledError):
             await last
@@ -175,7 +175,7 @@ class TestLeaving:
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
         """Told that it timed out, it would not go on, though all others do."""
-        link = await proxy("b")
+        link = await proxy("r")
         far = clients(link.url)
         await answered(far)
         loop = asyncio.get_running_loop()
@@ -191,7 +191,7 @@ class TestLeaving:
     async def test_whose_time_is_up_while_it_asks_was_there_too(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
-        link = await proxy("b")
+        link = await proxy("r")
         far = clients(link.url)
         await answered(far)
         waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
@@ -218,16 +218,16 @@ class TestLeaving:
     async def test_a_client_that_closes_tells_its_parties_before_redis_answers(
         self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
-        link = await proxy("b")
+        link = await proxy("r")
         closing = clients(link.url, lease_time=LEASE)
         await answered(closing)
         link.black_hole()
         mine = asyncio.create_task(get_barrier(closing).wait())
         await asyncio.sleep(0)
-        assert stream_of(closing, "b").waiting
+        assert stream_of(closing, "r").waiting
         end = asyncio.create_task(closing.aclose())
         await asyncio.wait([mine])
-        assert not stream_of(closing, "b")._closed
+        assert not stream_of(closing, "r")._closed
         assert isinstance(mine.exception(), ClientClosedError)
         await end
 
@@ -257,7 +257,7 @@ class TestDying:
     ) -> None:
         # Nothing but the end of the arrival is to tell of the death.
         set_safety_poll(monkeypatch, 60)
-        link = await proxy("b")
+        link = await proxy("r")
         doomed = clients(link.url, lease_time=LEASE)
         dying = asyncio.create_task(get_barrier(doomed).wait())
         await until_listening(doomed)
@@ -274,7 +274,7 @@ class TestDying:
     async def test_a_barrier_whose_parties_have_all_died_is_fresh_within_one_lease(
         self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:
-        link = await proxy("b")
+        link = await proxy("r")
         doomed = clients(link.url, lease_time=LEASE)
         dying = [asyncio.create_task(get_barrier(doomed).wait()) for _ in range(2)]
         await until_async(lambda: _waiting_at(barrier, 2))
@@ -293,7 +293,7 @@ class TestDying:
         proxy: ProxyFactory,
         waiting: asyncio.Task[int],
     ) -> None:
-        link = await proxy("b")
+        link = await proxy("r")
         far = clients(link.url)
         mine = asyncio.create_task(get_barrier(far).wait(0.3))
         await until_listening(far)
@@ -312,7 +312,7 @@ class TestDying:
         proxy: ProxyFactory,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        link = await proxy("b")
+        link = await proxy("r")
         far = clients(link.url, lease_time=LEASE)
         mine = asyncio.create_task(get_barrier(far).wait(0.1))
         await until_listening(far)
@@ -321,7 +321,7 @@ class TestDying:
         with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
             await mine
         del mine
-        await until(lambda: not any(call.wanted for call in stream_of(far, "b")._backlog))
+        await until(lambda: not any(call.wanted for call in stream_of(far, "r")._backlog))
         link.pass_through()
         await answered(far)
         assert_all_retrieved(caplog)

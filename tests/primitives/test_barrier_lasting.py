@@ -48,11 +48,11 @@ async def _records(redis: Redis) -> list[bytes]:
 
 
 LOCKS: dict[str, Callable[[Redisson], AbstractAsyncContextManager[object]]] = {
-    "lock": lambda client: client.get_lock("b"),
-    "fair lock": lambda client: client.get_fair_lock("b"),
-    "fenced lock": lambda client: client.get_fenced_lock("b"),
-    "read lock": lambda client: client.get_read_write_lock("b").read_lock(),
-    "write lock": lambda client: client.get_read_write_lock("b").write_lock(),
+    "lock": lambda client: client.get_lock("r"),
+    "fair lock": lambda client: client.get_fair_lock("r"),
+    "fenced lock": lambda client: client.get_fenced_lock("r"),
+    "read lock": lambda client: client.get_read_write_lock("r").read_lock(),
+    "write lock": lambda client: client.get_read_write_lock("r").write_lock(),
 }
 every_lock = pytest.mark.parametrize("get", LOCKS.values(), ids=LOCKS)
 
@@ -67,14 +67,14 @@ class TestOtherThingsOfTheSameName:
         redis: Redis,
     ) -> None:
         async with get(client):
-            held = await redis.dump("b")
+            held = await redis.dump("r")
             await assert_works(barrier)
             with pytest.raises(AcquireTimeoutError):
                 await barrier.wait(0)
             await barrier.abort()
             await barrier.reset()
             await assert_works(barrier)
-            assert await redis.dump("b") == held
+            assert await redis.dump("r") == held
 
     @every_lock
     async def test_a_broken_barrier_does_not_block_the_lock(
@@ -93,14 +93,14 @@ class TestOtherThingsOfTheSameName:
     ) -> None:
         waiting = asyncio.create_task(barrier.wait(10))
         await until_async(lambda: _waiting_at(barrier, 1))
-        async with client.get_lock("b"):
+        async with client.get_lock("r"):
             assert await barrier.wait(10) == 1
         assert await waiting == 0
 
     async def test_counts_of_the_same_name_are_kept(
         self, barrier: CyclicBarrier, client: Redisson
     ) -> None:
-        latch = client.get_latch("b", 2)
+        latch = client.get_latch("r", 2)
         assert await latch.count() == 2
         await assert_works(barrier)
         await barrier.reset()
@@ -140,7 +140,7 @@ class TestReleasedParties:
     async def test_they_are_not_reached_and_those_of_the_next_round_are(
         self, verb: str, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
-        link = await proxy("b")
+        link = await proxy("r")
         far = clients(link.url)
         first = asyncio.create_task(get_barrier(far, parties=2).wait())
         await until_listening(far)
@@ -172,7 +172,7 @@ class TestRecords:
         self, clients: ClientFactory, proxy: ProxyFactory, barrier: CyclicBarrier, redis: Redis
     ) -> None:
         """Forgotten after an outage, the arrival would count a second time."""
-        link = await proxy("b")
+        link = await proxy("r")
         far = clients(link.url)
         await answered(far)
         link.refuse()

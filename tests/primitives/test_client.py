@@ -36,6 +36,7 @@ async def test_nothing_connects_until_first_use(client: Redisson) -> None:
     assert client.statistics().connections == 1
 
 
+@pytest.mark.usefixtures("one_server")
 async def test_existing_client_is_used_and_left_open(server_url: str, redis: Redis) -> None:
     theirs = Redis.from_url(server_url, decode_responses=True, protocol=2, max_connections=1)
     async with Redisson(theirs) as client:
@@ -51,6 +52,7 @@ def test_unknown_setting_in_the_url_is_told_at_once() -> None:
         Redisson.from_url("redis://localhost?no_such_thing=1")
 
 
+@pytest.mark.usefixtures("one_server")
 async def test_failing_credential_provider_is_an_error_and_not_the_end(server_url: str) -> None:
     class Vault(CredentialProvider):
         sealed = True

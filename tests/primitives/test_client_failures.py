@@ -9,23 +9,23 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError
 from tests.fixtures.client import ClientFactory
-from tests.support import stream_of, until_async, until_listening, until_waiting
+from tests.support import answered_at, stream_of, until_async, until_listening, until_waiting
 
 
 async def test_failure_of_the_background_task_is_loud_and_not_the_end(
     clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
     client, other = clients(), clients()
-    theirs = await other.get_lock("theirs").acquire()
+    theirs = await other.get_lock("{k}theirs").acquire()
     async with client.get_lock("k") as lease:
         local = asyncio.create_task(client.get_lock("k").acquire())
-        remote = asyncio.create_task(client.get_lock("theirs").acquire())
+        remote = asyncio.create_task(client.get_lock("{k}theirs").acquire())
         await until_waiting(client, 2)
         await until_listening(client)
         # Whatever goes wrong inside it: here, something that is not there.
         stream_of(client)._become_ready = None  # type: ignore[method-assign,assignment]
         stream_of(client).abort("test")
-        for waiting in (remote, asyncio.create_task(client.ping())):
+        for waiting in (remote, asyncio.create_task(answered_at(client, "k"))):
             with pytest.raises(ConnectionLostError, match=r"TypeError.*not callable") as caught:
                 await waiting
             assert isinstance(caught.value.__cause__, TypeError)
@@ -34,12 +34,12 @@ async def test_failure_of_the_background_task_is_loud_and_not_the_end(
         assert all(each.exc_info and each.levelname == "ERROR" for each in failures)
         del stream_of(client)._become_ready
         # The next use finds it at work, and what was held is still held.
-        await client.ping()
+        await answered_at(client, "k")
         assert not lease.lost
         assert await client.get_lock("k").owned()
     await (await local).release()
     await theirs.release()
-    async with client.get_lock("theirs").hold(timeout=10):
+    async with client.get_lock("{k}theirs").hold(timeout=10):
         pass
 
 

@@ -265,9 +265,10 @@ async def test_a_waiter_that_a_reconnection_caught_is_queued_once(
     holder, far = clients(), clients(link.url)
     await answered(far)
     lease = await fair_lock(holder).acquire()
+    connections = far.statistics().connections
     link.cut_after_execution(b"EVALSHA")
     (waiting,) = await one_by_one(fair, fair_lock(far).acquire())
-    await until(lambda: far.statistics().connections == 2)
+    await until(lambda: far.statistics().connections == connections + 1)
     await until_listening(far)
     assert len(await fair.queued()) == 1
     await lease.release()
@@ -293,6 +294,7 @@ async def test_leaving_is_told_although_the_question_was_lost(
         assert await fair.queued() == []
 
 
+@pytest.mark.usefixtures("one_server")
 async def test_redisson_hands_over_to_us_and_we_to_redisson(
     clients: ClientFactory, fair: FairScripts
 ) -> None:

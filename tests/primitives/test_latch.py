@@ -96,7 +96,7 @@ class TestCounting:
         await latch.try_set_count(2)
         task = asyncio.create_task(latch.count_down())
         await asyncio.sleep(0)
-        assert stream_of(client, "l").waiting
+        assert stream_of(client, "c").waiting
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -109,7 +109,7 @@ class TestCounting:
         far = clients()
         task = asyncio.create_task(get_latch(far).count_down())
         await asyncio.sleep(0)
-        assert not stream_of(far, "l").ready
+        assert not stream_of(far, "c").ready
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -270,7 +270,7 @@ class TestArguments:
         one = get_latch(clients(prefix="app:"))
         other = get_latch(clients(name_mapper=lambda name: f"app:{name}"))
         await one.try_set_count(1)
-        assert one.key == other.key == b"app:l"
+        assert one.key == other.key == b"app:c"
         assert await other.count_down() == 0
 
     async def test_a_closed_client(self, clients: ClientFactory) -> None:
@@ -283,13 +283,14 @@ class TestArguments:
                 await call
 
     async def test_what_is_no_latch(self, latch: CountDownLatch, redis: Redis) -> None:
-        await redis.hset("l", "mine", "1")
+        await redis.hset("c", "mine", "1")
         calls = (latch.wait(), latch.count(), latch.count_down(), latch.try_set_count(1))
         for call in (*calls, latch.delete(), latch.inspect()):
             with pytest.raises(ScriptError, match="WRONGTYPE"):
                 await call
-        await redis.delete("l")
+        await redis.delete("c")
 
+    @pytest.mark.usefixtures("one_server")
     @pytest.mark.parametrize("name", ["{t}l", "a{b", "a}b", "{}x", b"\xff\x00"])
     async def test_names_with_braces_and_bytes_wake_too(
         self, clients: ClientFactory, name: str | bytes
@@ -307,11 +308,11 @@ class TestLooking:
     async def test_a_snapshot_tells_the_count_and_the_waiters_here(
         self, latch: CountDownLatch, client: Redisson
     ) -> None:
-        assert await latch.inspect() == LatchSnapshot(0, 0, ("l",))
+        assert await latch.inspect() == LatchSnapshot(0, 0, ("c",))
         await latch.try_set_count(3)
         waiting = [asyncio.create_task(latch.wait()) for _ in range(2)]
         await until_waiting(client, 2)
-        assert await latch.inspect() == LatchSnapshot(3, 2, ("l",))
+        assert await latch.inspect() == LatchSnapshot(3, 2, ("c",))
         assert (latch.statistics().waiters, latch.statistics().held_leases) == (2, 0)
         assert get_latch(client, "another").statistics().waiters == 0
         await latch.delete()
@@ -335,7 +336,7 @@ class TestCosts:
         )
         for call in calls:
             await call()
-        traffic = stream_of(client, "l").traffic
+        traffic = stream_of(client, "c").traffic
         for call in calls:
             writes, commands = traffic.writes, traffic.commands
             async with Counted(redis) as counted:

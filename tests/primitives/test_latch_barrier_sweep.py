@@ -334,7 +334,7 @@ async def abort_and_reset(scene: Scene, cut: Probe) -> None:
 async def aclose_while_parties_wait(scene: Scene, cut: Probe) -> None:
     client = scene.new_client()
     waiting = [
-        asyncio.create_task(get_barrier(client, name, parties=3).wait()) for name in ("b", "b2")
+        asyncio.create_task(get_barrier(client, name, parties=3).wait()) for name in ("r", "b2")
     ]
     await until_waiting(client, 2)
     await until_listening(client)

@@ -128,8 +128,8 @@ class TestLettingGo:
         waiting = start(10, far)
         await until_listening(waiter)
         # As Redisson's last countDown does.
-        await redis.delete("l")
-        assert await redis.publish("redisson_countdownlatch__channel__{l}", "0") == 1
+        await redis.delete("c")
+        assert await redis.publish("redisson_countdownlatch__channel__{c}", "0") == 1
         await asyncio.gather(*waiting)
 
     async def test_a_zero_message_that_is_not_true_any_more_lets_nobody_go(
@@ -138,7 +138,7 @@ class TestLettingGo:
         (waiting,) = start(1, far)
         await until_listening(waiter)
         before = waiter.statistics().commands_sent
-        await redis.publish("redisson_countdownlatch__channel__{l}", "0")
+        await redis.publish("redisson_countdownlatch__channel__{c}", "0")
         await until(lambda: waiter.statistics().commands_sent > before)
         await until_listening(waiter)
         assert not waiting.done()
@@ -167,7 +167,7 @@ class TestLettingGo:
         set_safety_poll(monkeypatch, 0.1)
         waiting = start(3, far, None)
         await until_listening(waiter)
-        await redis.delete("l")  # and no message at all
+        await redis.delete("c")  # and no message at all
         async with asyncio.timeout(10):
             await asyncio.gather(*waiting)
 
@@ -175,7 +175,7 @@ class TestLettingGo:
         self, latch: CountDownLatch, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
         """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
-        link = await proxy("l")
+        link = await proxy("c")
         waiter = clients(link.url)
         waiting = start(3, get_latch(waiter), None)
         await until_listening(waiter)
@@ -189,7 +189,7 @@ class TestLettingGo:
     async def test_who_comes_after_the_question_is_not_let_go_by_its_answer(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:
-        latch, link = get_latch(client), await proxy("l")
+        latch, link = get_latch(client), await proxy("c")
         waiter = clients(link.url)
         far = get_latch(waiter)
         await far.wait()
@@ -222,7 +222,7 @@ class TestOneForAll:
             await until_listening(waiter)
         assert waits.calls["subscribe"] == 1
         assert waits.calls["evalsha"] == 2  # the first question, and one after SUBSCRIBE
-        traffic = stream_of(waiter, "l").traffic
+        traffic = stream_of(waiter, "c").traffic
         commands, writes = traffic.commands, traffic.writes
         async with Counted(redis) as lets_go:
             await latch.count_down()
@@ -256,12 +256,12 @@ class TestOneForAll:
     async def test_an_error_is_told_to_all_who_would_have_met_it(
         self, far: CountDownLatch, waiter: Redisson, redis: Redis
     ) -> None:
-        await redis.hset("l", "mine", "1")
+        await redis.hset("c", "mine", "1")
         async with Counted(redis) as counted:
             outcomes = await asyncio.gather(*start(100, far), return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {ScriptError}
         assert counted.calls["evalsha"] == 2  # of the first, and of the first after that
-        await redis.delete("l")
+        await redis.delete("c")
 
     async def test_no_answer_is_told_to_all_but_who_has_a_timeout_of_its_own(
         self,
@@ -269,7 +269,7 @@ class TestOneForAll:
         clients: ClientFactory,
         proxy: ProxyFactory,
     ) -> None:
-        link = await proxy("l")
+        link = await proxy("c")
         waiter = clients(link.url, command_timeout=0.2)
         far = get_latch(waiter)
         others, (patient,) = start(20, far, None), start(1, far, 10)

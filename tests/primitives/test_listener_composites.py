@@ -23,7 +23,7 @@ from redisson_py.composite.multi_lock import MultiLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
 from tests.listening import Recorder
-from tests.support import until, until_listening, until_waiting
+from tests.support import is_single, until, until_listening, until_waiting
 
 MULTI = "multi lock a, b"
 RED = "red lock k"
@@ -42,7 +42,11 @@ async def test_a_multi_lock_and_its_members(clients: ClientFactory, told: Record
     client = clients(listener=told)
     async with multi(client) as lease:
         pass
-    assert told.story == [
+    story = told.story
+    if not is_single(client):
+        # Two nodes answer in any order.
+        story = [*sorted(story[:2]), story[2], *sorted(story[3:5], reverse=True), story[5]]
+    assert story == [
         *["acquired lock a", "acquired lock b", f"acquired {MULTI}"],
         *["released lock b", "released lock a", f"released {MULTI}"],
     ]

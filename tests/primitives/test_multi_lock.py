@@ -379,7 +379,7 @@ async def test_looking(clients: ClientFactory) -> None:
     seen = await rival.inspect()
     assert len(seen.holders) == 3
     assert seen.keys == NAMES
-    assert sorted(seen.members) == [f"{name} at {client._where}/0" for name in NAMES]
+    assert sorted(seen.members) == [f"{name} at {client._context.database}" for name in NAMES]
     assert await rival.force_release()
     assert not await rival.force_release()
     with pytest.raises(LeaseLostError):

@@ -82,6 +82,7 @@ class TestWhoKeepsWhomOut:
         with pytest.raises(LeaseLostError):
             await write.release()
 
+    @pytest.mark.usefixtures("one_server")
     @pytest.mark.parametrize("name", ["k", "{test}:abc:key", "a{b", b"\xff\x00{"])
     async def test_names_with_braces_and_bytes(
         self, client: Redisson, clients: ClientFactory, redis: Redis, name: str | bytes

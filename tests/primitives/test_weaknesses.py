@@ -170,7 +170,7 @@ async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
     clients: ClientFactory, redis: Redis
 ) -> None:
     holder, client = clients(), clients()
-    names = [f"k{number}" for number in range(300)]
+    names = [f"{{k}}{number}" for number in range(300)]
     leases = await asyncio.gather(*[holder.get_lock(name).acquire() for name in names])
     tasks = [asyncio.create_task(client.get_lock(name).acquire(timeout=30)) for name in names]
     await until(lambda: client._table.seats == 300 and not stream_of(client).waiting)

@@ -14,6 +14,7 @@ from redisson_py._scripts.source import parse
 from redisson_py._stream.call import Arg, Call, ReplyError
 from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.stream import Stream
+from redisson_py._stream.topology import Topology
 from redisson_py.errors import ClientClosedError
 from tests.stream.fake_peer import FakePeer
 
@@ -84,6 +85,7 @@ class Talk:
         *,
         needed: bool = False,
         sharded: bool = False,
+        topology: Topology | None = None,
     ) -> None:
         self.needed = needed
         self.messages: list[tuple[bytes, bytes]] = []
@@ -100,7 +102,7 @@ class Talk:
                 needed=lambda _: self.needed,
             ),
             sharded=sharded,
-            topology=Around(self.gone) if sharded else None,
+            topology=Around(self.gone) if topology is None and sharded else topology,
         )
         self._running: asyncio.Task[None] | None = None
         self._calls: list[Call] = []
@@ -183,8 +185,15 @@ async def talks(peer: FakePeer) -> AsyncIterator[TalkFactory]:
             needed: bool = False,
             path: str = "",
             sharded: bool = False,
+            topology: Topology | None = None,
         ) -> Talk:
-            talk = Talk(peer.url + path, reply_timeout, needed=needed, sharded=sharded)
+            talk = Talk(
+                peer.url + path,
+                reply_timeout,
+                needed=needed,
+                sharded=sharded,
+                topology=topology,
+            )
             return await stack.enter_async_context(talk)
 
         yield start

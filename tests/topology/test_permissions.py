@@ -115,8 +115,8 @@ async def hand_over(client: Redisson, other: Redisson) -> None:
     """Wait for a lock that another client has, until that one releases it."""
     async with other.get_lock(KEY):
         waiting = asyncio.create_task(client.get_lock(KEY).acquire(timeout=20))
-        await until(lambda: client.statistics().waiters == 1)
-        await until(lambda: heard(client))
+        await until(lambda: client.statistics().waiters == 1, 30)
+        await until(lambda: heard(client), 30)
     await (await waiting).release()
 
 
@@ -137,11 +137,13 @@ async def test_exact_permissions_are_enough_in_a_cluster(
     """Every primitive, a slot that moves key by key, a failover; nothing is refused meanwhile."""
     url = await allow(*rules)
     monkeypatch.setattr(test_one_slot, "client_url", lambda _: url)
-    client = clients(url, lease_time=1.5, idle_lifetime=60, client_name="orders")
+    # Nobody who waits gets on by asking again.
+    set_safety_poll(monkeypatch, 600)
+    client = clients(url, lease_time=1.5, idle_lifetime=60, client_name="orders", sync_timeout=10)
     tours = test_one_slot.TOURS
     await asyncio.gather(*(tour(client, f"{tour.__name__}7") for tour in tours))
     # The default user of another client hears the same messages.
-    other = clients(cluster.url)
+    other = clients(cluster.url, sync_timeout=10)
     for _ in range(2):
         await hand_over(client, other)
         await hand_over(other, client)
@@ -197,7 +199,7 @@ async def test_a_missing_command_is_told_at_once(
 async def test_a_missing_asking_is_told_at_once(
     cluster: EmbeddedCluster, clients: ClientFactory, allow: Allow, rules: tuple[str, ...]
 ) -> None:
-    """The call behind it was sent back before, and to and fro until its time was up."""
+    """The call behind it was sent back before, and back and forth until its time was up."""
     client = clients(await allow(*less(rules, "asking")))
     lock = client.get_lock(KEY)
     async with lock:
@@ -226,7 +228,7 @@ async def test_what_can_be_done_without(
     set_safety_poll(monkeypatch, 0.3)
     monkeypatch.setattr("redisson_py._engine.bus.LINGER", 0.0)
     url = await allow(*less(rules, missing))
-    client, other = clients(url), clients(url)
+    client, other = (clients(url, sync_timeout=10) for _ in range(2))
     await hand_over(client, other)
     if missing == "info":
         return

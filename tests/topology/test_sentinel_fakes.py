@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from redis.asyncio.connection import AbstractConnection
 
 from redisson_py._addresses import AddressMap
+from redisson_py._redis import Connector
 from redisson_py._topology import sentinels as sentinels_module
+from redisson_py._topology.finder import SentinelFinder
 from tests.stream.fake_peer import CUT, SILENCE
 from tests.support import until
 from tests.topology.fakes import FakeServer, Scene, Seeker, address_of, connector
@@ -104,6 +107,33 @@ async def test_a_message_moves_what_waits_in_order(scene: Scene) -> None:
     assert seeker.finder.master == address_of(new)
     assert len(seeker.lefts) == 2  # the message, and the other address
     assert str(sentinels[1]._port) in seeker.lefts[0]
+
+
+async def test_a_message_while_the_old_master_is_connected_to(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is there in the same moment as the message: the Sentinels are asked again."""
+    old, new = await scene.server(), await scene.server()
+    sentinels = await scene.sentinels(old)
+    opened: list[str] = []
+    connect = Connector.open
+
+    async def open_late(self: Connector, limit: float) -> AbstractConnection:
+        connection = await connect(self, limit)
+        if self.where == "{}:{}".format(*address_of(old)):
+            opened.append(self.where)
+            for each in sentinels:
+                each.knows(new, epoch=2)
+            assert isinstance(seeker.finder, SentinelFinder)
+            seeker.finder._switched(address_of(new), "the first")
+        return connection
+
+    seeker = await scene.seek(*sentinels)
+    monkeypatch.setattr(Connector, "open", open_late)
+    await seeker.ask("GET", "a")
+    assert opened
+    assert old.commands == []
+    assert new.commands == [(b"GET", b"a")]
 
 
 async def test_who_announced_a_master_is_waited_for(scene: Scene) -> None:

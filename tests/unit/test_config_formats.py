@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redisson_py import Redisson
@@ -158,6 +158,8 @@ def test_a_variable_cannot_add_to_the_file(tmp_path: Path, monkeypatch: pytest.M
 _TEXTS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))
 
 
+# It writes files, which may take long on a busy machine.
+@settings(deadline=None)
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,8}", fullmatch=True), _TEXTS, max_size=4))
 def test_texts_are_the_same_in_yaml_and_json(
     tmp_path_factory: pytest.TempPathFactory, table: dict[str, str]

@@ -1,0 +1,120 @@
+"""Sabotages of what is done where another server may become the master of a key."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_CLUSTER = "redisson_py/_topology/cluster.py"
+_FINDER = "redisson_py/_topology/finder.py"
+_STREAM = "redisson_py/_stream/stream.py"
+_SYNCED = "redisson_py/_topology/synced.py"
+_CONFIRMING = "redisson_py/_topology/confirming.py"
+
+_DOUBTS = "tests/stream/test_cluster_doubts.py"
+_FAULTS = "tests/faults/test_catalogue_topologies.py"
+_REPEATS = "tests/topology/test_repeats_write.py"
+_SENTINEL = "tests/topology/test_sentinel_fakes.py"
+_SYNC = "tests/topology/test_sync.py"
+
+TOPOLOGIES = (
+    Mutant(
+        "ASK for reader scripts",
+        "a reader whose lease has not moved yet is no loss",
+        _CLUSTER,
+        "if call.script is not None and not call.script.follows_ask:",
+        "if False:",
+        (f"{_FAULTS}::test_ask_and_tryagain_of_a_moving_slot",),
+    ),
+    Mutant(
+        "ASK is not followed",
+        "what needs one key only is served while its slot moves",
+        _CLUSTER,
+        "if call.script is not None and not call.script.follows_ask:",
+        "if True:",
+        (f"{_FAULTS}::test_ask_and_tryagain_of_a_moving_slot",),
+    ),
+    Mutant(
+        "a late reply is read",
+        "what comes after a silence counts only if another node confirms it",
+        _STREAM,
+        "wire.hold_back(lambda: topology.confirm_late(self, read_on))",
+        "return None",
+        (_DOUBTS,),
+    ),
+    Mutant(
+        "a late reply of a node that serves nothing is read",
+        "what a node says that serves nothing any more is not believed",
+        _STREAM,
+        """\
+        wire = self._wire
+        if wire is not None:
+            wire.why = reason
+            wire.abort()
+""",
+        """\
+        wire = None
+        if wire is not None:
+            wire.why = reason
+            wire.abort()
+""",
+        (_DOUBTS,),
+    ),
+    Mutant(
+        "no recheck after a doubt",
+        "a node that was frozen is used again only when another one says what it serves",
+        _STREAM,
+        "if self._in_doubt and self._topology is not None:",
+        "if False:",
+        (_DOUBTS,),
+    ),
+    Mutant(
+        "a slow connection is no doubt",
+        "a server that took long to answer may have been frozen meanwhile",
+        _STREAM,
+        "if running_loop().time() - began > SLOW_OPENING:",
+        "if False:",
+        (_DOUBTS,),
+    ),
+    Mutant(
+        "no recheck while a master is connected to",
+        "a connection that took longer than a failover is not used",
+        _FINDER,
+        "if attempt.done() and not news.done():",
+        "if attempt.done():",
+        (f"{_SENTINEL}::test_a_message_while_the_old_master_is_connected_to",),
+    ),
+    Mutant(
+        "WAIT on the other stream",
+        "WAIT is about what its own connection wrote",
+        _SYNCED,
+        "            return self.grants.send(call)\n",
+        "            return super().send(call)\n",
+        (_SYNC,),
+    ),
+    Mutant(
+        "granted before replicas confirm it",
+        "a grant that a failover loses was never a grant",
+        _CONFIRMING,
+        "future.begin(self._number > 0)",
+        "future.begin(False)",
+        (f"{_SYNC}::test_with_too_few_replicas_nothing_is_held",),
+    ),
+    Mutant(
+        "a repeat that does not write",
+        "WAIT behind a repeated grant covers the grant",
+        "lua/lock/acquire.lua",
+        "  redis.call('HINCRBY', lock, owner, string.format('%.0f', added))\n",
+        "  if added > 0 then\n"
+        "    redis.call('HINCRBY', lock, owner, string.format('%.0f', added))\n"
+        "  end\n",
+        (_REPEATS,),
+    ),
+    Mutant(
+        "a repeat of permits that does not write",
+        "WAIT behind a repeated grant covers the grant",
+        "lua/semaphore/acquire.lua",
+        "  redis.call('INCRBY', counter, '0')\n",
+        "",
+        (_REPEATS,),
+    ),
+)

@@ -1,0 +1,105 @@
+"""A node that was out of reach may have been replaced: what it says counts if another confirms it.
+
+A master that was frozen for longer than its failover took grants when it wakes, and only then
+learns that it is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from redisson_py._stream.call import Call
+from redisson_py._stream.stream import Stream
+from tests.stream.conftest import Around, TalkFactory
+from tests.stream.fake_peer import SILENCE, FakePeer, bulk
+from tests.support import until
+
+
+class Others(Around):
+    """The other nodes, who confirm when the test says so.
+
+    Attributes:
+        asked: How often they were asked.
+        confirmed: Set: they answer.
+        read_on: What is to be called when they have answered about a late reply.
+    """
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.asked = 0
+        self.confirmed = asyncio.Event()
+        self.read_on: Callable[[], None] | None = None
+
+    async def confirm(self, stream: Stream) -> None:
+        """Wait for the test."""
+        self.asked += 1
+        await self.confirmed.wait()
+
+    def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
+        """Wait for the test."""
+        self.read_on = then
+
+
+async def nothing_before_confirmed(others: Others, peer: FakePeer, call: Call) -> None:
+    """Fail if a call is sent on the newest connection before the others have answered."""
+    await until(lambda: others.asked or peer.links[-1].commands)
+    assert peer.links[-1].commands == []
+    assert not call.future.done()
+    others.confirmed.set()
+    assert await call.future == b"GET k"
+
+
+async def test_a_connection_after_one_that_broke(talks: TalkFactory, peer: FakePeer) -> None:
+    others = Others()
+    talk = await talks(topology=others)
+    await talk.ask("GET", "first")
+    assert others.asked == 0
+    peer.cut()
+    await until(lambda: talk.downs)
+    call = talk.call("GET", "k")
+    await until(lambda: len(peer.links) == 2)
+    await nothing_before_confirmed(others, peer, call)
+
+
+async def test_a_connection_that_took_long(
+    talks: TalkFactory, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redisson_py._stream.stream.SLOW_OPENING", 0.0)
+    others = Others()
+    talk = await talks(topology=others)
+    call = talk.call("GET", "k")
+    await until(lambda: peer.links)
+    await nothing_before_confirmed(others, peer, call)
+
+
+async def test_what_comes_after_a_silence(talks: TalkFactory, peer: FakePeer) -> None:
+    others = Others()
+    talk = await talks(topology=others)
+    await talk.ask("PING")
+    peer.plan.append(SILENCE)
+    call = talk.call("GET", "k")
+    await peer.until(lambda: peer.count(b"GET") == 1)
+    talk.stream.mistrust()
+    peer.say(bulk(b"late"))
+    await until(lambda: others.read_on or call.future.done())
+    assert not call.future.done()
+    assert others.read_on is not None
+    others.read_on()
+    assert await call.future == b"late"
+
+
+async def test_a_node_that_serves_nothing_any_more(talks: TalkFactory, peer: FakePeer) -> None:
+    """Its calls go elsewhere, in order, and its answers are not read."""
+    talk = await talks(topology=Others())
+    await talk.ask("PING")
+    peer.plan.extend([SILENCE, SILENCE])
+    calls = [talk.call("GET", str(number)) for number in range(2)]
+    await peer.until(lambda: peer.count(b"GET") == 2)
+    assert talk.stream.retire("it serves nothing") == calls
+    peer.say(bulk(b"late") * 2)
+    await peer.until(lambda: not peer.open)
+    assert [call.uncertain for call in calls] == [True, True]
+    assert not any(call.future.done() for call in calls)
