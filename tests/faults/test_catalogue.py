@@ -21,12 +21,12 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, BackendError, ConnectionLostError
-from redisson_py.errors import LeaseLostError, ScriptError
 from redisson_py._dialect import Dialect
 from redisson_py._options import LONGEST_COMMAND_TIMEOUT
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 from redisson_py._stream.retry import pause_before
+from redisson_py.errors import LeaseLostError, ScriptError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
