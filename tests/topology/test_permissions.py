@@ -229,7 +229,10 @@ async def test_what_can_be_done_without(
     monkeypatch.setattr("redisson_py._engine.bus.LINGER", 0.0)
     url = await allow(*less(rules, missing))
     client, other = (clients(url, sync_timeout=10) for _ in range(2))
+    waits = await calls(cluster.nodes, "wait")
     await hand_over(client, other)
+    # Who may not ask the master for its replicas knows them from the map.
+    assert await calls(cluster.nodes, "wait") > waits
     if missing == "info":
         return
     said = "refused sharded pub/sub" if "|" in missing else "cannot listen"
