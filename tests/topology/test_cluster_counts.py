@@ -73,9 +73,12 @@ async def test_an_idle_client_says_nothing_and_rests(
     [held], [other] = [await names_at(cluster, node, 1) for node in masters[:2]]
     await warm(client, held, other)
     each = 1 + synced
-    # What a client says of itself has a slot of its own.
-    in_use = {*masters[:2], await cluster.master_of(client._description_key)}
-    wanted = [each if node in in_use else 0 for node in cluster.nodes]
+    # What a client says of itself has a slot of its own, and no replica has to confirm it.
+    in_use = {
+        await cluster.master_of(client._description_key): 1,
+        **dict.fromkeys(masters[:2], each),
+    }
+    wanted = [in_use.get(node, 0) for node in cluster.nodes]
     # Those that asked for the map are closed by and by; what is left is what is used.
 
     async def are_those_in_use() -> bool:
