@@ -118,8 +118,9 @@ async def test_leases_waiters_and_work_survive(
 
 
 async def test_grants_that_were_not_replicated_are_told_and_tokens_grow(
-    cluster: EmbeddedCluster, clients: ClientFactory
+    own_cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
+    cluster = own_cluster
     # A third of this lease is more than this test takes.
     client, other = (clients(cluster.url, lease_time=600, sync_replicas=0) for _ in range(2))
     victim = await cluster.master_of("{x}0")
@@ -152,8 +153,9 @@ async def test_grants_that_were_not_replicated_are_told_and_tokens_grow(
 
 
 async def test_what_a_frozen_master_grants_when_it_wakes_is_not_believed(
-    cluster: EmbeddedCluster, clients: ClientFactory, measured: Measured
+    own_cluster: EmbeddedCluster, clients: ClientFactory, measured: Measured
 ) -> None:
+    cluster = own_cluster
     client, other = (clients(cluster.url, sync_replicas=0) for _ in range(2))
     names = [f"{{x}}{number}" for number in range(LATE)]
     victim = await cluster.master_of("{x}")

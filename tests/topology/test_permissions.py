@@ -273,7 +273,7 @@ async def test_replicas_that_confirm(
 
     await set_rules(servers.nodes, less(needed, "wait"))
     master = await servers.master()
-    acquiring = clients(as_user(servers.url)).get_lock("other").acquire()
+    acquiring = clients(as_user(servers.url), sync_replicas=1).get_lock("other").acquire()
     error = await final(acquiring, master.address, "WAIT")
     assert isinstance(error, UnsupportedServerError)
 
