@@ -160,10 +160,10 @@ $(VENV)-bench/.bench: pyproject.toml
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
 	@touch $@
 
-bench: $(VENV)-bench/.bench ## compare with rivals, under fifteen minutes; ARGS="--only 'red*' --json out.json"
+bench: $(VENV)-bench/.bench ## compare with rivals, about twenty minutes; ARGS="--only 'red*' --json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
 
-bench-quick: $(VENV)-bench/.bench ## the same rows in about two minutes
+bench-quick: $(VENV)-bench/.bench ## the same rows in about four minutes
 	$(VENV)-bench/bin/python -m benchmarks.run --quick $(ARGS)
 
 bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="--json out.json"

@@ -327,6 +327,7 @@ class Stream:
                 await self._wanted
             self._wanted = None
             received = self.traffic.received
+            self._demoted = False
             try:
                 await self._connect()
             except Elsewhere:
@@ -336,10 +337,12 @@ class Stream:
                     return
                 self._last_error = error
                 self._outages.failed(error)
-                self._fail_fast()
                 if self._topology is not None:
                     self._in_doubt = True
                     self._topology.went_down(self)
+                if self._topology is None or not self._demoted:
+                    # A replica that answers is not out of reach, and others know its master.
+                    self._fail_fast()
                 await self._wait_before(attempt)
                 attempt += 1
             except ClientClosedError:
@@ -463,6 +466,7 @@ class Stream:
             raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
         facts = hello.future.result()
         if self._fails_over and not is_master(facts):
+            self._demoted = True
             text = f"Redis at {self._opener.where} is a replica"
             raise ConnectionLostError(text, maybe_held=False)
         self._dialect = dialect_of(facts, sharded=self._sharded)

@@ -12,12 +12,13 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py._redis import servers_from_url
-from redisson_py.errors import BackendError, ConnectionLostError, RedissonError
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError, RedissonError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.lifecycle.secrets import chain
-from tests.stream.fake_peer import SILENCE, FakePeer, error
-from tests.support import until_async
+from tests.stream.conftest import TalkFactory
+from tests.stream.fake_peer import SILENCE, FakePeer, error, hello
+from tests.support import until, until_async
 
 #: Nothing listens there.
 NOWHERE = "redis://127.0.0.1:1"
@@ -146,3 +147,21 @@ async def test_what_the_server_says_is_told(clients: ClientFactory) -> None:
         found = await failed(clients(url=peer.url.replace("//", "//:a-password@")).ping())
         assert "not today" in str(found)
         assert "not today" in str(found.__cause__)
+
+
+async def test_closing_while_a_server_is_greeted(
+    talks: TalkFactory, peer: FakePeer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The caller is told, and nobody else."""
+    # The first HELLO is redis-py's.
+    greetings = [hello(), SILENCE]
+    peer.greeting = lambda _: greetings.pop(0)
+    talk = await talks()
+    call = talk.call("GET", "k")
+    await until(lambda: not greetings)
+    await talk.stream.close(ClientClosedError("closed"))
+    with pytest.raises(ClientClosedError):
+        await call.future
+    assert talk._running is not None
+    await asyncio.wait([talk._running])
+    assert "background task" not in caplog.text

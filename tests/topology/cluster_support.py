@@ -50,8 +50,8 @@ async def info(node: EmbeddedServer, section: str) -> dict[str, str]:
 
 async def calls(node: EmbeddedServer, command: str) -> int:
     """Return how often a node has executed a command."""
-    stats = (await info(node, "commandstats")).get(f"cmdstat_{command}", "calls=0,")
-    return int(stats.split(",")[0].removeprefix("calls="))
+    text = (await info(node, "commandstats")).get(f"cmdstat_{command}", "calls=0,")
+    return int(text.split(",")[0].removeprefix("calls="))
 
 
 async def redirects(cluster: EmbeddedCluster) -> int:

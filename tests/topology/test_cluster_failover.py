@@ -118,8 +118,9 @@ async def test_leases_waiters_and_work_survive(
 
 
 async def test_grants_that_were_not_replicated_are_told_and_tokens_grow(
-    cluster: EmbeddedCluster, clients: ClientFactory
+    own_cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
+    cluster = own_cluster
     # A third of this lease is more than this test takes.
     client, other = (clients(cluster.url, lease_time=600, sync_replicas=0) for _ in range(2))
     victim = await cluster.master_of("{x}0")
@@ -152,8 +153,9 @@ async def test_grants_that_were_not_replicated_are_told_and_tokens_grow(
 
 
 async def test_what_a_frozen_master_grants_when_it_wakes_is_not_believed(
-    cluster: EmbeddedCluster, clients: ClientFactory
+    own_cluster: EmbeddedCluster, clients: ClientFactory, measured: Measured
 ) -> None:
+    cluster = own_cluster
     client, other = (clients(cluster.url, sync_replicas=0) for _ in range(2))
     names = [f"{{x}}{number}" for number in range(LATE)]
     victim = await cluster.master_of("{x}")
@@ -171,8 +173,9 @@ async def test_what_a_frozen_master_grants_when_it_wakes_is_not_believed(
     await until(lambda: stream._wire is not None and len(stream._wire.in_flight) >= LATE)
     await cluster.wait_master("{x}", other_than=victim)
     await cluster.thaw(victim)
-    await until_async(lambda: _executed(victim, done + LATE))
     await cluster.wait_healthy()
+    # Whether it hears first that it was replaced is up to the server.
+    measured("late scripts that a woken master executed", await calls(victim, "evalsha") - done)
     await until(lambda: client.statistics().waiters == LATE)
     statistics = client.statistics()
     assert statistics.acquires == 1
@@ -186,7 +189,3 @@ async def test_what_a_frozen_master_grants_when_it_wakes_is_not_believed(
         lease.check()
         await lease.release()
     assert not {key for key in await keys(cluster) if key.startswith("{x}")}
-
-
-async def _executed(node: EmbeddedServer, count: int) -> bool:
-    return await calls(node, "evalsha") >= count

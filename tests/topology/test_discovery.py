@@ -24,8 +24,7 @@ class ClosingNodes:
         self.tasks.append(task)
         return task
 
-    def command(self, words: tuple[str, ...], _: float) -> Call:
-        call = Call(words, 0)
+    def send(self, call: Call) -> Call:
         asyncio.get_running_loop().call_soon(call.fail, ClientClosedError("closed"))
         return call
 

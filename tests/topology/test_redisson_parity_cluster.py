@@ -47,6 +47,23 @@ async def test_a_lock_is_taken_and_given_back_while_masters_change(
     assert not await lock.locked()
 
 
+async def test_asking_once_finds_the_master_behind_a_demoted_one(
+    cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    """A replica that answers is no Redis that is away: the cluster knows who the master is."""
+    client = clients(cluster.url)
+    lock = client.get_lock("a")
+    for _ in range(10):
+        async with lock:
+            pass
+        await cluster.failover("a")
+        # Its next connection is to the one that was demoted.
+        client._router.stream_for(b"a").abort("the test says so")
+        lease = await lock.try_acquire()
+        assert lease is not None
+        await lease.release()
+
+
 async def test_a_writer_reads(cluster: EmbeddedCluster, clients: ClientFactory) -> None:
     """RedissonReadWriteLockTest.testInCluster."""
     both = clients(cluster.url).get_read_write_lock("a")

@@ -58,7 +58,7 @@ async def test_what_comes_during_a_wait_is_the_next_batch(
 
 
 async def test_with_too_few_replicas_nothing_is_held(pair: Pair, clients: ClientFactory) -> None:
-    client, other = clients(pair.url, sync_replicas=1, sync_timeout=0.3), clients(pair.url)
+    client, other = clients(pair.url, sync_replicas=1, sync_timeout=1), clients(pair.url)
     async with client.get_lock("k"):
         pass
     await pair.freeze()
@@ -83,7 +83,7 @@ async def test_with_too_few_replicas_nothing_is_held(pair: Pair, clients: Client
 async def test_a_block_that_is_not_confirmed_is_not_entered(
     pair: Pair, clients: ClientFactory
 ) -> None:
-    client, other = clients(pair.url, sync_replicas=1, sync_timeout=0.3), clients(pair.url)
+    client, other = clients(pair.url, sync_replicas=1, sync_timeout=1), clients(pair.url)
     lock, semaphore = client.get_lock("k"), client.get_permit_expirable_semaphore("s", 1)
     # Both connections stand from here on, so blocks take the short way.
     async with lock, semaphore:
@@ -106,7 +106,7 @@ async def test_one_of_two_replicas(
     enough: bool, pairs: PairFactory, clients: ClientFactory
 ) -> None:
     pair = await pairs(replicas=2)
-    client = clients(pair.url, sync_replicas=1 if enough else 2, sync_timeout=1 if enough else 0.3)
+    client = clients(pair.url, sync_replicas=1 if enough else 2, sync_timeout=1)
     await pair.freeze(0)
     if enough:
         async with client.get_lock("k"):
@@ -121,7 +121,7 @@ async def test_one_of_two_replicas(
 
 
 async def test_more_replicas_than_there_are(pair: Pair, clients: ClientFactory) -> None:
-    client = clients(pair.url, sync_replicas=2, sync_timeout=0.1)
+    client = clients(pair.url, sync_replicas=2, sync_timeout=1)
     with pytest.raises(ReplicationError, match="1 of 2 replicas") as caught:
         await client.get_fenced_lock("k").try_acquire()
     assert (caught.value.asked, caught.value.got) == (2, 1)
@@ -151,7 +151,7 @@ async def test_a_demotion_during_the_wait_is_no_answer(pair: Pair, clients: Clie
 async def test_renewals_that_are_not_confirmed_do_not_count(
     pair: Pair, clients: ClientFactory
 ) -> None:
-    client = clients(pair.url, sync_replicas=1, sync_timeout=0.2, lease_time=2)
+    client = clients(pair.url, sync_replicas=1, sync_timeout=1, lease_time=6)
     lease = await client.get_lock("k").acquire()
     ends_at = lease._ends_at
     await pair.freeze()
@@ -182,7 +182,7 @@ async def renewed(redis: Redis) -> bool:
 async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
     pair: Pair, clients: ClientFactory
 ) -> None:
-    client = clients(pair.url, sync_replicas=1, sync_timeout=0.2, lease_time=6)
+    client = clients(pair.url, sync_replicas=1, sync_timeout=1, lease_time=12)
     with pytest.raises(LeaseLostError) as caught:
         async with client.get_lock("k"), client.get_lock("other"):
             await pair.freeze()
@@ -242,7 +242,7 @@ async def test_latches_and_barriers_are_not_confirmed(pair: Pair, clients: Clien
 
 
 async def test_permits(pair: Pair, clients: ClientFactory) -> None:
-    client = clients(pair.url, sync_replicas=1, sync_timeout=0.3)
+    client = clients(pair.url, sync_replicas=1, sync_timeout=1)
     semaphores = (
         client.get_semaphore("semaphore", 2),
         client.get_permit_expirable_semaphore("semaphore:2", 2),
@@ -262,7 +262,7 @@ async def test_permits(pair: Pair, clients: ClientFactory) -> None:
 async def test_a_reentry_that_is_not_confirmed_leaves_the_outer_hold(
     pair: Pair, clients: ClientFactory
 ) -> None:
-    lock = clients(pair.url, sync_replicas=1, sync_timeout=0.3).get_lock("k")
+    lock = clients(pair.url, sync_replicas=1, sync_timeout=1).get_lock("k")
     async with lock as lease:
         await pair.freeze()
         with pytest.raises(ReplicationError):
@@ -276,7 +276,7 @@ async def test_a_reentry_that_is_not_confirmed_leaves_the_outer_hold(
 
 
 async def test_an_extension_that_is_not_confirmed(pair: Pair, clients: ClientFactory) -> None:
-    lease = await clients(pair.url, sync_replicas=1, sync_timeout=0.3).get_lock("k").acquire()
+    lease = await clients(pair.url, sync_replicas=1, sync_timeout=1).get_lock("k").acquire()
     ends_at = lease._ends_at
     await pair.freeze()
     with pytest.raises(ReplicationError):
