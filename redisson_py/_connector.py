@@ -234,31 +234,37 @@ def tear_off(connection: AbstractConnection) -> None:
         transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
 
 
-async def ask_once(connector: Connector, limit: float, *words: str) -> Any:
-    """Return the reply to one command, over a connection for nothing else.
+async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...]) -> list[Any]:
+    """Return the replies to some commands, over a connection for nothing else.
+
+    A `BackendError` stands for the reply to a command that was refused.
 
     Args:
         connector: Opens it.
         limit: Seconds that it may take, connecting included.
-        words: The command.
+        commands: The words of each.
 
     Raises:
-        BackendError: We were refused, or the command was.
+        BackendError: We were refused.
         ConnectionLostError: There was no answer in time.
     """
     until = asyncio.get_running_loop().time() + limit
     connection = await connector.open(limit)
     try:
         async with asyncio.timeout_at(until):
-            await connection.send_command(*words)
-            return await connection.read_response()
+            replies: list[Any] = []
+            for words in commands:
+                await connection.send_command(*words)
+                try:
+                    replies.append(await connection.read_response())
+                except redis.exceptions.ResponseError as error:
+                    replies.append(BackendError(str(error)))
+            return replies
     except TimeoutError:
         problem: BackendError = ConnectionLostError(
-            f"Redis at {connector.where} did not answer {words[0]} within {limit:.3g} s",
+            f"Redis at {connector.where} did not answer {commands[0][0]} within {limit:.3g} s",
             maybe_held=False,
         )
-    except redis.exceptions.ResponseError as error:
-        problem = BackendError(str(error))
     except (redis.exceptions.RedisError, OSError) as error:
         problem = connect_error(error, connector.where, connector.settings.get("password"))
     finally:

@@ -49,7 +49,12 @@ from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
-from redisson_py._stream.topology import LONGEST_PAUSE, SLOW_OPENING, Elsewhere
+from redisson_py._stream.topology import (
+    LONGEST_ATTEMPT,
+    LONGEST_PAUSE,
+    SLOW_OPENING,
+    Elsewhere,
+)
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
@@ -128,6 +133,8 @@ class Stream:
         self._resting = False
         self._retired = False
         self._pause: Future[None] | None = None
+        #: How many attempts to connect have failed.
+        self._attempt = 0
         self.traffic: Traffic = Traffic()
 
     # What callers use.
@@ -321,6 +328,7 @@ class Stream:
         attempt = 0
         broke = False
         while not self._closed:
+            self._attempt = attempt
             # What is held is asked after on the next connection, and not only when it is due.
             if not (self._backlog or (broke and self.needed)):
                 self._wanted = new_future()
@@ -447,7 +455,11 @@ class Stream:
 
     async def _open(self) -> AbstractConnection:
         opener, began = self._opener, running_loop().time()
-        connection = await opener.open(opener.connect_timeout or max(1.0, self.reply_timeout))
+        limit = opener.connect_timeout or max(1.0, self.reply_timeout)
+        if self._fails_over and opener.connect_timeout is None:
+            # A crowd that connects to one new master at once takes longer than one client.
+            limit = min(limit * 2.0 ** min(self._attempt, 10), max(limit, LONGEST_ATTEMPT))
+        connection = await opener.open(limit)
         if running_loop().time() - began > SLOW_OPENING:
             self._in_doubt = True
         return connection

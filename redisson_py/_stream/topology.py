@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 #: Longest pause in seconds between two attempts to connect where another server may take over.
 LONGEST_PAUSE = 0.25
 
+#: Seconds that the longest attempt to connect takes where another server may take over. The first
+#: one takes a second, and each one after that twice as long.
+LONGEST_ATTEMPT = 4.0
+
 #: A server that took longer than this to answer a new connection may have been frozen meanwhile.
 SLOW_OPENING = 0.25
 

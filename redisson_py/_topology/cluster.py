@@ -205,18 +205,15 @@ class ClusterRouter:
         nodes = dict.fromkeys([*known, *self._seeds])
         others = [address for address in nodes if address != besides]
         trusted = [address for address in others if address not in self._nodes.doubted]
-        answer = await self._discovery.ask(trusted)
+        probe = self._sharded is None
+        answer = await self._discovery.ask(trusted, probe=probe)
         if answer is None:
             # Only those are left who were away too; nobody is, where a node is all there is.
             rest = [*nodes] if {*known} == {besides} else others
             if len(rest) > len(trusted):
-                answer = await self._discovery.ask(rest)
-        if answer is not None and self._sharded is None:
-            try:
-                self._sharded = await self._discovery.knows_sharded_pubsub(answer.origin)
-            except BackendError as error:
-                self._discovery.error = error
-                return None
+                answer = await self._discovery.ask(rest, probe=probe)
+        if answer is not None and answer.sharded is not None:
+            self._sharded = answer.sharded
         return answer
 
     def replicas(self, stream: Stream) -> int:

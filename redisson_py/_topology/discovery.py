@@ -1,13 +1,14 @@
 """Asking the nodes of a cluster who serves what.
 
-The first answer counts, of up to three nodes that are asked at the same time; those to which a
-connection is open go first. Others are asked over a connection for this one question.
+The first answer counts, of up to three nodes that are asked, a moment after each other; those to
+which a connection is open go first. Others are asked over a connection for this one question.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
 from redisson_py._addresses import Address, AddressMap, write_address
@@ -25,8 +26,16 @@ log = logging.getLogger("redisson_py")
 #: Nodes that are asked at the same time.
 _AT_ONCE = 3
 
-#: Seconds that a node has for its answer, connecting included.
-PATIENCE = 0.5
+#: Seconds for which the first of them is alone, and the second: most often one is enough.
+_HEAD_START = 0.1
+
+_MAP = (("CLUSTER", "SLOTS"),)
+_QUESTIONS = (*_MAP, ("PUBSUB", "SHARDNUMSUB", "0"))
+
+#: Seconds that a node has for its answer, connecting included. Twice as many after each time that
+#: nobody answered: where a hundred clients start at once, nobody is that fast.
+_PATIENCE = 0.5
+_LONGEST_PATIENCE = 4.0
 
 
 class Answer(NamedTuple):
@@ -36,11 +45,13 @@ class Answer(NamedTuple):
         slots: The map.
         origin: Who said so.
         asked_at: When it was asked, in loop time.
+        sharded: Whether that node lets us use sharded pub/sub; None if it was not asked.
     """
 
     slots: SlotMap
     origin: Address
     asked_at: float
+    sharded: bool | None
 
 
 class Discovery:
@@ -64,27 +75,41 @@ class Discovery:
         self._connector = connector
         self._address_map = address_map
         self._nodes = nodes
-        self._turn = 0
+        # Clients that start at once do not all ask the same node.
+        self._turn = randrange(1000)
+        self._patience = _PATIENCE
         self.error: BackendError | None = None
 
-    async def ask(self, candidates: Sequence[Address]) -> Answer | None:
-        """Return the first answer of some of these nodes, or None if nobody answered in time."""
+    async def ask(self, candidates: Sequence[Address], *, probe: bool = False) -> Answer | None:
+        """Return the first answer of some of these nodes, or None if nobody answered in time.
+
+        Args:
+            candidates: Whom to ask.
+            probe: Ask for sharded pub/sub as well.
+        """
         questions: list[Task] = []
         answers: list[Answer] = []
         errors: list[BackendError] = []
-        for address in self._choose(candidates):
-            name = f"redisson_py asks {write_address(*address)}"
-            question = start_task(self._ask_one(address, answers, errors), name)
-            questions.append(self._nodes.keep(question))
+        chosen = list(self._choose(candidates))
         try:
-            while not answers and (open_ones := [each for each in questions if not each.done()]):
-                await wait_for_all(open_ones, first=True)
+            while not answers:
+                if chosen:
+                    address = chosen.pop(0)
+                    name = f"redisson_py asks {write_address(*address)}"
+                    question = start_task(self._ask_one(address, probe, answers, errors), name)
+                    questions.append(self._nodes.keep(question))
+                open_ones = [each for each in questions if not each.done()]
+                if open_ones:
+                    await wait_for_all(open_ones, _HEAD_START if chosen else None, first=True)
+                elif not chosen:
+                    break
         finally:
             for question in questions:
                 question.cancel()
         if answers:
-            self.error = None
+            self.error, self._patience = None, _PATIENCE
             return answers[0]
+        self._patience = min(2 * self._patience, _LONGEST_PATIENCE)
         # One that may become better, if there is one.
         lost = [error for error in errors if isinstance(error, ConnectionLostError)]
         self.error = (lost or errors or [None])[0]
@@ -92,33 +117,39 @@ class Discovery:
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
         """Return whom to ask this time: who is connected, or else each in its turn."""
-        if len(candidates) <= _AT_ONCE:
-            return candidates
         connected = [each for each in candidates if self._nodes.connected(each)][:_AT_ONCE]
         if connected and self.error is None:
             return connected
-        others = [each for each in candidates if each not in connected] or connected
-        self._turn += _AT_ONCE
+        others = [each for each in candidates if each not in connected]
+        if not others:
+            return connected
         start = self._turn % len(others)
-        return [*dict.fromkeys([*connected, *others[start:], *others[:start]])][:_AT_ONCE]
+        self._turn += _AT_ONCE
+        return [*connected, *others[start:], *others[:start]][:_AT_ONCE]
 
     async def _ask_one(
-        self, address: Address, answers: list[Answer], errors: list[BackendError]
+        self, address: Address, probe: bool, answers: list[Answer], errors: list[BackendError]
     ) -> None:
-        asked_at = running_loop().time()
+        asked_at, sharded = running_loop().time(), None
         try:
             stream = self._nodes.connected(address)
             if stream is not None:
                 # On this connection or not at all: no other node is to answer for this one.
                 question = stream.send(Call(("CLUSTER", "SLOTS"), 0, must=True))
-                if not await wait_until(question.future, PATIENCE):
+                if not await wait_until(question.future, self._patience):
                     text = f"Redis at {write_address(*address)} did not answer CLUSTER SLOTS"
                     raise ConnectionLostError(text, maybe_held=False)
                 reply = question.future.result()
             else:
                 from redisson_py._redis import ask_once
 
-                reply = await ask_once(self._connector.at(*address), PATIENCE, "CLUSTER", "SLOTS")
+                reply, *others = await ask_once(
+                    self._connector.at(*address), self._patience, *(_QUESTIONS if probe else _MAP)
+                )
+                if isinstance(reply, BackendError):
+                    raise reply
+                for other in others:
+                    sharded = _has_sharded_pubsub(other, address)
             slots = SlotMap.parse(reply, address, self._address_map)
         except ClientClosedError:
             return
@@ -126,35 +157,27 @@ class Discovery:
             errors.append(_named(error, address))
             return
         if slots.masters:
-            answers.append(Answer(slots, address, asked_at))
+            answers.append(Answer(slots, address, asked_at, sharded))
         else:
             # A node that was reset, or is new, knows nothing of the cluster.
             text = f"Redis at {write_address(*address)} serves no slots of a cluster"
             errors.append(ConnectionLostError(text, maybe_held=False))
 
-    async def knows_sharded_pubsub(self, address: Address) -> bool:
-        """Return whether a node knows sharded pub/sub, and lets us use it.
 
-        Redisson asks the same and takes any error for a no, so that both speak alike.
+def _has_sharded_pubsub(reply: object, address: Address) -> bool:
+    """Return whether a node knows sharded pub/sub, and lets us use it.
 
-        Raises:
-            ConnectionLostError: It did not answer.
-        """
-        from redisson_py._redis import ask_once
-
-        try:
-            await ask_once(self._connector.at(*address), PATIENCE, "PUBSUB", "SHARDNUMSUB", "0")
-        except ConnectionLostError:
-            raise
-        except BackendError as error:
-            text = without_user(str(error))
-            if "shardnumsub" in text:
-                # Messages go the other way then than those of clients that may. What names no
-                # subcommand is Redis 6.2, which has none of this.
-                where = write_address(*address)
-                log.warning("Redis at %s refused sharded pub/sub, plain is used: %s", where, text)
-            return False
+    Redisson asks the same and takes any error for a no, so that both speak alike.
+    """
+    if not isinstance(reply, BackendError):
         return True
+    text = without_user(str(reply))
+    if "shardnumsub" in text:
+        # Messages go the other way then than those of clients that may. What names no subcommand
+        # is Redis 6.2, which has none of this.
+        where = write_address(*address)
+        log.warning("Redis at %s refused sharded pub/sub, plain is used: %s", where, text)
+    return False
 
 
 def _named(error: BackendError, address: Address) -> BackendError:

@@ -141,7 +141,7 @@ async def test_a_failed_background_task_is_started_again(
     lease = await client.get_lock("held").acquire()
     ask = Discovery.ask
 
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         monkeypatch.setattr(Discovery, "ask", ask)
         raise RuntimeError("not foreseen")
 
