@@ -143,6 +143,9 @@ async def latch(ours: Redisson, theirs: Theirs, name: str) -> None:
     assert await java_waits
 
 
+#: Seconds for a whole play, in which Java subscribes several times.
+PATIENCE = 30
+
 Play = Callable[[Redisson, Theirs, str], Awaitable[None]]
 others = pytest.mark.parametrize("play", [read_lock, semaphore, permit_semaphore, latch])
 
@@ -153,7 +156,7 @@ async def test_whatever_its_name_it_is_shared(
     play: Play, clients: ClientFactory, redisson: JavaObject, java: Java
 ) -> None:
     for name in NAMES:
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(PATIENCE):
             await play(clients(), Theirs(java, [redisson], [redisson]), name)
 
 
@@ -165,7 +168,7 @@ async def test_whatever_its_prefix_it_is_shared(
     for options, prefix in MAPPED:
         redisson = await redissons(prefix=prefix)
         for name in ("k", "{k}"):
-            async with asyncio.timeout(SOON):
+            async with asyncio.timeout(PATIENCE):
                 await play(clients(**options), Theirs(java, [redisson], [redisson]), name)
 
 
