@@ -336,12 +336,6 @@ class Redisson:
             return self._followers.any
         return self._followers.rely_on(stream, self._router)
 
-    @property
-    def _stream(self) -> Stream:
-        """The stream of a client that has one."""
-        assert isinstance(self._router, SingleRouter)
-        return self._router.only
-
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
         return f"<Redisson {self._where}: {state}>"

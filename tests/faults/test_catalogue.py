@@ -35,6 +35,7 @@ from tests.stream.tls import Certificates, make_certificates
 from tests.support import (
     assert_ends_in_time,
     set_safety_poll,
+    stream_of,
     until,
     until_async,
     until_listening,
@@ -322,7 +323,7 @@ async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
         await until_listening(waiter)
         link.black_hole()
     # The message is lost, and nobody says that the connection is dead.
-    await until(lambda: not waiter._stream.ready)
+    await until(lambda: not stream_of(waiter).ready)
     link.pass_through()
     link.cut()
     await (await waiting).release()
@@ -387,7 +388,7 @@ async def test_idle_connection_that_the_server_closes_costs_no_lease(  # E9
         waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
         await until_listening(waiter)
         await admin.config_set("timeout", 1)
-        await until(lambda: not client._stream.ready)
+        await until(lambda: not stream_of(client).ready)
         assert await client.get_lock("k").owned()
         assert not lease.lost
     await (await waiting).release()

@@ -13,7 +13,7 @@ from redisson_py import BackendError, ConnectionLostError, Lease, LeaseLostError
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support import until, until_listening, until_waiting
+from tests.support import stream_of, until, until_listening, until_waiting
 
 
 async def test_waiter_survives_a_restart(
@@ -151,5 +151,5 @@ async def test_wrong_password_is_final_and_secret(
             await client.get_lock("k").acquire()
         assert not isinstance(caught.value, ConnectionLostError)
     assert client.statistics().connections == 0
-    for text in (repr(client), str(caught.value), caplog.text, repr(client._stream._opener)):
+    for text in (repr(client), str(caught.value), caplog.text, repr(stream_of(client)._opener)):
         assert "canary" not in text

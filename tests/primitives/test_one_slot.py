@@ -21,7 +21,7 @@ from redisson_py import Redisson
 from redisson_py._keys import key_slot
 from redisson_py._scripts import source
 from redisson_py.testing import EmbeddedServer
-from tests.support import until
+from tests.support import stream_of, until
 
 Tour = Callable[[Redisson, Any], Awaitable[None]]
 
@@ -106,7 +106,7 @@ async def expirable_semaphore(client: Redisson, name: Any) -> None:
 
 
 def client_url(client: Redisson) -> str:
-    return f"redis://{client._stream._opener.where}"
+    return f"redis://{stream_of(client)._opener.where}"
 
 
 async def latch(client: Redisson, name: Any) -> None:

@@ -115,14 +115,14 @@ async def test_passing_to_a_task_here_sends_nothing(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, turn=30)
     lease = await lock.acquire()
     await until_executed(lock)
-    sent = [client._stream.traffic.commands for client in fleet.made]
+    sent = [client._router.traffic.commands for client in fleet.made]
     waiting = asyncio.create_task(lock.acquire())
     await until(lambda: lock.statistics().waiters)
     await lease.release()
     passed = await waiting
     assert passed.owner == lease.owner
     assert passed.remaining > 29
-    assert [client._stream.traffic.commands for client in fleet.made] == sent
+    assert [client._router.traffic.commands for client in fleet.made] == sent
     assert await fleet.held() == 3
     with pytest.raises(NotHeldError):
         await lock.release()
@@ -152,12 +152,12 @@ async def test_waiting_sends_nothing(fleet: Fleet) -> None:
     async with rival:
         waiting = asyncio.create_task(lock.acquire())
         await until_asleep(lock)
-        sent = [client._stream.traffic.commands for client in clients]
+        sent = [client._router.traffic.commands for client in clients]
         # As a wake-up that is worth nothing: one server's lock is free, and taken again.
         other = RedLock(*(client.get_lock("other") for client in fleet.clients(3)))
         async with other:
             pass
-        assert [client._stream.traffic.commands for client in clients] == sent
+        assert [client._router.traffic.commands for client in clients] == sent
     await (await waiting).release()
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from redisson_py import Redisson
 from redisson_py.testing import EmbeddedServer
+from tests.support import stream_of
 
 
 class Outage(ABC):
@@ -131,7 +132,7 @@ def rss() -> float:
 
 def innards(client: Redisson) -> dict[str, int]:
     """Return how much of everything a client keeps that must not outlive those who wait for it."""
-    stream, context = client._stream, client._context
+    stream, context = stream_of(client), client._context
     wire = stream._wire
     return {
         "backlog": len(stream._backlog),

@@ -21,7 +21,7 @@ from redisson_py.testing import EmbeddedServer, running_server
 from tests.soak.away import Outage, innards, prepared, rss
 from tests.soak.kept import Keeper
 from tests.soak.load import HOT, Load, Silence
-from tests.support import until, until_async
+from tests.support import stream_of, until, until_async
 
 Say = Callable[[str], object]
 
@@ -83,7 +83,7 @@ class Coming:
 async def _first_second(client: Redisson) -> Coming:
     """Count until one second after the client has heard from Redis."""
     before = client.statistics()
-    stream, heard = client._stream, client._stream.traffic.received
+    stream, heard = stream_of(client), stream_of(client).traffic.received
     # Some time can pass: one whose connection is half-open has yet to find out.
     await until(lambda: stream.ready and stream.traffic.received > heard, 3600)
     at = time.monotonic()

@@ -14,7 +14,7 @@ from redisson_py import ConnectionLostError, Lease, LeaseLostError
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import SentinelFactory
-from tests.support import until, until_async, until_listening
+from tests.support import stream_of, until, until_async, until_listening
 from tests.topology.support import finder_of, has, listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -195,7 +195,7 @@ async def test_a_client_outlives_its_sentinels_and_needs_them_to_find_another_ma
         await own_sentinel.kill(sentinel)
     async with client.get_lock("a"):
         pass
-    client._stream.abort("the test says so")
+    stream_of(client).abort("the test says so")
     with pytest.raises(ConnectionLostError) as caught:
         await client.get_lock("a").acquire(timeout=1)
     for sentinel in own_sentinel.sentinels:

@@ -15,7 +15,7 @@ from redisson_py import ConnectionLostError, Redisson
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import found
-from tests.support import until
+from tests.support import stream_of, until
 from tests.topology.support import finder_of, listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -39,7 +39,7 @@ async def use(client: Redisson) -> None:
 
 def sockets(client: Redisson) -> int:
     """Return how many connections a client has."""
-    streams = [client._stream, *(each.stream for each in finder_of(client).sentinels.known)]
+    streams = [stream_of(client), *(each.stream for each in finder_of(client).sentinels.known)]
     return sum(each._connection is not None for each in streams)
 
 

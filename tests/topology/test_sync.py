@@ -16,7 +16,7 @@ from redisson_py import (
 )
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory, url_of_user
-from tests.support import set_safety_poll, until, until_async, until_waiting
+from tests.support import set_safety_poll, stream_of, until, until_async, until_waiting
 from tests.topology.conftest import Pair, PairFactory
 
 MANY = 64
@@ -136,7 +136,7 @@ async def test_a_demotion_during_the_wait_is_no_answer(pair: Pair, clients: Clie
     await until_async(pair.blocked)
     replica = pair.replicas[0]
     await pair.redis.replicaof(replica.host, str(replica.port))
-    await until(lambda: client._stream.grants.traffic.connections > 1)  # type: ignore[attr-defined]
+    await until(lambda: stream_of(client).grants.traffic.connections > 1)  # type: ignore[attr-defined]
     assert not acquiring.done()
     await pair.redis.replicaof("NO", "ONE")
     await pair.thaw()
