@@ -10,6 +10,7 @@ from redisson_py._loop import Future, fail, new_future, wake
 from redisson_py._options import TOMBSTONE
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
+from redisson_py.errors import ReplicationError
 
 if TYPE_CHECKING:
     from redisson_py._engine.ownership import Ownership
@@ -88,6 +89,11 @@ class LeaseExtension:
                 error = self._ownership.refusal(hold, lease, call, error)
             else:
                 hold.lease_maybe_set(self._sent_at, self._needed)
+            if isinstance(error, ReplicationError):
+                # The stream speaks of a grant: this one is held still.
+                text = f"{error.got} of {error.asked} replicas confirmed the new lease: the old or"
+                text += " the new one is in force, whichever ends first"
+                error = ReplicationError(text, error.asked, error.got)
             fail(self.answer, error)
             return
         if not call.future.result():
