@@ -346,7 +346,19 @@ class ConfirmingStream(Stream):
 
     def _give_up(self, call: Call) -> None:
         """The time of a call is up; its grant may only have to be confirmed."""
-        if isinstance(call.future, Unconfirmed) and call.future.is_held:
+        future = call.future
+        if isinstance(future, Unconfirmed) and future.is_held:
             call.fail(self._short(0))
+        elif (
+            isinstance(future, Unconfirmed)
+            and self._gate is not None
+            and self._gate.args[0] == "WAIT"
+            and not (call.must or call.sends)
+            and call in self._backlog
+        ):
+            # The server would answer; it is the replicas that do not.
+            del self._backlog[call]
+            text = "replicas have not confirmed what was asked for before in time: nothing is held"
+            call.fail(ReplicationError(text, self._number, 0))
         else:
             super()._give_up(call)

@@ -42,7 +42,7 @@ SABOTAGE = {
     ),
     "an extend adds": (
         "lock/set_lease.lua",
-        "redis.call('PEXPIRE', lock, lease_ms)",
+        "redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))",
         "redis.call('PEXPIRE', lock, lease_ms + redis.call('PTTL', lock))",
     ),
 }

@@ -191,6 +191,22 @@ async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
     assert caught.value.reason == "taken"
 
 
+async def test_whoever_waits_behind_others_is_told_that_the_replicas_do_not_answer(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
+    async with client.get_lock("k"):
+        await pair.freeze()
+        first = asyncio.create_task(client.get_lock("first").acquire())
+        await until_async(pair.blocked)
+        with pytest.raises(ReplicationError, match="nothing is held") as caught:
+            await client.get_lock("behind").acquire(timeout=0.5)
+        assert (caught.value.asked, caught.value.got) == (1, 0)
+        await pair.thaw()
+        await (await first).release()
+    assert not await pair.redis.exists("behind")
+
+
 async def test_releases_need_no_replica(pair: Pair, clients: ClientFactory) -> None:
     client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
     semaphore = client.get_semaphore("semaphore", 1)

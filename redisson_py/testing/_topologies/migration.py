@@ -86,7 +86,11 @@ class SlotMigration:
         await self._cluster.wait_master(self.slot, other_than=self.source)
 
     async def stable(self) -> None:
-        """End it without a move: keys go back to the source, which keeps the slot."""
+        """End it without a move: keys go back to the source, which keeps the slot.
+
+        Until all are back, the source serves the slot without them, and grants what is held. So
+        nobody should use the keys that had moved meanwhile.
+        """
         if self._atomic:
             return
         # In this order: a source that is open would refuse the keys that come back.
