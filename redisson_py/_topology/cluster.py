@@ -103,6 +103,8 @@ class ClusterRouter:
         self._redirected: dict[int, tuple[Address, float]] = {}
         #: Nodes have ended subscriptions that are needed again.
         self._homeless = False
+        #: Who says that the cluster is down: in a part that is cut off they know no better.
+        self._cut_off: set[Address] = set()
         self._asking: Task | None = None
         self._ask_again = False
         #: Done at the end of each round of questions.
@@ -204,7 +206,8 @@ class ClusterRouter:
         known = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
         nodes = dict.fromkeys([*known, *self._seeds])
         others = [address for address in nodes if address != besides]
-        trusted = [address for address in others if address not in self._nodes.doubted]
+        doubted = self._nodes.doubted | self._cut_off
+        trusted = [address for address in others if address not in doubted]
         probe = self._sharded is None
         answer = await self._discovery.ask(trusted, probe=probe)
         if answer is None:
@@ -271,6 +274,7 @@ class ClusterRouter:
             # A newer one was faster.
             return
         self._asked_at = answer.asked_at
+        self._cut_off.clear()
         slots, old = answer.slots, self._slots
         for slot, (address, learned_at) in list(self._redirected.items()):
             if answer.origin == address or answer.asked_at > learned_at + _SETTLED:
@@ -356,6 +360,7 @@ class ClusterRouter:
         if redirect is not None:
             return self._redirect(stream, call, redirect, error)
         if text.startswith("CLUSTERDOWN"):
+            self._cut_off.add(address)
             self.ask()
         if call.channel is not None and is_try_again(text):
             self.gone(stream, call.channel)
