@@ -182,7 +182,7 @@ class Stream:
 
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
-        return [call.key for call in self._backlog]
+        return [call.key for call in self._backlog if call.deadline]
 
     @property
     def has_room(self) -> bool:
@@ -387,8 +387,16 @@ class Stream:
     def _send_on(self) -> None:
         """What waits here for a connection belongs elsewhere."""
         assert self._topology is not None
-        for call in self.take(lambda _: True):
+        for call in self._give_away("there is no connection"):
             self._topology.send_again(call)
+
+    def _give_away(self, reason: str) -> list[Call]:
+        """Return what waits here; fail what is about a connection of this stream."""
+        waiting = self.take(lambda _: True)
+        for call in self._backlog:
+            call.fail(ConnectionLostError(reason, maybe_held=False))
+        self._backlog.clear()
+        return waiting
 
     async def _connect(self) -> None:
         """Open a connection, make it ready, and stay until it breaks."""
@@ -512,9 +520,11 @@ class Stream:
     def take(self, leaves: Callable[[bytes], bool]) -> list[Call]:
         """Return what waits here for keys that live elsewhere now, in order, and let it go.
 
-        What was written to an open connection is answered there.
+        What was written to an open connection is answered there, and what has no deadline is about
+        this connection only.
         """
-        taken = [call for call in (*self._backlog, *self._delayed) if leaves(call.key)]
+        waiting = (*self._backlog, *self._delayed)
+        taken = [call for call in waiting if call.deadline and leaves(call.key)]
         for call in taken:
             self._backlog.pop(call, None)
             timer, _ = self._delayed.pop(call, (None, ""))
@@ -539,7 +549,7 @@ class Stream:
                 if not call.deadline:
                     call.fail(ConnectionLostError(reason, maybe_held=False))
             wire.in_flight.clear()
-        unanswered = self.take(lambda _: True)
+        unanswered = self._give_away(reason)
         self._give_room()
         self._deadlines.close()
         self._outages.over(served_elsewhere=True)

@@ -13,6 +13,7 @@ import pytest
 
 from redisson_py._stream.call import Call
 from redisson_py._stream.stream import Stream
+from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import Around, TalkFactory
 from tests.stream.fake_peer import SILENCE, FakePeer, bulk
 from tests.support import until
@@ -103,3 +104,21 @@ async def test_a_node_that_serves_nothing_any_more(talks: TalkFactory, peer: Fak
     await peer.until(lambda: not peer.open)
     assert [call.uncertain for call in calls] == [True, True]
     assert not any(call.future.done() for call in calls)
+
+
+async def test_what_goes_on_elsewhere_and_what_ends_here(
+    talks: TalkFactory, peer: FakePeer
+) -> None:
+    """A call goes on; what is about the connection does not, for it would be of no use there."""
+    others = Others()
+    talk = await talks(topology=others)
+    await talk.ask("GET", "first")
+    peer.cut()
+    await until(lambda: not talk.stream.ready)
+    call, alive = talk.call("GET", "k"), talk.stream.ping()
+    assert talk.stream.take(lambda key: True) == [call]
+    assert not alive.future.done()
+    assert talk.stream.retire("replaced") == []
+    with pytest.raises(ConnectionLostError, match="replaced"):
+        await alive.future
+    call.future.cancel()
