@@ -14,13 +14,14 @@ import pytest
 import pytest_asyncio
 
 from redisson_py import BackendError, ConnectionLostError, Redisson, ScriptError
+from redisson_py._topology.confirming import count_replicas
 from redisson_py.errors import UnsupportedServerError
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import documented_rules
 from tests.fixtures.topologies import ReplicasFactory, SentinelFactory
 from tests.primitives import test_one_slot
-from tests.support import set_safety_poll, until
+from tests.support import set_safety_poll, until, until_async
 from tests.topology.support import finder_of, listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -115,7 +116,7 @@ async def hand_over(client: Redisson, other: Redisson) -> None:
     """Wait for a lock that another client has, until that one releases it."""
     async with other.get_lock(KEY):
         waiting = asyncio.create_task(client.get_lock(KEY).acquire(timeout=20))
-        await until(lambda: client.statistics().waiters == 1, 30)
+        await until(lambda: client._table.seats == 1, 30)
         await until(lambda: heard(client), 30)
     await (await waiting).release()
 
@@ -264,17 +265,19 @@ async def test_replicas_that_confirm(
     servers = await replicas_factory(replicas=1, users={"unused": "off"})
     needed = documented_rules("", "--sync")
     await set_rules(servers.nodes, needed)
-    # A replica counts from its first word, which may be a second away.
     master = await servers.master()
-    await master.execute("SET", "attached", "1")
-    assert await master.execute("WAIT", "1", "10000") == 1
-    await master.execute("DEL", "attached")
-    before = await calls(servers.nodes, "wait")
+    await master.execute("SET", "attached", "1", "PX", "1")
+
+    async def heard_of() -> bool:
+        return count_replicas(str(await master.execute("INFO", "replication"))) > 0
+
+    # A replica counts from its first word, which may be a second away.
+    await until_async(heard_of)
     client = clients(as_user(servers.url), sync_timeout=10)
     async with client.get_lock(KEY):
         await servers.failover()
         assert await client.get_lock(KEY).locked()
-    assert await calls(servers.nodes, "wait") > before
+    assert await calls(servers.nodes, "wait") > 0
     assert await refused(servers.nodes) == []
 
     await set_rules(servers.nodes, less(needed, "wait"))
