@@ -110,7 +110,7 @@ class Wire(asyncio.Protocol):
         self._enough: float = _ENOUGH
         self._flushing = False
         self._loop = running_loop()
-        #: What came after a long silence, and who is told of the first of it; see `hold_back`.
+        #: What came after a long silence, and what is called for the first of it: `hold_back`.
         self._held: list[bytes] | None = None
         self._on_held: Callable[[], None] | None = None
         self.paused = False

@@ -103,7 +103,7 @@ class ClusterRouter:
         self._redirected: dict[int, tuple[Address, float]] = {}
         #: Nodes have ended subscriptions that are needed again.
         self._homeless = False
-        #: Who says that the cluster is down: in a part that is cut off they know no better.
+        #: Nodes that say the cluster is down. They may be cut off, and then their map is old.
         self._cut_off: set[Address] = set()
         self._asking: Task | None = None
         self._ask_again = False
@@ -211,7 +211,7 @@ class ClusterRouter:
         probe = self._sharded is None
         answer = await self._discovery.ask(trusted, probe=probe)
         if answer is None:
-            # Only those are left who were away too; nobody is, where a node is all there is.
+            # The nodes that are left were away too. A cluster of one node has no others.
             rest = [*nodes] if {*known} == {besides} else others
             if len(rest) > len(trusted):
                 answer = await self._discovery.ask(rest, probe=probe)
@@ -309,7 +309,7 @@ class ClusterRouter:
             self.send_again(call)
 
     def _follow(self, moved: Collection[int], losers: Collection[Stream]) -> None:
-        """Send on what waits at those who have lost slots; give up who has none any more."""
+        """Send on what waits at streams that have lost slots; give up those with none left."""
         assert self._slots is not None
         calls: list[Call] = []
         for loser in losers:

@@ -262,7 +262,7 @@ class ConfirmingStream(Stream):
         """Redis refuses WAIT, or has broken it off."""
         text = str(error)
         if is_try_again(text) or _NO_MASTER.search(text):
-            # Nobody knows who has it: all of it is asked for again, at the new master.
+            # It is not known which replicas have it: all of it is asked for again, at the master.
             self._demoted = True
             self.abort(text)
             return
