@@ -47,7 +47,7 @@ from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_moving, is_try_again, pause_before
+from redisson_py._stream.retry import is_half_done, is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.topology import (
     LONGEST_ATTEMPT,
@@ -614,7 +614,7 @@ class Stream:
         self._backlog.clear()
         self._delayed.clear()
         for call in calls:
-            error = ConnectionLostError(text, maybe_held=call.sends > 0)
+            error = ConnectionLostError(text, maybe_held=call.maybe_executed)
             error.__cause__ = cause
             if not call.must or call.until <= present:
                 call.fail(error)
@@ -696,6 +696,8 @@ class Stream:
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
+        if not is_half_done(text):
+            call.refusals += 1
         if self._fails_over:
             error.where = self._opener.where
         if self._topology is not None and (
@@ -801,9 +803,9 @@ class Stream:
         if timer is not None:
             timer.cancel()
             text = f"Redis at {self._opener.where} was not ready in time: {reason}"
-            call.give_up(ConnectionLostError(text, maybe_held=call.uncertain))
+            call.give_up(ConnectionLostError(text, maybe_held=call.maybe_executed))
         else:
-            error = self.no_answer(maybe_held=call.uncertain or call.sends > 0)
+            error = self.no_answer(maybe_held=call.maybe_executed)
             if call.why_not:
                 error = ConnectionLostError(
                     f"{error}; before that it was not ready: {call.why_not}",
