@@ -356,7 +356,9 @@ class ClusterRouter:
             redirect = read_redirect(text, address, self._address_map)
         except BackendError as problem:
             log.warning("%s", problem)
-            return False
+            # Better than a MOVED that nobody could follow.
+            call.fail(problem)
+            return True
         if redirect is not None:
             return self._redirect(stream, call, redirect, error)
         if text.startswith("CLUSTERDOWN"):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
-from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._addresses import Address, AddressMap, AddressMapError, write_address
 from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
 from redisson_py._stream.call import Call, ReplyError, without_user
 from redisson_py._topology.slots import SlotMap
@@ -110,9 +110,10 @@ class Discovery:
             self.error, self._patience = None, _PATIENCE
             return answers[0]
         self._patience = min(2 * self._patience, _LONGEST_PATIENCE)
-        # One that may become better, if there is one.
+        # What the user has to mend first; else one that may become better, if there is one.
+        ours = [error for error in errors if isinstance(error, AddressMapError)]
         lost = [error for error in errors if isinstance(error, ConnectionLostError)]
-        self.error = (lost or errors or [None])[0]
+        self.error = (ours or lost or errors or [None])[0]
         return None
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
@@ -183,6 +184,9 @@ def _has_sharded_pubsub(reply: object, address: Address) -> bool:
 def _named(error: BackendError, address: Address) -> BackendError:
     """Return an error that says which node it is about."""
     where = write_address(*address)
+    if isinstance(error, AddressMapError):
+        # No fault of the node.
+        return error
     if not isinstance(error, ReplyError) and where in str(error):
         return error
     text = without_user(str(error))

@@ -1,14 +1,22 @@
-"""Asking the nodes of a cluster for the map: decisions without a server."""
+"""Asking the nodes of a cluster for the map: decisions without a cluster."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, cast
 
+import pytest
+
+from redisson_py import BackendError, Redisson
 from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call
 from redisson_py._topology.discovery import Discovery
 from redisson_py.errors import ClientClosedError
+from tests.stream.fake_peer import HOST, Command, FakePeer, bulk, echo, error
+from tests.topology.fakes import address_of, array, fields
+
+#: An announced address for which the user's map has no other.
+UNMAPPED = "10.0.0.9"
 
 
 class ClosingNodes:
@@ -36,3 +44,55 @@ async def test_closing_meanwhile_fails_no_task() -> None:
     discovery = Discovery(servers.connector, None, cast("Any", nodes))
     assert await discovery.ask(servers.addresses) is None
     assert [task.exception() for task in nodes.tasks] == [None, None]
+
+
+class FakeNode(FakePeer):
+    """A node that serves all slots, or says that another one does.
+
+    Attributes:
+        announced: The host that it names for itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.announced = HOST
+        self.greeting = lambda _: fields(server="redis", version="7.2.4", proto=3, role="master")
+        self.otherwise = self._answer
+
+    def _answer(self, command: Command) -> bytes:
+        if command == (b"CLUSTER", b"SLOTS"):
+            port = b":%d\r\n" % address_of(self)[1]
+            node = array(bulk(self.announced.encode()), port, bulk(b"id"))
+            return array(array(b":0\r\n", b":16383\r\n", node))
+        if command[0] == b"EVALSHA":
+            return error(f"MOVED 1 {UNMAPPED}:6379")
+        return echo(command)
+
+
+def mapped(host: str, port: int) -> tuple[str, int]:
+    """Map what is known."""
+    return {HOST: (HOST, port)}[host]
+
+
+async def test_an_address_map_that_fails_is_told_at_once_and_again() -> None:
+    async with FakeNode() as node:
+        node.announced = UNMAPPED
+        url = f"redis+cluster://{HOST}:{address_of(node)[1]}"
+        async with Redisson.from_url(url, address_map=mapped) as client:
+            for asked in (1, 2):
+                with pytest.raises(BackendError) as told:
+                    await client.ping()
+                assert type(told.value.__cause__) is KeyError
+                assert str(told.value).startswith(f"address_map failed for {UNMAPPED}:")
+                assert node.count(b"CLUSTER") == asked
+
+
+async def test_an_address_map_that_fails_for_a_redirection_is_told() -> None:
+    async with FakeNode() as node:
+        url = f"redis+cluster://{HOST}:{address_of(node)[1]}"
+        async with Redisson.from_url(url, address_map=mapped) as client:
+            await client.ping()
+            with pytest.raises(BackendError) as told:
+                await client.get_lock("k").acquire(timeout=5)
+            assert type(told.value.__cause__) is KeyError
+            assert str(told.value).startswith(f"address_map failed for {UNMAPPED}:6379")
