@@ -339,6 +339,8 @@ class Stream:
             try:
                 await self._connect()
             except Elsewhere:
+                attempt = 0
+                self._outages.over()
                 self._send_on()
             except ConnectionLostError as error:
                 if self._closed:

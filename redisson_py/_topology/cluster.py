@@ -258,10 +258,9 @@ class ClusterRouter:
         self.ask()
         if self._round is not None and not await wait_until(self._round, limit):
             raise self._lost("no node of", f"answered within {limit:.3g} s")
-        waiting = self._lobby.waiting_keys()
-        if not waiting:
+        waiting, error = self._lobby.waiting_keys(), self._discovery.error
+        if not waiting and (error is None or self._slots is not None):
             raise Elsewhere
-        error = self._discovery.error
         raise error or self._lost("nobody in", f"serves slot {key_slot(waiting[0])}")
 
     def _lost(self, who: str, what: str) -> ConnectionLostError:
@@ -356,7 +355,6 @@ class ClusterRouter:
             redirect = read_redirect(text, address, self._address_map)
         except BackendError as problem:
             log.warning("%s", problem)
-            # Better than a MOVED that nobody could follow.
             call.fail(problem)
             return True
         if redirect is not None:

@@ -7,12 +7,20 @@ from typing import Any, cast
 
 import pytest
 
-from redisson_py import BackendError, Redisson
+from redisson_py import (
+    BackendError,
+    ConnectionLostError,
+    ConnectionLostEvent,
+    ConnectionRestoredEvent,
+    Redisson,
+)
 from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call
 from redisson_py._topology.discovery import Discovery
 from redisson_py.errors import ClientClosedError
+from tests.listening import Recorder
 from tests.stream.fake_peer import HOST, Command, FakePeer, bulk, echo, error
+from tests.support import until
 from tests.topology.fakes import address_of, array, fields
 
 #: An announced address for which the user's map has no other.
@@ -96,3 +104,20 @@ async def test_an_address_map_that_fails_for_a_redirection_is_told() -> None:
                 await client.get_lock("k").acquire(timeout=5)
             assert type(told.value.__cause__) is KeyError
             assert str(told.value).startswith(f"address_map failed for {UNMAPPED}:6379")
+
+
+async def test_a_cluster_that_is_away_at_first_is_told_to_be_back() -> None:
+    told = Recorder()
+    async with FakeNode() as node:
+        await node.refuse()
+        where = f"{HOST}:{address_of(node)[1]}"
+        async with Redisson.from_url(f"redis+cluster://{where}", listener=told) as client:
+            for _ in range(2):
+                with pytest.raises(ConnectionLostError):
+                    await client.ping(timeout=0)
+            await node.listen()
+            await client.ping()
+            await until(lambda: told.of(ConnectionRestoredEvent))
+            assert [event.where for event in told.of(ConnectionLostEvent)] == [where]
+            assert [event.where for event in told.of(ConnectionRestoredEvent)] == [where]
+            assert client.statistics().reconnects == 1
