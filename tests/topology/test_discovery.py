@@ -14,6 +14,7 @@ from redisson_py import (
     ConnectionRestoredEvent,
     Redisson,
 )
+from redisson_py._connector import Connector, ask_once
 from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call
 from redisson_py._topology.discovery import Discovery
@@ -121,3 +122,26 @@ async def test_a_cluster_that_is_away_at_first_is_told_to_be_back() -> None:
             assert [event.where for event in told.of(ConnectionLostEvent)] == [where]
             assert [event.where for event in told.of(ConnectionRestoredEvent)] == [where]
             assert client.statistics().reconnects == 1
+
+
+async def test_a_transport_that_fails_in_its_own_way_is_a_connection_that_is_lost() -> None:
+    """uvloop raises RuntimeError for bytes that it is given when the connection has broken."""
+
+    class Broken:
+        async def send_command(self, *words: str) -> None:
+            transport = asyncio.Transport()
+            transport.write(b"")
+
+        async def disconnect(self, nowait: bool) -> None:
+            assert nowait
+
+    class BrokenConnector:
+        where, settings = "h:1", {"password": "secret"}
+
+        async def open(self, limit: float) -> Broken:
+            return Broken()
+
+    connector = cast("Connector", BrokenConnector())
+    with pytest.raises(ConnectionLostError, match="no connection to Redis at h:1") as told:
+        await ask_once(connector, 10, ("CLUSTER", "SLOTS"))
+    assert isinstance(told.value.__cause__, NotImplementedError)
