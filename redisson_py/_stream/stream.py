@@ -333,6 +333,8 @@ class Stream:
             if not (self._backlog or (broke and self.needed)):
                 self._wanted = new_future()
                 await self._wanted
+                if self._closed:
+                    return
             self._wanted = None
             received = self.traffic.received
             self._demoted = False
@@ -423,7 +425,7 @@ class Stream:
             await self._greet()
             if self._in_doubt and self._topology is not None:
                 await self._topology.confirm(self)
-                if wire.down.done() or self._retired:
+                if wire.down.done() or self._closed:
                     return
             self._become_ready()
             try:
@@ -484,13 +486,16 @@ class Stream:
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
         self._wire.put(hello, hello.pack(_MODERN))
+        where = self._opener.where
         if not await wait_until(hello.future, self.reply_timeout):
-            raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
+            raise ConnectionLostError(f"Redis at {where} did not answer HELLO", maybe_held=False)
+        if self._wire.down.done():
+            text = f"the connection to Redis at {where} broke: {self._wire.why}"
+            raise ConnectionLostError(text, maybe_held=False)
         facts = hello.future.result()
         if self._fails_over and not is_master(facts):
             self._demoted = True
-            text = f"Redis at {self._opener.where} is a replica"
-            raise ConnectionLostError(text, maybe_held=False)
+            raise ConnectionLostError(f"Redis at {where} is a replica", maybe_held=False)
         self._dialect = dialect_of(facts, sharded=self._sharded)
 
     def _become_ready(self) -> None:
@@ -783,8 +788,10 @@ class Stream:
 
         self._delayed[call] = call_later(pause_before(call.errors), again), reason
         call.why_not = reason
-        self._deadlines.add(call)
         call.errors += 1
+        self._deadlines.add(call)
+        # It may have been sent by another stream until now.
+        self._deadlines.rearm()
 
     # Deadlines.
 
