@@ -55,7 +55,7 @@ CLUSTER = (
     ),
     Mutant(
         "a channel that is gone is not told",
-        "whoever listens learns that the slot has moved",
+        "a listener learns that the slot has moved",
         _WIRE,
         "                self._on_gone(push[1])\n",
         "                pass\n",

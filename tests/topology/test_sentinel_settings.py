@@ -7,14 +7,13 @@ import sys
 from urllib.parse import quote
 
 import pytest
-from redis.asyncio.sentinel import Sentinel
 
 from redisson_py import BackendError, ConnectionLostError, Redisson
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import SentinelFactory
 from tests.support import until
-from tests.topology.support import finder_of, listens
+from tests.topology.support import listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -81,17 +80,3 @@ async def test_wrong_settings_are_told_at_once(
     query = f"?sentinel_password={quote(PASSWORD)}"
     text = await refusal(clients(f"redis+sentinel://{address}/{servers.service}{query}"))
     assert f"the server at {address} is no Sentinel" in text
-
-
-async def test_a_client_of_redis_py_says_where_its_sentinels_are(
-    own_sentinel: EmbeddedSentinel,
-) -> None:
-    addresses = [(each.host, each.port) for each in own_sentinel.sentinels]
-    sentinel = Sentinel(addresses)  # type: ignore[no-untyped-call]  # redis-py's
-    theirs = sentinel.master_for(own_sentinel.service)
-    async with Redisson(theirs) as client:
-        async with client.get_lock("a"):
-            assert finder_of(client).where == own_sentinel.nodes[0].address
-    await theirs.aclose()
-    for each in sentinel.sentinels:
-        await each.aclose()
