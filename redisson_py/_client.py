@@ -41,6 +41,7 @@ from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router, SingleRouter
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
@@ -294,37 +295,25 @@ class Redisson:
         fails_over: bool = False,
     ) -> Stream:
         options = self._options
-        reply_timeout = options.reply_timeout_where(fails_over)
-        outages = Outages(opener.where, self._counts, self._teller)
-        tell = Callbacks(
-            on_message=self._table.message,
-            on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
-            on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
-            needed=self._needs,
-            on_end=self._end_with_loop,
-            on_outlived=self._outlived,
-        )
-        if self._replicas:
-            return SyncedStream(
-                opener,
-                reply_timeout,
-                tell,
-                replicas=self._replicas,
-                sync_timeout=options.sync_timeout,
-                outages=outages,
-                sharded=sharded,
-                fails_over=fails_over,
-                topology=topology,
-            )
-        return Stream(
-            opener,
-            reply_timeout,
-            tell,
-            outages=outages,
+        settings = StreamSettings(
+            opener=opener,
+            reply_timeout=options.reply_timeout_where(fails_over),
+            tell=Callbacks(
+                on_message=self._table.message,
+                on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
+                on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
+                needed=self._needs,
+                on_end=self._end_with_loop,
+                on_outlived=self._outlived,
+            ),
+            outages=Outages(opener.where, self._counts, self._teller),
             sharded=sharded,
             fails_over=fails_over,
             topology=topology,
         )
+        if self._replicas == 0:
+            return Stream(settings)
+        return SyncedStream(settings, replicas=self._replicas, sync_timeout=options.sync_timeout)
 
     def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
         """Return what tells the keys that a stream serves."""

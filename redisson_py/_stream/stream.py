@@ -42,13 +42,12 @@ from redisson_py._stream.call import (
     load_command,
     told_again,
 )
-from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
-from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_half_done, is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.topology import (
     LONGEST_ATTEMPT,
     LONGEST_PAUSE,
@@ -60,7 +59,6 @@ from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostEr
 
 if TYPE_CHECKING:
     from redisson_py._redis import AbstractConnection
-    from redisson_py._stream.topology import Opener, Topology
 
 log = logging.getLogger("redisson_py")
 
@@ -74,40 +72,21 @@ _ASKING = ("ASKING",)
 class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
-    Args:
-        opener: Opens connections.
-        reply_timeout: Seconds after which a connection without an answer counts as dead.
-        tell: The client's functions.
-        outages: Is told when the connection is lost, and when it is back.
-        fails_over: Another server may become the master: ours has to say that it is one.
-        topology: The servers around this one that may serve its keys.
-        sharded: The server belongs to a cluster with sharded pub/sub.
-
     Attributes:
         ready: A connection is open and commands go out at once.
         outlives: The connection, once the event loop has ended everything but blocks that rely on
             it.
     """
 
-    def __init__(
-        self,
-        opener: Opener,
-        reply_timeout: float,
-        tell: Callbacks,
-        *,
-        outages: Outages | None = None,
-        sharded: bool = False,
-        fails_over: bool = False,
-        topology: Topology | None = None,
-    ) -> None:
-        self._opener = opener
-        self._tell = tell
-        self._sharded = sharded
-        self._outages = outages or Outages(opener.where)
-        self._fails_over = fails_over
-        self._topology = topology
+    def __init__(self, settings: StreamSettings) -> None:
+        self._opener = settings.opener
+        self._tell = settings.tell
+        self._sharded = settings.sharded
+        self._outages = settings.outages
+        self._fails_over = settings.fails_over
+        self._topology = settings.topology
         self.outlives: AbstractConnection | None = None
-        self._health = Health(self, reply_timeout)
+        self._health = Health(self, settings.reply_timeout)
         self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
         self._dialect = _MODERN

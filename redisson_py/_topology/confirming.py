@@ -22,11 +22,9 @@ from typing import Any, Literal
 
 from redisson_py._loop import Future, running_loop
 from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.callbacks import Callbacks
-from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_try_again
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._stream.wire import Wire
 from redisson_py._time import milliseconds
@@ -85,41 +83,21 @@ class ConfirmingStream(Stream):
     """The stream for grants and renewals, and for the messages of those that wait for a grant.
 
     Args:
-        opener: Opens connections.
-        reply_timeout: Seconds after which a connection without an answer counts as dead.
-        tell: The client's functions.
+        settings: As for `Stream`.
         replicas: How many must confirm; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
         beside: Waits at most so many seconds until releases have a connection.
-        outages: As for `Stream`, like the rest.
-        sharded: As for `Stream`.
-        fails_over: As for `Stream`.
-        topology: As for `Stream`.
     """
 
     def __init__(
         self,
-        opener: Opener,
-        reply_timeout: float,
-        tell: Callbacks,
+        settings: StreamSettings,
         *,
         replicas: Literal["auto"] | int,
         sync_timeout: float,
         beside: Callable[[float], Awaitable[object]],
-        outages: Outages | None = None,
-        sharded: bool = False,
-        fails_over: bool = False,
-        topology: Topology | None = None,
     ) -> None:
-        super().__init__(
-            opener,
-            reply_timeout,
-            tell,
-            outages=outages,
-            sharded=sharded,
-            fails_over=fails_over,
-            topology=topology,
-        )
+        super().__init__(settings)
         self._wanted_replicas = replicas
         self._sync_timeout = sync_timeout
         self._beside = beside

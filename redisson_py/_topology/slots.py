@@ -14,19 +14,8 @@ from collections.abc import KeysView, Mapping
 from typing import Any, NamedTuple, Self, final
 
 from redisson_py._addresses import Address, AddressMap
-from redisson_py._keys import SLOTS, key_slot
+from redisson_py._keys import SLOTS
 from redisson_py.errors import BackendError
-
-__all__ = [
-    "SLOTS",
-    "Address",
-    "AddressMap",
-    "Redirect",
-    "SlotMap",
-    "changes",
-    "key_slot",
-    "read_redirect",
-]
 
 #: Redis 6.2 puts text before what a command answered to a script, Redis 7 puts some behind it.
 _REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) (\d+) (\S*):(\d+)(?= |$)")
@@ -75,7 +64,7 @@ class SlotMap:
             address_map: Turns an announced address into one that can be reached from here.
 
         Raises:
-        BackendError: It is malformed, or `address_map` failed.
+            BackendError: It is malformed, or `address_map` failed.
         """
         owners: list[Address | None] = [None] * SLOTS
         replicas: dict[Address, tuple[Address, ...]] = {}
@@ -102,15 +91,6 @@ class SlotMap:
         """The addresses that serve at least one slot."""
         return self._served.keys()
 
-    @property
-    def unassigned(self) -> int:
-        """How many slots nobody serves: all of them where the node has been reset."""
-        return SLOTS - sum(self._served.values())
-
-    def owner(self, key: bytes) -> Address | None:
-        """Return the address that serves `key`, None if nobody does."""
-        return self.owners[key_slot(key)]
-
     def nodes(self) -> set[Address]:
         """Return every address, of masters and of replicas."""
         return {
@@ -119,18 +99,17 @@ class SlotMap:
             *(a for each in self.replicas.values() for a in each),
         }
 
-    def move(self, slot: int, address: Address) -> Address | None:
-        """Let `address` own `slot`, as a MOVED says it; return what owned it before."""
+    def move(self, slot: int, address: Address) -> None:
+        """Let `address` own `slot`, as a MOVED says it."""
         before = self.owners[slot]
         if before == address:
-            return before
+            return
         self.owners[slot] = address
         self._served[address] = self._served.get(address, 0) + 1
         if before is not None:
             self._served[before] -= 1
             if not self._served[before]:
                 del self._served[before]
-        return before
 
 
 def changes(old: SlotMap, new: SlotMap) -> dict[tuple[Address | None, Address | None], list[int]]:
