@@ -298,14 +298,14 @@ class Play(World):
     @contextlib.asynccontextmanager
     async def _sever(self, grips: list[Grip]) -> AsyncIterator[None]:
         """Excuse what is held now, and what is granted meanwhile."""
-        self.severing = True
+        self.severing += 1
         for grip in grips:
             grip.severed = True
         yield
         for client in self.clients:
             await answered(client)
         self.collect()
-        self.severing = False
+        self.severing -= 1
 
     def _begin(self, actor: Actor, work: Work, mishap: Mishap) -> Order:
         self.note("by", actor, "mishap", mishap)

@@ -56,7 +56,8 @@ class World:
         self.links: list[FaultProxy] = []
         self.actors: list[Actor] = []
         self.ended: list[Actor] = []
-        self.severing = False
+        #: How many steps are under way that have the server forget what is held.
+        self.severing = 0
         self.racing = False
         self.full = False
         self.closed: set[int] = set()
@@ -152,7 +153,8 @@ class World:
                 grip = wait.granted(lease)
                 # A hold that is passed on takes with it what befell it.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
-                grip.severed = self.severing or wait.severed or any(each.severed for each in owner)
+                severed = self.severing > 0 or wait.severed
+                grip.severed = severed or any(each.severed for each in owner)
                 if grip.side == "read":
                     # Under a write that ends by itself it ends with that.
                     mine = [each for each in self.grips if each.task is grip.task and not each.over]
