@@ -199,10 +199,10 @@ class Play(World):
 
     async def force_release(self, by: Actor, side: str) -> None:
         target = self.targets[by.client][side]
-        gone = [grip for grip in self.held() if grip.side == side]
+        gone = [grip for grip in self.not_over() if grip.side == side]
         if side == "write" and gone:
             # What the writer reads goes with it.
-            gone += [grip for grip in self.held() if grip.side == "read"]
+            gone += [grip for grip in self.not_over() if grip.side == "read"]
         if side == "read" and any(grip.side == "write" for grip in self.held()):
             # As in Redisson: what the writer reads stays with it.
             gone = []
@@ -219,7 +219,7 @@ class Play(World):
             wait.untold = True
             # It may have this key already, and wait for the other one.
             wait.severed = wait.severed or len(self.subject.keys) > 1
-        async with self._sever(self.held()):
+        async with self._sever(self.not_over()):
             await self.subject.delete(self.redis, self.observer)
 
     async def cancel_wait(self, wait: Wait | None) -> None:
