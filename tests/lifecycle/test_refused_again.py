@@ -58,6 +58,7 @@ async def test_a_request_that_was_refused_twice_is_not_granted_late(
     await stage.assert_nothing_held(far)
 
 
+@pytest.mark.usefixtures("one_server")
 @pytest.mark.parametrize("kind", REENTRANT)
 async def test_a_shorter_lease_counts_although_its_repetition_is_refused(
     kind: str, clients: ClientFactory, allow: Permit, redis: Redis
