@@ -6,10 +6,6 @@ be under way.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any
-
 import pytest
 from redis.asyncio import Redis
 
@@ -21,21 +17,13 @@ from tests.lifecycle.kinds import SEMAPHORES, SINGLE, Stage
 from tests.lifecycle.late_bytes import (
     REENTRANT,
     deliver_late,
+    executed,
     lose_next_script_reply,
     shortest_lease,
 )
 from tests.support import answered
 
 each_kind = pytest.mark.parametrize("stage", [*SINGLE, *SEMAPHORES], indirect=True)
-
-
-async def executed(link: FaultProxy, call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """Return a call that was executed and not answered; repeated after `link.pass_through()`."""
-    link.cut_after_execution(b"EVALSHA")
-    link.refuse()
-    calling = asyncio.create_task(call)
-    await link.wait_until(lambda link: link.triggered == 1)
-    return calling
 
 
 @each_kind
@@ -70,6 +58,7 @@ async def test_a_request_that_was_refused_twice_is_not_granted_late(
     await stage.assert_nothing_held(far)
 
 
+@pytest.mark.usefixtures("one_server")
 @pytest.mark.parametrize("kind", REENTRANT)
 async def test_a_shorter_lease_counts_although_its_repetition_is_refused(
     kind: str, clients: ClientFactory, allow: Permit, redis: Redis

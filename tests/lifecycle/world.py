@@ -228,6 +228,10 @@ class World:
         """Return what its holders believe to hold."""
         return [grip for grip in self.grips if grip.held]
 
+    def not_over(self) -> list[Grip]:
+        """Return what is held, and whatever is being released in a step beside this one."""
+        return [grip for grip in self.grips if not grip.over]
+
     def ending(self) -> list[Grip]:
         """Return what is held and will soon end by itself."""
         return [grip for grip in self.held() if grip.own_end and grip.lease.remaining < 1]
