@@ -340,6 +340,12 @@ class ConfirmingStream(Stream):
         self._deadlines.add(call)
         call.future.add_done_callback(lambda _: self._forget(call))
 
+    def _refused(self, call: Call, error: ReplyError) -> None:
+        """An error reply: the WAIT of this batch is not about that call, wherever it goes now."""
+        if self._batch.pop(call, call) is None:
+            self._future(call).begin_anew()
+        super()._refused(call, error)
+
     @staticmethod
     def _is_unsent(call: Call) -> bool:
         """Whether the server has never heard of a grant that gathers, and need not."""
