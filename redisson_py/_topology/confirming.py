@@ -295,7 +295,13 @@ class ConfirmingStream(Stream):
     def _not_told(self, error: ReplyError) -> None:
         """Redis does not say how many replicas it has: perhaps somebody else does."""
         log.debug("sync_replicas='auto' without INFO: %s", error)
-        self._use(0 if self._topology is None else self._topology.replicas(self))
+        gate = self._gate
+
+        def use(replicas: int | None) -> None:
+            if self._gate is gate:
+                self._use(self._number if replicas is None else replicas)
+
+        self._tell.count_replicas(self, use)
 
     def _use(self, replicas: int) -> None:
         """The master has so many replicas: one of them must confirm, if there is any."""

@@ -86,6 +86,10 @@ class Finder:
         """
         raise NotImplementedError
 
+    def count_replicas(self, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas the master has, None if that is not known."""
+        then(None)
+
     def start(self) -> None:
         """Begin to hear of changes, in tasks of the running loop."""
 
@@ -179,6 +183,10 @@ class SentinelFinder(Finder):
 
     def _looked_for(self) -> str:
         return repr(self.sentinels)
+
+    def count_replicas(self, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas the Sentinels reach, None if none of them says it."""
+        self.sentinels.count_replicas(then)
 
     def start(self) -> None:
         """Let the streams to the Sentinels run."""
