@@ -169,5 +169,5 @@ class SingleRouter:
     def start_over(self) -> object:
         """Have another stream; return the one that was there."""
         before, self.only = self.only, self._new_stream()
-        self.only.traffic = before.traffic
+        self.only.traffic = before.whole_traffic
         return before

@@ -11,6 +11,7 @@ from redisson_py import (
     ClientClosedError,
     LeaseLostError,
     Permit,
+    Redisson,
     ReplicationError,
     UnsupportedServerError,
 )
@@ -378,3 +379,13 @@ async def test_one_server_has_one_connection_by_default(pair: Pair, clients: Cli
         pass
     assert client.statistics().connections == 1
     assert await pair.calls("wait") == 0
+
+
+async def test_a_client_that_is_opened_again_counts_on(pair: Pair) -> None:
+    client = Redisson.from_url(pair.url, sync_replicas=1, sync_timeout=10)
+    async with client, client.get_lock("k"):
+        assert client.statistics().connections == 2
+    sent = client.statistics().commands_sent
+    async with client, client.get_lock("k"):
+        assert client.statistics().connections == 4
+        assert client.statistics().commands_sent > sent
