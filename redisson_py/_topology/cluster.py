@@ -219,12 +219,11 @@ class ClusterRouter:
             self._sharded = answer.sharded
         return answer
 
-    def replicas(self, stream: Stream) -> int:
-        """Return how many replicas the map names for a node."""
-        address = self._nodes.address(stream)
-        if self._slots is None or address is None:
-            return 0
-        return len(self._slots.replicas.get(address, ()))
+    def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas the map names for a node; ask for a newer one."""
+        address, slots = self._nodes.address(stream), self._slots
+        then(None if address is None or slots is None else len(slots.replicas.get(address, ())))
+        self.ask()
 
     async def confirm(self, stream: Stream) -> None:
         """Return when another node has said, from now on, what this one serves."""

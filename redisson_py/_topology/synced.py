@@ -66,6 +66,7 @@ class SyncedStream(Stream):
                 needed=lambda _: self.needed,
                 on_end=lambda _: tell.on_end(self),
                 on_outlived=lambda _: tell.on_outlived(self),
+                count_replicas=lambda _, then: tell.count_replicas(self, then),
             ),
             topology=None if topology is None else _ForGrants(topology, self),
         )
@@ -243,9 +244,6 @@ class _ForGrants:
 
     def gone(self, stream: Stream, channel: bytes) -> None:
         self._topology.gone(self._stream, channel)
-
-    def replicas(self, stream: Stream) -> int:
-        return self._topology.replicas(self._stream)
 
     async def confirm(self, stream: Stream) -> None:
         await self._topology.confirm(self._stream)

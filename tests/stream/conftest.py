@@ -60,10 +60,6 @@ class Around:
         """Remember a channel."""
         self._ended.append(channel)
 
-    def replicas(self, stream: Stream) -> int:
-        """Know of none."""
-        return 0
-
     async def confirm(self, stream: Stream) -> None:
         """Say that the node serves what it served."""
 

@@ -17,8 +17,9 @@ from redisson_py._stream.outage import Outages
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
-from redisson_py._topology.finder import Finder, ReplicatedFinder, SentinelFinder
+from redisson_py._topology.finder import Finder, SentinelFinder
 from redisson_py._topology.master import FinderRouter
+from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py._topology.sentinel import Sentinel
 from redisson_py.errors import ClientClosedError
 from tests.stream.fake_peer import HOST, OK, Command, FakePeer, bulk, echo, error, message
