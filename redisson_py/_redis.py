@@ -281,20 +281,24 @@ def _connector(
             )
         if settings.get("ssl_min_version") is None:
             settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2
-    if not _is_taken(connection_class, settings):
+    connection = _made(connection_class, settings)
+    if connection is None:
         raise ValueError(
             "redis-py does not take a setting of this client's pool: the client itself fails, too"
         )
+    # To find out its own version, redis-py reads a file: once is enough, not for each connection.
+    settings["driver_info"] = connection.driver_info
     return Connector(connection_class, settings, connect_timeout)
 
 
-def _is_taken(connection_class: type[AbstractConnection], settings: dict[str, Any]) -> bool:
-    """Whether redis-py knows these settings; nothing connects yet.
+def _made(
+    connection_class: type[AbstractConnection], settings: dict[str, Any]
+) -> AbstractConnection | None:
+    """Return a connection that is not open, or None if redis-py does not take these settings.
 
     Its own error is not told: the name of a setting may come from a URL.
     """
     try:
-        connection_class(**settings)
+        return connection_class(**settings)
     except (TypeError, ValueError, redis.exceptions.RedisError):
-        return False
-    return True
+        return None

@@ -91,17 +91,23 @@ class Discovery:
         answers: list[Answer] = []
         errors: list[BackendError] = []
         chosen = list(self._choose(candidates))
+        late = False
         try:
             while not answers:
-                if chosen:
+                if chosen and not late:
                     address = chosen.pop(0)
                     name = f"redisson_py asks {write_address(*address)}"
                     question = start_task(self._ask_one(address, probe, answers, errors), name)
                     questions.append(self._nodes.keep(question))
                 open_ones = [each for each in questions if not each.done()]
                 if open_ones:
+                    until = running_loop().time() + _HEAD_START
                     await wait_for_all(open_ones, _HEAD_START if chosen else None, first=True)
-                elif not chosen:
+                    # The event loop is busy then, and one more question would make that worse.
+                    late = running_loop().time() > until + _HEAD_START / 2
+                elif chosen:
+                    late = False
+                else:
                     break
         finally:
             for question in questions:
