@@ -259,20 +259,23 @@ async def test_one_node_refuses_us(
         pass
 
 
+async def replica_counts(master: EmbeddedServer) -> None:
+    """Return when a master's replica counts: from its first word, which may be a second away."""
+    await master.execute("SET", "attached", "1", "PX", "1")
+
+    async def heard_of() -> bool:
+        return count_replicas(str(await master.execute("INFO", "replication"))) > 0
+
+    await until_async(heard_of)
+
+
 async def test_replicas_that_confirm(
     replicas_factory: ReplicasFactory, clients: ClientFactory
 ) -> None:
     servers = await replicas_factory(replicas=1, users={"unused": "off"})
     needed = documented_rules("", "--sync")
     await set_rules(servers.nodes, needed)
-    master = await servers.master()
-    await master.execute("SET", "attached", "1", "PX", "1")
-
-    async def heard_of() -> bool:
-        return count_replicas(str(await master.execute("INFO", "replication"))) > 0
-
-    # A replica counts from its first word, which may be a second away.
-    await until_async(heard_of)
+    await replica_counts(await servers.master())
     client = clients(as_user(servers.url), sync_timeout=10)
     async with client.get_lock(KEY):
         await servers.failover()
@@ -298,6 +301,7 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
     )
     url = as_user(servers.url.partition("?")[0])
     url += f"?sentinel_username={USER}&sentinel_password={PASSWORD}"
+    await replica_counts(await servers.master())
     client = clients(url)
     async with client.get_lock(KEY) as lease:
         await until(lambda: listens(client))
@@ -308,13 +312,25 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
     assert await calls(servers.nodes, "wait") > 0
     assert await refused([*servers.nodes, *servers.sentinels]) == []
 
+    sentinels = ",".join(each.address for each in servers.sentinels)
+    first, server = servers.sentinels[0].address, servers.nodes[0].address
+    for right, wrong, told in (
+        (f"={PASSWORD}", "=wr0ng", f"Sentinel at {first} refused the credentials"),
+        (url.partition("?")[2], "", f"Sentinel at {first}"),
+        (f"/{servers.service}?", "/other?", f"Sentinel at {first} knows no 'other'"),
+        (f":{PASSWORD}@", ":wr0ng@", f"Redis at {finder_of(client).where} refused the credentials"),
+        (sentinels, server, f"the server at {server} is no Sentinel"),
+    ):
+        await final(clients(url.replace(right, wrong)).ping(timeout=20), told)
+
     for missing in ("sentinel|master", "sentinel|sentinels", "sentinel|get-master-addr-by-name"):
         await set_rules(servers.sentinels, less(needed, missing))
         word = missing if servers.version >= (7, 0, 0) else "sentinel"
         words = [f"Sentinel at {each.address}" for each in servers.sentinels]
         await final(clients(url).ping(), *words[:1], word)
-    await set_rules(servers.sentinels, less(needed, "subscribe"))
-    await final(clients(url).ping(), "does not let us subscribe to +switch-master")
+    for rest in (less(needed, "subscribe"), [rule for rule in needed if rule[0] != "&"]):
+        await set_rules(servers.sentinels, rest)
+        await final(clients(url).ping(), "does not let us subscribe to +switch-master")
     # PING is needed only where a Sentinel stays silent while a client waits.
     await set_rules(servers.sentinels, less(needed, "ping"))
     await clients(url).ping()
