@@ -59,7 +59,7 @@ async def read_write_lock(client: Redisson, name: Any) -> None:
         await both.inspect()
     async with read as lease:
         await lease.extend(20)
-        await lease.extend(0.9)
+        await lease.extend(5)
         await asyncio.create_task(cannot_write(both.write_lock()))
     async with read:
         await renewed(client)

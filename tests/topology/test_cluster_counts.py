@@ -113,7 +113,7 @@ async def test_an_idle_client_says_nothing_and_rests(
 async def test_ten_thousand_are_renewed_with_a_write_a_node_a_turn(
     cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = clients(cluster.url, lease_time=9, sync_replicas=0)
+    client = clients(cluster.url, lease_time=15, sync_replicas=0)
     leases = await asyncio.gather(*(client.get_lock(f"n{n}").acquire() for n in range(10_000)))
     streams = [stream_to(client, node) for node in await cluster.masters()]
     turns = 0
