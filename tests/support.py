@@ -14,7 +14,8 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, RedissonError
 from redisson_py._engine import waiting
-from redisson_py._stream.router import SingleRouter
+from redisson_py._engine.wakeups import Table
+from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py.semaphores import _queue
 from tests.fixtures.cluster_look import master_of
@@ -86,12 +87,14 @@ async def answered_at(client: Redisson, key: str) -> None:
 async def until_listening(client: Redisson) -> None:
     """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
 
-    def listens() -> bool:
-        channels = [each for each, channel in client._table.channels.items() if channel.seats]
-        streams = {client._router.stream_for(each) for each in channels}
-        return bool(streams) and all(each.ready and not each.waiting for each in streams)
+    await until(lambda: listens(client._table, client._router))
 
-    await until(listens)
+
+def listens(table: Table, router: Router) -> bool:
+    """Return whether somebody has a seat, and the servers of all who have one have answered."""
+    channels = [each for each, channel in table.channels.items() if channel.seats]
+    streams = {router.stream_for(each) for each in channels}
+    return bool(streams) and all(each.ready and not each.waiting for each in streams)
 
 
 #: What clients of a cluster say instead.
