@@ -113,9 +113,10 @@ async def test_ten_thousand_are_asked_after_once_in_a_hundred_commands_and_ten_w
         await until(lambda: client.statistics().renewals == renewals + 100)
     assert counted.calls["evalsha"] == 100
     # HELLO, and SCRIPT LOAD before the first of them; in a cluster, also a question for its map.
-    assert 102 <= traffic.commands - commands <= (102 if is_single(client) else 105)
+    beside = traffic.commands - commands - 102
+    assert 0 <= beside <= (0 if is_single(client) else 3)
     # Two turns of an event loop that is late leave in one write.
-    assert 1 < traffic.writes - writes <= 11
+    assert 1 < traffic.writes - writes <= 11 + beside
     assert not any(lease.lost for lease in leases)
     await asyncio.gather(*[lease.release() for lease in leases])
 
