@@ -378,10 +378,10 @@ class ClusterRouter:
         if call.channel is not None:
             # Subscribed again with the next map, or by this.
             self.gone(stream, call.channel)
-        self._serve_at(redirect.slot, redirect.address)
-        self.ask()
-        if call.channel is not None:
+            self._serve_at(redirect.slot, redirect.address)
             return True
+        self.ask()
+        self._serve_at(redirect.slot, redirect.address)
         if not call.deadline:
             return False
         stream.let_go(call)
