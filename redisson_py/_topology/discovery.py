@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: Nodes that are asked at the same time.
-_AT_ONCE = 3
+_ASKED_TOGETHER = 3
 
 #: Seconds for which the first of them is alone, and the second: most often one is enough.
 _HEAD_START = 0.1
@@ -124,15 +124,15 @@ class Discovery:
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
         """Return whom to ask this time: who is connected, or else each in its turn."""
-        connected = [each for each in candidates if self._nodes.connected(each)][:_AT_ONCE]
+        connected = [each for each in candidates if self._nodes.connected(each)][:_ASKED_TOGETHER]
         if connected and self.error is None:
             return connected
         others = [each for each in candidates if each not in connected]
         if not others:
             return connected
         start = self._turn % len(others)
-        self._turn += _AT_ONCE
-        return [*connected, *others[start:], *others[:start]][:_AT_ONCE]
+        self._turn += _ASKED_TOGETHER
+        return [*connected, *others[start:], *others[:start]][:_ASKED_TOGETHER]
 
     async def _ask_one(
         self, address: Address, probe: bool, answers: list[Answer], errors: list[BackendError]
@@ -157,11 +157,19 @@ class Discovery:
                     raise reply
                 for other in others:
                     sharded = _has_sharded_pubsub(other, address)
-            slots = SlotMap.parse(reply, address, self._address_map)
         except ClientClosedError:
             return
         except BackendError as error:
             errors.append(_named(error, address))
+            return
+        try:
+            slots = SlotMap.parse(reply, address, self._address_map)
+        except AddressMapError as error:
+            errors.append(error)
+            return
+        except BackendError as error:
+            text = f"the map of Redis at {write_address(*address)} is of no use: {error}"
+            errors.append(BackendError(text))
             return
         if slots.masters:
             answers.append(Answer(slots, address, asked_at, sharded))
@@ -190,11 +198,10 @@ def _has_sharded_pubsub(reply: object, address: Address) -> bool:
 def _named(error: BackendError, address: Address) -> BackendError:
     """Return an error that says which node it is about."""
     where = write_address(*address)
-    if isinstance(error, AddressMapError):
-        # No fault of the node.
-        return error
     if not isinstance(error, ReplyError) and where in str(error):
         return error
+    if isinstance(error, ConnectionLostError):
+        return ConnectionLostError(f"Redis at {where}: {error}", maybe_held=False)
     text = without_user(str(error))
     if "cluster support disabled" in text:
         text = "cluster support is disabled there: redis+cluster:// is for nodes of a cluster"

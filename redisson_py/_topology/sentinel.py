@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from redisson_py._redis import Connector
 
 #: How long a stream to a Sentinel tries to come back, before it asks whether it is still needed.
-_KEEP = 10.0
+_KEEP_TIMEOUT = 10.0
 
 _SWITCH = b"+switch-master"
 
@@ -219,7 +219,7 @@ class Sentinel:
         """Have the stream connect, which it does when there is something to send."""
         self._again = None
         if not self._closed and not self.stream.ready:
-            ping = self.stream.command(("PING",), _KEEP)
+            ping = self.stream.command(("PING",), _KEEP_TIMEOUT)
             ping.future.add_done_callback(self._kept_for_a_while)
 
     def _kept_for_a_while(self, ping: asyncio.Future[object]) -> None:

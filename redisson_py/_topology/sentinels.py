@@ -109,7 +109,8 @@ class Sentinels:
                 break
             waiting = [question.done for question in asked.values() if not question.done.done()]
             await wait_for_all(waiting, left, first=True)
-        self._informants -= answered.keys()
+        # Those that are silent are waited for once, and not each time from now on.
+        self._informants -= asked.keys()
         for sentinel in set(self._all.values()) - asked.keys():
             sentinel.keep()
         if most:

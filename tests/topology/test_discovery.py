@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -16,7 +17,7 @@ from redisson_py import (
 )
 from redisson_py._connector import Connector, ask_once
 from redisson_py._redis import servers_from_url
-from redisson_py._stream.call import Call
+from redisson_py._stream.call import Call, ReplyError
 from redisson_py._topology.discovery import Discovery
 from redisson_py.errors import ClientClosedError
 from tests.listening import Recorder
@@ -28,13 +29,14 @@ from tests.topology.fakes import address_of, array, fields
 UNMAPPED = "10.0.0.9"
 
 
-class ClosingNodes:
-    """Nodes whose client is closed while they are asked."""
+class Nodes:
+    """Connected nodes that do one thing with each call."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: Callable[[Call], None]) -> None:
+        self._answer = answer
         self.tasks: list[asyncio.Task[Any]] = []
 
-    def connected(self, _: object) -> ClosingNodes:
+    def connected(self, _: object) -> Nodes:
         return self
 
     def keep(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
@@ -42,17 +44,46 @@ class ClosingNodes:
         return task
 
     def send(self, call: Call) -> Call:
-        asyncio.get_running_loop().call_soon(call.fail, ClientClosedError("closed"))
+        asyncio.get_running_loop().call_soon(self._answer, call)
         return call
+
+
+async def ask(nodes: Nodes) -> BackendError | None:
+    """Ask for the map in vain; return why."""
+    servers = servers_from_url("redis+cluster://h1,h2", None)
+    discovery = Discovery(servers.connector, None, cast("Any", nodes))
+    assert await discovery.ask(servers.addresses) is None
+    return discovery.error
 
 
 async def test_closing_meanwhile_fails_no_task() -> None:
     """A task that fails ends the streams, and is told as a fault of the library."""
-    nodes = ClosingNodes()
-    servers = servers_from_url("redis+cluster://h1,h2", None)
-    discovery = Discovery(servers.connector, None, cast("Any", nodes))
-    assert await discovery.ask(servers.addresses) is None
+    nodes = Nodes(lambda call: call.fail(ClientClosedError("closed")))
+    assert await ask(nodes) is None
     assert [task.exception() for task in nodes.tasks] == [None, None]
+
+
+async def test_a_connection_that_breaks_meanwhile_is_no_refusal() -> None:
+    broke = ConnectionLostError("the connection broke", maybe_held=False)
+    problem = await ask(Nodes(lambda call: call.fail(broke)))
+    assert isinstance(problem, ConnectionLostError)
+    assert str(problem) == "Redis at h1:6379: the connection broke"
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (lambda call: call.fail(ReplyError("NOPERM")), "refused CLUSTER SLOTS: NOPERM"),
+        (lambda call: call.succeed([["?"]]), "is of no use: a node of the cluster told something"),
+    ],
+)
+async def test_what_is_final_says_whose_fault_it_is(
+    answer: Callable[[Call], None], told: str
+) -> None:
+    problem = await ask(Nodes(answer))
+    assert type(problem) is BackendError
+    assert told in str(problem)
+    assert "h1:6379" in str(problem)
 
 
 class FakeNode(FakePeer):
