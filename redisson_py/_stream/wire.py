@@ -110,7 +110,7 @@ class Wire(asyncio.Protocol):
         self._early: float = _EARLY_COMMANDS
         self._flushing = False
         self._loop = running_loop()
-        #: What came after a long silence, and what is called for the first of it: `hold_back`.
+        #: What came after a long silence, and what is called when it begins to come: `hold_back`.
         self._held: list[bytes] | None = None
         self._on_held: Callable[[], None] | None = None
         self.paused = False
@@ -200,7 +200,7 @@ class Wire(asyncio.Protocol):
         self._on_room()
 
     def hold_back(self, on_held: Callable[[], None]) -> None:
-        """Read nothing that comes from now on before `read_on`; the first of it is told."""
+        """Read nothing more before `read_on`; `on_held` is called when something comes."""
         self._held, self._on_held = [], on_held
 
     def _hold(self, data: bytes) -> None:
