@@ -92,7 +92,7 @@ class Servers:
         connector: How to connect to those that have the data: the settings are for all of them,
             the address is the first one's.
         addresses: Where to begin: the nodes of a cluster, the sentinels, or the servers one of
-            which is master. None for a Unix socket.
+            which is master. Empty for a Unix socket.
         service: What the sentinels call the master.
         sentinel: How to connect to the sentinels, at the address of the first.
         command_timeout: Seconds that a call may take, if the URL says so.
@@ -189,7 +189,7 @@ def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:
     given = client.get_connection_kwargs()
     # The function is redis-py's own: it has a replica serve what it can.
     settings = {name: value for name, value in given.items() if name != "redis_connect_func"}
-    addresses = _unlike((str(node.host), int(node.port)) for node in client.startup_nodes)
+    addresses = _distinct((str(node.host), int(node.port)) for node in client.startup_nodes)
     settings["host"], settings["port"] = addresses[0]
     connection_class: Any = settings["connection_class"]
     remap = client.nodes_manager.address_remap
@@ -216,7 +216,7 @@ def _of_sentinel(pool: SentinelConnectionPool, client_name: str | None) -> Serve
     sentinels = [_of_pool(each, client_name) for each in manager.sentinels]
     if not sentinels:
         raise ValueError("the Sentinel client has no sentinels")
-    addresses = _unlike(address for each in sentinels for address in _address(each))
+    addresses = _distinct(address for each in sentinels for address in _address(each))
     settings = {**pool.connection_kwargs}
     settings["host"], settings["port"] = addresses[0]
     service = pool.service_name
@@ -254,7 +254,7 @@ def _address(connector: Connector) -> tuple[Address, ...]:
     return ((str(settings.get("host", "localhost")), int(settings.get("port", 6379))),)
 
 
-def _unlike(addresses: Iterable[Address]) -> tuple[Address, ...]:
+def _distinct(addresses: Iterable[Address]) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(addresses))
 
 

@@ -80,7 +80,7 @@ class Call:
         must: The command has to arrive even if nobody waits any more (a release, an undo).
         until: Until when that is so, in loop time, if that is later than the deadline.
         asking: Another node of a cluster said that this one may have the key (ASK): ASKING is
-            written right before it. Whoever sends it to yet another node takes that back.
+            written right before it. It is reset when the call is sent to yet another node.
         fails_fast: It fails with the first attempt to connect that fails.
         splits: It is about several keys, and fails at once where single keys would be served: while
             their slot moves.

@@ -55,14 +55,19 @@ from redisson_py._stream.topology import (
     Elsewhere,
 )
 from redisson_py._stream.wire import Traffic, Wire
-from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+from redisson_py.errors import (
+    BackendError,
+    ClientClosedError,
+    ConnectionLostError,
+    UnsupportedServerError,
+)
 
 if TYPE_CHECKING:
     from redisson_py._redis import AbstractConnection
 
 log = logging.getLogger("redisson_py")
 
-#: Most servers': what is packed is sent as it is.
+#: What most servers understand: a call that is packed already is sent to them as it is.
 _MODERN = Dialect.MODERN
 _SHARDED = Dialect.SHARDED
 
@@ -340,6 +345,8 @@ class Stream:
                 # While the server was greeted; whoever waited has been told.
                 pass
             except BackendError as error:
+                if self._closed:
+                    return
                 broke = False
                 self._outages.refused(error)
                 self._fail_all(error)
@@ -475,13 +482,17 @@ class Stream:
         if self._fails_over and not is_master(facts):
             self._demoted = True
             raise ConnectionLostError(f"Redis at {where} is a replica", maybe_held=False)
-        self._dialect = dialect_of(facts, sharded=self._sharded)
+        try:
+            self._dialect = dialect_of(facts, sharded=self._sharded)
+        except UnsupportedServerError as error:
+            raise UnsupportedServerError(f"Redis at {where} cannot be used: {error}") from None
 
     def _become_ready(self) -> None:
         self.ready = True
         self._last_error, self._demoted, self._in_doubt = None, False, False
         self._loads.clear()
         self._load_errors.clear()
+        self._unasked = None
         self._outages.over()
         self._health.start()
         self._tell.on_connected(self)
