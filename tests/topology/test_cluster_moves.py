@@ -1,6 +1,6 @@
 """A slot moves from node to node, key by key or in one piece, while everything in it is used.
 
-`MOVES=50` makes it a soak.
+`make soak` moves it fifty times (`MOVES=50`).
 """
 
 from __future__ import annotations
