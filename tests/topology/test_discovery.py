@@ -51,8 +51,8 @@ class Nodes:
 async def ask(nodes: Nodes) -> BackendError | None:
     """Ask for the map in vain; return why."""
     servers = servers_from_url("redis+cluster://h1,h2", None)
-    discovery = Discovery(servers.connector, None, cast("Any", nodes))
-    assert await discovery.ask(servers.addresses) is None
+    discovery = Discovery(servers.connector, servers.addresses, None, cast("Any", nodes))
+    assert await discovery.ask(None) is None
     return discovery.error
 
 
@@ -91,18 +91,20 @@ class FakeNode(FakePeer):
 
     Attributes:
         announced: The host that it names for itself.
+        node_id: What it calls itself.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.announced = HOST
+        self.node_id = b"id"
         self.greeting = lambda _: fields(server="redis", version="7.2.4", proto=3, role="master")
         self.otherwise = self._answer
 
     def _answer(self, command: Command) -> bytes:
         if command == (b"CLUSTER", b"SLOTS"):
             port = b":%d\r\n" % address_of(self)[1]
-            node = array(bulk(self.announced.encode()), port, bulk(b"id"))
+            node = array(bulk(self.announced.encode()), port, bulk(self.node_id))
             return array(array(b":0\r\n", b":16383\r\n", node))
         if command[0] == b"EVALSHA":
             return error(f"MOVED 1 {UNMAPPED}:6379")
@@ -153,6 +155,32 @@ async def test_a_cluster_that_is_away_at_first_is_told_to_be_back() -> None:
             assert [event.where for event in told.of(ConnectionLostEvent)] == [where]
             assert [event.where for event in told.of(ConnectionRestoredEvent)] == [where]
             assert client.statistics().reconnects == 1
+
+
+async def test_a_seed_that_serves_another_cluster_by_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not believed as long as the cluster may be back; in the end it is all there is."""
+    async with FakeNode() as member, FakeNode() as seed:
+        # It has left the cluster, and knows nothing yet.
+        seed.otherwise = array()
+        seed.node_id = b"stranger"
+        where = [f"{HOST}:{address_of(node)[1]}" for node in (seed, member)]
+        async with Redisson.from_url(f"redis+cluster://{','.join(where)}") as client:
+            await client.ping()
+            seed.otherwise = seed._answer
+            await member.refuse()
+            member.cut()
+            with pytest.raises(ConnectionLostError):
+                await client.ping(timeout=0.5)
+            assert seed.count(b"CLUSTER")
+            assert not seed.count(b"PING")
+            await member.listen()
+            await client.ping()
+            assert not seed.count(b"PING")
+            await member.refuse()
+            member.cut()
+            monkeypatch.setattr("redisson_py._topology.discovery._STRANGERS", 0.2)
+            await client.ping()
+            assert seed.count(b"PING")
 
 
 async def test_a_transport_that_fails_in_its_own_way_is_a_connection_that_is_lost() -> None:
