@@ -202,7 +202,7 @@ class ClusterRouter:
                 return
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
-        """Ask those who are not in doubt, or else any but `besides`, or else that one too."""
+        """Ask the nodes that are not in doubt; if none answers, any but `besides`."""
         known = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
         nodes = dict.fromkeys([*known, *self._seeds])
         others = [address for address in nodes if address != besides]
@@ -211,7 +211,7 @@ class ClusterRouter:
         probe = self._sharded is None
         answer = await self._discovery.ask(trusted, probe=probe)
         if answer is None:
-            # The nodes that are left were away too. A cluster of one node has no others.
+            # The others were away too, so they are in doubt. A cluster of one node has no others.
             rest = [*nodes] if {*known} == {besides} else others
             if len(rest) > len(trusted):
                 answer = await self._discovery.ask(rest, probe=probe)

@@ -43,7 +43,7 @@ class Answer(NamedTuple):
 
     Attributes:
         slots: The map.
-        origin: Who said so.
+        origin: The node that said so.
         asked_at: When it was asked, in loop time.
         sharded: Whether that node lets us use sharded pub/sub; None if it was not asked.
     """
@@ -84,7 +84,7 @@ class Discovery:
         """Return the first answer of some of these nodes, or None if nobody answered in time.
 
         Args:
-            candidates: Whom to ask.
+            candidates: The nodes to choose from.
             probe: Ask for sharded pub/sub as well.
         """
         questions: list[Task] = []
@@ -116,7 +116,7 @@ class Discovery:
         return None
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
-        """Return whom to ask this time: who is connected, or else each in its turn."""
+        """Return the nodes to ask this time: connected ones, or else each in its turn."""
         connected = [each for each in candidates if self._nodes.connected(each)][:_ASKED_TOGETHER]
         if connected and self.error is None:
             return connected
