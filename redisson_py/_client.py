@@ -103,11 +103,11 @@ class Redisson:
 
     Args:
         client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
-            whose address, credentials and TLS settings are used; our
-            connection is our own, and who passed the client in closes it. Its
-            `socket_connect_timeout` bounds each attempt to connect, unless it is redis-py's
-            default. Its `socket_timeout` is not taken over, as redis-py gives every client one:
-            see `command_timeout`. How it pools, retries, checks and decodes is its own affair.
+            whose addresses, credentials and TLS settings are used. Connections are our own;
+            `aclose` leaves the client open. Its `socket_connect_timeout` bounds each attempt to
+            connect, unless it is redis-py's default. Its `socket_timeout` is not taken over, as
+            redis-py gives every client one: see `command_timeout`. How it pools, retries, checks
+            and decodes is its own affair.
         lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
             Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
             two thirds of it are survived.

@@ -45,7 +45,7 @@ from redisson_py._stream.call import (
 from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
-from redisson_py._stream.retry import is_moving, is_try_again, pause_before
+from redisson_py._stream.retry import is_half_done, is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.topology import (
@@ -55,14 +55,19 @@ from redisson_py._stream.topology import (
     Elsewhere,
 )
 from redisson_py._stream.wire import Traffic, Wire
-from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+from redisson_py.errors import (
+    BackendError,
+    ClientClosedError,
+    ConnectionLostError,
+    UnsupportedServerError,
+)
 
 if TYPE_CHECKING:
     from redisson_py._redis import AbstractConnection
 
 log = logging.getLogger("redisson_py")
 
-#: Most servers': what is packed is sent as it is.
+#: What most servers understand: a call that is packed already is sent to them as it is.
 _MODERN = Dialect.MODERN
 _SHARDED = Dialect.SHARDED
 
@@ -312,12 +317,16 @@ class Stream:
             if not (self._backlog or (broke and self.needed)):
                 self._wanted = new_future()
                 await self._wanted
+                if self._closed:
+                    return
             self._wanted = None
             received = self.traffic.received
             self._demoted = False
             try:
                 await self._connect()
             except Elsewhere:
+                attempt = 0
+                self._outages.over()
                 self._send_on()
             except ConnectionLostError as error:
                 if self._closed:
@@ -336,6 +345,8 @@ class Stream:
                 # While the server was greeted; whoever waited has been told.
                 pass
             except BackendError as error:
+                if self._closed:
+                    return
                 broke = False
                 self._outages.refused(error)
                 self._fail_all(error)
@@ -400,7 +411,7 @@ class Stream:
             await self._greet()
             if self._in_doubt and self._topology is not None:
                 await self._topology.confirm(self)
-                if wire.down.done() or self._retired:
+                if wire.down.done() or self._closed:
                     return
             self._become_ready()
             try:
@@ -461,20 +472,27 @@ class Stream:
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
         self._wire.put(hello, hello.pack(_MODERN))
+        where = self._opener.where
         if not await wait_until(hello.future, self.reply_timeout):
-            raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
+            raise ConnectionLostError(f"Redis at {where} did not answer HELLO", maybe_held=False)
+        if self._wire.down.done():
+            text = f"the connection to Redis at {where} broke: {self._wire.why}"
+            raise ConnectionLostError(text, maybe_held=False)
         facts = hello.future.result()
         if self._fails_over and not is_master(facts):
             self._demoted = True
-            text = f"Redis at {self._opener.where} is a replica"
-            raise ConnectionLostError(text, maybe_held=False)
-        self._dialect = dialect_of(facts, sharded=self._sharded)
+            raise ConnectionLostError(f"Redis at {where} is a replica", maybe_held=False)
+        try:
+            self._dialect = dialect_of(facts, sharded=self._sharded)
+        except UnsupportedServerError as error:
+            raise UnsupportedServerError(f"Redis at {where} cannot be used: {error}") from None
 
     def _become_ready(self) -> None:
         self.ready = True
         self._last_error, self._demoted, self._in_doubt = None, False, False
         self._loads.clear()
         self._load_errors.clear()
+        self._unasked = None
         self._outages.over()
         self._health.start()
         self._tell.on_connected(self)
@@ -593,7 +611,7 @@ class Stream:
         self._backlog.clear()
         self._delayed.clear()
         for call in calls:
-            error = ConnectionLostError(text, maybe_held=call.sends > 0)
+            error = ConnectionLostError(text, maybe_held=call.maybe_executed)
             error.__cause__ = cause
             if not call.must or call.until <= present:
                 call.fail(error)
@@ -675,6 +693,8 @@ class Stream:
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
+        if not is_half_done(text):
+            call.refusals += 1
         if self._fails_over:
             error.where = self._opener.where
         if self._topology is not None and (
@@ -758,8 +778,10 @@ class Stream:
 
         self._delayed[call] = call_later(pause_before(call.errors), again), reason
         call.why_not = reason
-        self._deadlines.add(call)
         call.errors += 1
+        self._deadlines.add(call)
+        # It may have been sent by another stream until now.
+        self._deadlines.rearm()
 
     # Deadlines.
 
@@ -780,9 +802,9 @@ class Stream:
         if timer is not None:
             timer.cancel()
             text = f"Redis at {self._opener.where} was not ready in time: {reason}"
-            call.give_up(ConnectionLostError(text, maybe_held=call.uncertain))
+            call.give_up(ConnectionLostError(text, maybe_held=call.maybe_executed))
         else:
-            error = self.no_answer(maybe_held=call.uncertain or call.sends > 0)
+            error = self.no_answer(maybe_held=call.maybe_executed)
             if call.why_not:
                 error = ConnectionLostError(
                     f"{error}; before that it was not ready: {call.why_not}",

@@ -95,7 +95,7 @@ class ClusterRouter:
         lobby = Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
         self._lobby = self._new_stream(lobby, self, fails_over=True)
         self._nodes = Nodes(self._lobby, self._new_node, past)
-        self._discovery = Discovery(self._connector, self._address_map, self._nodes)
+        self._discovery = Discovery(self._connector, self._seeds, self._address_map, self._nodes)
         self._sharded: bool | None = {"on": True, "off": False}.get(self._sharded_pubsub)
         self._slots: SlotMap | None = None
         self._owners: list[Stream] = [self._lobby] * SLOTS
@@ -202,19 +202,11 @@ class ClusterRouter:
                 return
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
-        """Ask the nodes that are not in doubt; if none answers, any but `besides`."""
-        known = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
-        nodes = dict.fromkeys([*known, *self._seeds])
-        others = [address for address in nodes if address != besides]
+        """Ask the nodes that are not in doubt, or else any but `besides`: see `Discovery.ask`."""
         doubted = self._nodes.doubted | self._cut_off
-        trusted = [address for address in others if address not in doubted]
-        probe = self._sharded is None
-        answer = await self._discovery.ask(trusted, probe=probe)
-        if answer is None:
-            # The others were away too, so they are in doubt. A cluster of one node has no others.
-            rest = [*nodes] if {*known} == {besides} else others
-            if len(rest) > len(trusted):
-                answer = await self._discovery.ask(rest, probe=probe)
+        answer = await self._discovery.ask(
+            self._slots, doubted=doubted, besides=besides, probe=self._sharded is None
+        )
         if answer is not None and answer.sharded is not None:
             self._sharded = answer.sharded
         return answer
@@ -256,9 +248,8 @@ class ClusterRouter:
         self.ask()
         if self._round is not None and not await wait_until(self._round, limit):
             raise self._lost("no node of", f"answered within {limit:.3g} s")
-        waiting = self._lobby.waiting_keys()
-        if waiting:
-            error = self._discovery.error
+        waiting, error = self._lobby.waiting_keys(), self._discovery.error
+        if waiting or (error is not None and self._slots is None):
             raise error or self._lost("nobody in", f"serves slot {key_slot(waiting[0])}")
 
     def _lost(self, who: str, what: str) -> ConnectionLostError:
@@ -353,7 +344,8 @@ class ClusterRouter:
             redirect = read_redirect(text, address, self._address_map)
         except BackendError as problem:
             log.warning("%s", problem)
-            return False
+            call.fail(problem)
+            return True
         if redirect is not None:
             return self._redirect(stream, call, redirect, error)
         if text.startswith("CLUSTERDOWN"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import KeysView, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple, Self, final
 
 from redisson_py._addresses import Address, AddressMap
@@ -50,9 +51,9 @@ class SlotMap:
         self.node_ids = node_ids
         # How many slots each master serves.
         self._served: dict[Address, int] = {}
-        for owner in owners:
+        for first, end, owner in _runs(owners):
             if owner is not None:
-                self._served[owner] = self._served.get(owner, 0) + 1
+                self._served[owner] = self._served.get(owner, 0) + end - first
 
     @classmethod
     def parse(cls, reply: object, asked: Address, address_map: AddressMap | None = None) -> Self:
@@ -115,17 +116,31 @@ class SlotMap:
 def changes(old: SlotMap, new: SlotMap) -> dict[tuple[Address | None, Address | None], list[int]]:
     """Return the slots whose owner is another now, in order, by (owner before, owner now)."""
     moved: dict[tuple[Address | None, Address | None], list[int]] = {}
-    before: object = moved
-    now: object = moved
-    slots: list[int] | None = None
-    # Owners come in long runs of one object each, so they are seldom compared.
-    for slot, pair in enumerate(zip(old.owners, new.owners, strict=True)):
-        if pair[0] is not before or pair[1] is not now:
-            before, now = pair
-            slots = None if before == now else moved.setdefault(pair, [])
-        if slots is not None:
-            slots.append(slot)
+    olds = iter(_runs(old.owners))
+    _, old_end, before = next(olds)
+    for first, end, now in _runs(new.owners):
+        while first < end:
+            if first == old_end:
+                _, old_end, before = next(olds)
+            stop = min(end, old_end)
+            if before != now:
+                moved.setdefault((before, now), []).extend(range(first, stop))
+            first = stop
     return moved
+
+
+def _runs(owners: list[Address | None]) -> list[tuple[int, int, Address | None]]:
+    """Return which slots that follow each other have one owner: (first, behind the last, owner).
+
+    Most maps have a few long runs, and what compares the owners in them is not Python.
+    """
+    runs: list[tuple[int, int, Address | None]] = []
+    first = 0
+    for owner, same in groupby(owners):
+        end = first + len(list(same))
+        runs.append((first, end, owner))
+        first = end
+    return runs
 
 
 class Redirect(NamedTuple):

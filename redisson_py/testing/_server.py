@@ -12,8 +12,8 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self, TypedDict, Unpack, final
@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from ._asking import ask
 from ._binaries import find_server, server_version
+from ._blocks import running, url_of
 from ._configuration import Configuration, Part, free_port
 from ._process import GuardedProcess, Probe
 
@@ -335,33 +336,28 @@ def part_of(
     return server
 
 
-@asynccontextmanager
-async def running_server(
+def running_server(
     kind: str | None = None, **options: Unpack[ServerOptions]
-) -> AsyncGenerator[EmbeddedServer, None]:
+) -> AbstractAsyncContextManager[EmbeddedServer]:
     """Run a server for the time of a block, and hand out its object.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedServer`.
     """
-    server = await asyncio.to_thread(EmbeddedServer, kind, **options)
-    async with server:
-        yield server
+    return running(lambda: EmbeddedServer(kind, **options))
 
 
-@asynccontextmanager
-async def embedded_server(
+def embedded_server(
     kind: str | None = None, **options: Unpack[ServerOptions]
-) -> AsyncGenerator[str, None]:
+) -> AbstractAsyncContextManager[str]:
     """Run a server for the time of a block, and hand out its URL.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedServer`.
     """
-    async with running_server(kind, **options) as server:
-        yield server.url
+    return url_of(running_server(kind, **options))
 
 
 async def to_the_end(work: Callable[[], None], hurry: Callable[[], None] | None = None) -> None:

@@ -38,7 +38,7 @@ SENTINEL = (
         (f"{_CHOICE}::test_the_highest_epoch_wins_whoever_answers_first",),
     ),
     Mutant(
-        "who announced a master is not waited for",
+        "the Sentinel that announced a master is not waited for",
         "most may not know of it yet",
         "redisson_py/_topology/sentinels.py",
         "2 * len(named) > len(self._all) and self._informants <= answered.keys()",

@@ -22,7 +22,6 @@ from redisson_py.testing import (
     in_own_network,
     run_in_own_network,
     running_replicas,
-    running_sentinel,
 )
 from redisson_py.testing import _network as network_module
 from tests.fixtures.redis_server import unavailable
@@ -57,19 +56,6 @@ async def test_a_master_cut_off_with_a_client_gives_up(split_cluster: EmbeddedCl
     assert await split_cluster.replicas_of(new) == [old]
     async with client_of(new.url) as unbound:
         assert await unbound.get("k") == b"kept"
-
-
-@pytest.mark.own_network
-async def test_sentinels_replace_a_master_that_is_cut_off(server_choice: str) -> None:
-    async with running_sentinel(
-        server_choice, replicas=1, sentinels=1, down_after=0.5, own_addresses=True
-    ) as watched:
-        old = await watched.master()
-        await watched.partition([old])
-        new = await watched.wait_master(other_than=old)
-        await old.execute("SET", "k", "lost")
-        assert await new.execute("GET", "k") is None
-        assert await watched.masters() == [new]
 
 
 @pytest.mark.own_network

@@ -101,7 +101,7 @@ class FakeSentinel(FakePeer):
 
     @property
     def questions(self) -> int:
-        """How often it was asked who is master."""
+        """How often it was asked for the master."""
         return sum(command[:2] == (b"SENTINEL", b"MASTER") for command in self.commands)
 
     def _answer(self, command: Command) -> bytes:
@@ -210,7 +210,7 @@ class Seeker:
 
 
 class Scene:
-    """Fake servers and Sentinels, and who looks for the master among them; all end together."""
+    """Fake servers and Sentinels, and streams that look for the master; all end together."""
 
     def __init__(self) -> None:
         self._stack = AsyncExitStack()

@@ -64,56 +64,54 @@ async def test_new_clients_are_never_sent_elsewhere(
     assert await redirects(cluster) == before
 
 
-@pytest.mark.parametrize("synced", [False, True], ids=["alone", "synced"])
-async def test_an_idle_client_says_nothing_and_rests(
-    cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch, synced: bool
+async def test_idle_clients_say_nothing_and_rest(
+    cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = clients(cluster.url, client_name="idle", sync_replicas=int(synced))
     masters = await cluster.masters()
     [held], [other] = [await names_at(cluster, node, 1) for node in masters[:2]]
-    await warm(client, held, other)
-    each = 1 + synced
-    # What a client says of itself has a slot of its own, and no replica has to confirm it.
-    in_use = {
-        await cluster.master_of(client._description_key): 1,
-        **dict.fromkeys(masters[:2], each),
-    }
-    wanted = [in_use.get(node, 0) for node in cluster.nodes]
-    # Those that asked for the map are closed by and by; what is left is what is used.
+    both = [clients(cluster.url, client_name=f"idle{sync}", sync_replicas=sync) for sync in (0, 1)]
+    for sync, client in enumerate(both):
+        await warm(client, held, other)
+        # What a client says of itself has a slot of its own, and no replica has to confirm it.
+        in_use = {
+            await cluster.master_of(client._description_key): 1,
+            **dict.fromkeys(masters[:2], 1 + sync),
+        }
+        wanted = [in_use.get(node, 0) for node in cluster.nodes]
 
-    async def are_those_in_use() -> bool:
-        return await connections(cluster, "idle") == wanted
+        async def has_those(name: str = f"idle{sync}", wanted: list[int] = wanted) -> bool:
+            return await connections(cluster, name) == wanted
 
-    await until_async(are_those_in_use)
-    before = client.statistics().commands_sent
-    idle = stream_to(client, masters[0])._health
+        # Those that asked for the map are closed; what is left is what is used.
+        await until_async(has_those)
+    before = [client.statistics().commands_sent for client in both]
+    idle = [stream_to(client, masters[0])._health for client in both]
     # Three seconds, as the silence is measured.
-    await until(lambda: idle._idle >= 12, 30)
-    assert client.statistics().commands_sent == before
+    await until(lambda: all(each._idle >= 12 for each in idle), 30)
+    assert [client.statistics().commands_sent for client in both] == before
     # Where something is held the connection stays, and the server is asked whether it is there.
-    async with client.get_lock(held):
-        monkeypatch.setattr(health, "_REST_AFTER", 1.0)
+    leases = [await client.get_lock(f"{{{held}}}{n}").acquire() for n, client in enumerate(both)]
+    monkeypatch.setattr(health, "_REST_AFTER", 1.0)
 
-        async def rests() -> bool:
-            return sorted(await connections(cluster, "idle")) == [0, 0, 0, 0, 0, each]
+    async def rest(*wanted: int) -> bool:
+        found = [sorted(await connections(cluster, f"idle{sync}")) for sync in (0, 1)]
+        return found == [[0, 0, 0, 0, 0, count] for count in wanted]
 
-        await until_async(rests, 30)
-        assert not stream_to(client, masters[1]).ready
-
-    async def all_rest() -> bool:
-        return not any(await connections(cluster, "idle"))
-
-    await until_async(all_rest, 30)
-    assert client.statistics().reconnects == 0
-    await asyncio.gather(*(warm(client, name) for name in (held, other)))
-    statistics = client.statistics()
-    assert statistics.reconnects == statistics.losses == 0
+    await until_async(lambda: rest(1, 2), 30)
+    assert not any(stream_to(client, masters[1]).ready for client in both)
+    for lease in leases:
+        await lease.release()
+    await until_async(lambda: rest(0, 0), 30)
+    assert not any(client.statistics().reconnects for client in both)
+    await asyncio.gather(*(warm(client, name) for client in both for name in (held, other)))
+    assert not any(client.statistics().reconnects for client in both)
+    assert not any(client.statistics().losses for client in both)
 
 
 async def test_ten_thousand_are_renewed_with_a_write_a_node_a_turn(
     cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = clients(cluster.url, lease_time=9, sync_replicas=0)
+    client = clients(cluster.url, lease_time=15, sync_replicas=0)
     leases = await asyncio.gather(*(client.get_lock(f"n{n}").acquire() for n in range(10_000)))
     streams = [stream_to(client, node) for node in await cluster.masters()]
     turns = 0

@@ -1,6 +1,6 @@
 """A slot moves from node to node, key by key or in one piece, while everything in it is used.
 
-`MOVES=50` makes it a soak.
+`make soak` moves it fifty times (`MOVES=50`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.topology.cluster_support import channels, keys
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 MOVES = int(os.environ.get("MOVES", "5"))
-#: Less than a lease: whoever is not woken sleeps longer.
+#: Less than a lease: a waiter that is not woken sleeps longer.
 SOON = 25
 
 #: What belongs to a latch has its name in braces.
@@ -60,7 +60,7 @@ def move(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Move:
 
 
 class Load:
-    """Every primitive in one slot, used by several tasks; counts who is inside."""
+    """Every primitive in one slot, used by several tasks; counts the tasks inside."""
 
     def __init__(self) -> None:
         self.inside: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class Load:
         self.last_round = False
 
     async def section(self, what: str, block: Block, most: int = 1) -> None:
-        """Enter again and again, never more than so many at once."""
+        """Enter again and again, with at most `most` tasks inside at once."""
         while not self.stop:
             async with block() as lease:
                 self.inside[what] += 1

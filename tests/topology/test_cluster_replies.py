@@ -41,11 +41,11 @@ class Veil:
         return {(node.host, node.port): (link.host, link.port) for node, link in links}
 
     async def master(self) -> EmbeddedServer:
-        """Return who serves `k`."""
+        """Return the node that serves `k`."""
         return await self.cluster.master_of("k")
 
     async def link(self) -> FaultProxy:
-        """Return the proxy of who serves `k`."""
+        """Return the proxy in front of that node."""
         return self.links[await self.master()]
 
 

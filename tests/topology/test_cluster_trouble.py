@@ -16,7 +16,7 @@ from tests.topology.cluster_support import connections, router_of, stream_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
-#: Nobody listens there.
+#: No server listens there.
 DEAD = "127.0.0.1:1"
 
 
@@ -116,7 +116,7 @@ async def test_a_cluster_goes_down_and_comes_back(
 async def test_nodes_without_names(
     cluster_factory: ClusterFactory, clients: ClientFactory, server_choice: str
 ) -> None:
-    """Where nodes must not say who they are, they are where the one is that was asked."""
+    """Nodes that announce no host are at the host of the node that was asked."""
     if server_version(find_server(server_choice)) < (7, 0, 0):
         pytest.skip("this server always says its address")
     cluster = await cluster_factory(

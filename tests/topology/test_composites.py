@@ -35,7 +35,7 @@ async def test_members_of_a_red_lock_are_not_of_one_cluster(
     names = [clients(cluster.url).get_lock(name) for name in NAMES[:2]]
     with pytest.raises(ValueError, match="in one cluster"):
         RedLock(*names)
-    # On two nodes of it, which are not asked who they are.
+    # On two nodes of it, whose ids come with the map.
     one, other = parts[0].get_lock("a"), parts[1].get_lock("b")
     lock = RedLock(one, other, fleet.clients(1)[0].get_lock("a"))
     for _ in range(2):

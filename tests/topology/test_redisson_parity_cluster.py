@@ -50,7 +50,7 @@ async def test_a_lock_is_taken_and_given_back_while_masters_change(
 async def test_asking_once_finds_the_master_behind_a_demoted_one(
     cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
-    """A replica that answers is no Redis that is away: the cluster knows who the master is."""
+    """A replica that answers is no Redis that is away: the cluster knows the master."""
     client = clients(cluster.url)
     lock = client.get_lock("a")
     for _ in range(10):

@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from redisson_py import ConnectionLostError, Lease, LeaseLostError
+from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
+from redisson_py._time import now
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.topologies import SentinelFactory
+from tests.fixtures.measured import Measured
 from tests.support import stream_of, until, until_async, until_listening
-from tests.topology.support import finder_of, has, listens
+from tests.topology.cluster_support import calls
+from tests.topology.support import announcements, finder_of, has, listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -35,31 +37,74 @@ async def freeze(servers: EmbeddedSentinel) -> None:
 
 
 async def by_hand(servers: EmbeddedSentinel) -> None:
-    await servers.sentinels[0].execute("SENTINEL", "FAILOVER", servers.service)
+    await servers.failover()
 
 
 async def coordinated(servers: EmbeddedSentinel) -> None:
-    await servers.sentinels[0].execute("SENTINEL", "FAILOVER", servers.service, "COORDINATED")
+    await servers.failover(coordinated=True)
 
 
-@pytest.mark.parametrize("fail", [kill, freeze, by_hand])
+class Probe:
+    """Takes a lock and gives it back all the time; its losses are not looked at.
+
+    Attributes:
+        served_at: When the first pair was done by another master than in the beginning.
+    """
+
+    def __init__(self, client: Redisson) -> None:
+        self.pairs = 0
+        self.served_at: float | None = None
+        self._client = client
+        self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        first = None
+        while self.served_at is None:
+            with suppress(LeaseLostError):
+                async with self._client.get_lock("probe").hold(timeout=60):
+                    pass
+                master = finder_of(self._client).master
+                first = first or master
+                if master != first:
+                    self.served_at = now()
+                self.pairs += 1
+            await asyncio.sleep(0.005)
+
+    async def end(self) -> float:
+        """Wait until another master has done a pair, and return when that was."""
+        await asyncio.wait_for(self._task, 30)
+        assert self.served_at is not None
+        return self.served_at
+
+
+@pytest.mark.parametrize("fail", [kill, freeze, by_hand, coordinated])
 async def test_what_was_replicated_is_kept_and_nobody_is_told_anything(
     own_sentinel: EmbeddedSentinel,
     clients: ClientFactory,
+    measured: Measured,
     fail: Callable[[EmbeddedSentinel], Awaitable[None]],
 ) -> None:
-    client, waiter = [clients(own_sentinel.url, lease_time=20) for _ in range(2)]
+    if fail is coordinated and own_sentinel.version < (9, 0, 0):
+        pytest.skip("only Valkey 9 has SENTINEL FAILOVER … COORDINATED")
+    client, waiter, third = [clients(own_sentinel.url, lease_time=20) for _ in range(3)]
     held = [f"held{n}" for n in range(20)]
     leases = [await client.get_lock(name).acquire() for name in held]
     waiting = asyncio.create_task(waiter.get_lock(held[0]).acquire())
     await until_listening(waiter)
-    await until(lambda: listens(client) and listens(waiter))
+    probe = Probe(third)
+    await until(lambda: probe.pairs)
+    await until(lambda: all(listens(each) for each in (client, waiter, third)))
     await replicated(own_sentinel, *held)
     old = await own_sentinel.master()
-    await fail(own_sentinel)
-    # Through the failover, whichever server answers.
-    await until(lambda: finder_of(client).master != (old.host, old.port), 30)
-    new = await own_sentinel.wait_master(other_than=old)
+    async with announcements(own_sentinel) as announced:
+        await fail(own_sentinel)
+        # Through the failover, whichever server answers.
+        await until(lambda: finder_of(client).master != (old.host, old.port), 30)
+        new = await own_sentinel.wait_master(other_than=old)
+        served_at = await probe.end()
+        await until(lambda: announced)
+    late = max(0.0, served_at - announced[0])
+    measured(f"seconds from the first +switch-master to a pair ({fail.__name__})", f"{late:.3f}")
     async with client.get_lock("fresh") as lease:
         assert await has(new, "fresh")
         assert not lease.lost
@@ -88,7 +133,7 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
 
     def left(reason: str) -> None:
         leave(reason)
-        # Who was answered before runs before.
+        # Tasks that were answered before the message run first.
         asyncio.get_running_loop().call_soon(told.set)
 
     finder._on_elsewhere = left
@@ -110,12 +155,12 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
             await asyncio.sleep(0.001)
 
     asking = [asyncio.create_task(ask_on(number)) for number in range(10)]
-    await by_hand(own_sentinel)
-    async with asyncio.timeout(30):
+    failing = asyncio.create_task(by_hand(own_sentinel))
+    async with asyncio.timeout(60):
         await told.wait()
         # It does not know yet that another one took its place: it was not the one that told us.
         assert (await old.execute("ROLE"))[0] == "master"
-        await asyncio.gather(*asking)
+        await asyncio.gather(*asking, failing)
     new = await own_sentinel.wait_master(other_than=old)
     # The old one took grants until we were told.
     assert before
@@ -127,13 +172,11 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
 
 
 async def test_a_coordinated_failover_loses_nothing(
-    sentinel_factory: SentinelFactory,
-    clients: ClientFactory,
-    server_choice: str,
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
-    if server_choice != "valkey":
+    servers = own_sentinel
+    if servers.version < (9, 0, 0):
         pytest.skip("only Valkey 9 has SENTINEL FAILOVER … COORDINATED")
-    servers = await sentinel_factory()
     client = clients(servers.url, lease_time=20)
     await client.ping()
     await until(lambda: listens(client))
@@ -168,15 +211,22 @@ async def test_late_grants_of_a_frozen_master_are_not_believed(
     await client.ping()
     await until(lambda: listens(client))
     old = await own_sentinel.master()
-    await own_sentinel.freeze(old)
     names = [f"late{n}" for n in range(100)]
+    async with client.get_lock("warm"):
+        pass
+    before = await calls(old, "evalsha")
+    await own_sentinel.freeze(old)
     asking = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
     new = await own_sentinel.wait_master(other_than=old)
     await own_sentinel.thaw(old)
     leases = await asyncio.gather(*asking)
     assert await has(new, *names)
-    await own_sentinel.wait_healthy()
-    assert await has(new, *names)
+
+    async def has_granted_them_too() -> bool:
+        """It goes on as a master for ten seconds."""
+        return await calls(old, "evalsha") >= before + len(names)
+
+    await until_async(has_granted_them_too)
     assert not any(lease.lost for lease in leases)
     for lease in leases:
         await lease.release()

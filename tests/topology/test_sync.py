@@ -199,7 +199,7 @@ async def test_renewals_that_are_not_confirmed_do_not_count(
 
 
 async def test_renewals_that_are_confirmed_count(pair: Pair, clients: ClientFactory) -> None:
-    client = clients(pair.url, sync_replicas=1, sync_timeout=5, lease_time=2)
+    client = clients(pair.url, sync_replicas=1, sync_timeout=5, lease_time=3)
     async with client.get_lock("k") as lease:
         ends_at = lease._ends_at
         await until(lambda: lease._ends_at > ends_at)
@@ -218,6 +218,7 @@ async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
         async with client.get_lock("k"), client.get_lock("other"):
             await pair.freeze()
             await pair.redis.delete("k")
+            client._watchdog.ask_now(lambda _: True)
             await asyncio.sleep(30)
     assert caught.value.reason == "taken"
 

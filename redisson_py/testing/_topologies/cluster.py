@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal, Unpack, final
 
+from redisson_py.testing._blocks import running, url_of
 from redisson_py.testing._configuration import BUS_OFFSET
 from redisson_py.testing._server import EmbeddedServer
 
@@ -358,30 +359,25 @@ class EmbeddedCluster(Topology):
         return [range(first, end) for first, end in pairwise(edges)]
 
 
-@asynccontextmanager
-async def running_cluster(
+def running_cluster(
     kind: str | None = None, **options: Unpack[ClusterOptions]
-) -> AsyncGenerator[EmbeddedCluster, None]:
+) -> AbstractAsyncContextManager[EmbeddedCluster]:
     """Run a cluster for the time of a block, and hand out its object.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedCluster`.
     """
-    cluster = await asyncio.to_thread(EmbeddedCluster, kind, **options)
-    async with cluster:
-        yield cluster
+    return running(lambda: EmbeddedCluster(kind, **options))
 
 
-@asynccontextmanager
-async def embedded_cluster(
+def embedded_cluster(
     kind: str | None = None, **options: Unpack[ClusterOptions]
-) -> AsyncGenerator[str, None]:
+) -> AbstractAsyncContextManager[str]:
     """Run a cluster for the time of a block, and hand out its URL.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedCluster`.
     """
-    async with running_cluster(kind, **options) as cluster:
-        yield cluster.url
+    return url_of(running_cluster(kind, **options))

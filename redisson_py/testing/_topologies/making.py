@@ -1,4 +1,4 @@
-"""What the servers of a topology are configured with, and who may do what."""
+"""What the servers of a topology are configured with, and what their users may do."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _MOVE_TIME_MS: Final = 5000
 
 @final
 class SlotMigration:
-    """A slot that is open: the source sends away who asks for a key that is not there any more.
+    """An open slot: the source redirects (ASK) what asks for a key that it no longer has.
 
     Made by `EmbeddedCluster.begin_migration`. Nothing moves by itself: the test decides which
     keys do, and ends it with `finish` or `stable`.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final, Unpack, final
 
+from redisson_py.testing._blocks import running, url_of
 from redisson_py.testing._server import EmbeddedServer
 
 from .topology import Topology, TopologyError, TopologyOptions
@@ -187,30 +188,25 @@ class EmbeddedReplicas(Replicated):
         await self.wait_healthy()
 
 
-@asynccontextmanager
-async def running_replicas(
+def running_replicas(
     kind: str | None = None, **options: Unpack[ReplicasOptions]
-) -> AsyncGenerator[EmbeddedReplicas, None]:
+) -> AbstractAsyncContextManager[EmbeddedReplicas]:
     """Run a master with replicas for the time of a block, and hand out their object.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedReplicas`.
     """
-    replicas = await asyncio.to_thread(EmbeddedReplicas, kind, **options)
-    async with replicas:
-        yield replicas
+    return running(lambda: EmbeddedReplicas(kind, **options))
 
 
-@asynccontextmanager
-async def embedded_replicas(
+def embedded_replicas(
     kind: str | None = None, **options: Unpack[ReplicasOptions]
-) -> AsyncGenerator[str, None]:
+) -> AbstractAsyncContextManager[str]:
     """Run a master with replicas for the time of a block, and hand out their URL.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedReplicas`.
     """
-    async with running_replicas(kind, **options) as replicas:
-        yield replicas.url
+    return url_of(running_replicas(kind, **options))

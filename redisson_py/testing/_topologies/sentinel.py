@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Final, Unpack, final
 from urllib.parse import quote, urlencode
 
 from redisson_py.testing._asking import CommandError
+from redisson_py.testing._blocks import running, url_of
 from redisson_py.testing._configuration import quoted
 from redisson_py.testing._server import EmbeddedServer
 
@@ -334,30 +335,25 @@ def _facts(reply: list[str]) -> dict[str, str]:
     return dict(zip(reply[::2], reply[1::2], strict=True))
 
 
-@asynccontextmanager
-async def running_sentinel(
+def running_sentinel(
     kind: str | None = None, **options: Unpack[SentinelOptions]
-) -> AsyncGenerator[EmbeddedSentinel, None]:
+) -> AbstractAsyncContextManager[EmbeddedSentinel]:
     """Run a master, replicas and sentinels for the time of a block, and hand out their object.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedSentinel`.
     """
-    sentinel = await asyncio.to_thread(EmbeddedSentinel, kind, **options)
-    async with sentinel:
-        yield sentinel
+    return running(lambda: EmbeddedSentinel(kind, **options))
 
 
-@asynccontextmanager
-async def embedded_sentinel(
+def embedded_sentinel(
     kind: str | None = None, **options: Unpack[SentinelOptions]
-) -> AsyncGenerator[str, None]:
+) -> AbstractAsyncContextManager[str]:
     """Run a master, replicas and sentinels for the time of a block, and hand out their URL.
 
     Args:
         kind: See `find_server`.
         options: See `EmbeddedSentinel`.
     """
-    async with running_sentinel(kind, **options) as sentinel:
-        yield sentinel.url
+    return url_of(running_sentinel(kind, **options))

@@ -293,7 +293,7 @@ def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:
     def run() -> None:
         try:
             asyncio.run(work)
-        except BaseException as error:  # handed to who waits
+        except BaseException as error:  # handed to the caller
             errors.append(error)
 
     thread = threading.Thread(target=run)
