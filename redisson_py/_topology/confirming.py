@@ -254,13 +254,9 @@ class ConfirmingStream(Stream):
                 self.send(call)
 
     def _short(self, got: int) -> ReplicationError:
-        asked = self._number
-        return ReplicationError(
-            f"{got} of {asked} replicas confirmed it within {self._sync_timeout:g} s: nothing is"
-            " held",
-            asked,
-            got,
-        )
+        # The time of the replicas, or a shorter one of the caller.
+        text = f"{got} of {self._number} replicas confirmed it in time: nothing is held"
+        return ReplicationError(text, self._number, got)
 
     def _behind(self) -> ReplicationError:
         # The server would answer; it is the replicas that do not.
