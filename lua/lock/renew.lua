@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.renew
---! version  4
+--! version  5
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed | 0 = not the owner
@@ -9,7 +9,8 @@
 --! include lib.whole
 
 -- A key of another type is somebody else's by now: pcall turns that error into
--- "not the owner" instead of spoiling the whole batch. Any other is no answer.
+-- "not the owner" instead of spoiling the whole batch. Any other is no answer. A longer lease is
+-- written too, as it is: replicas confirm what was written, see lua/README.md.
 local lease_ms = whole(ARGV[1], 1)
 
 if not lease_ms then
@@ -23,9 +24,8 @@ for i, lock in ipairs(KEYS) do
     return ours
   end
   if ours == 1 then
-    if redis.call('PTTL', lock) < lease_ms then
-      redis.call('PEXPIRE', lock, lease)
-    end
+    local left = redis.call('PTTL', lock)
+    redis.call('PEXPIRE', lock, left < lease_ms and lease or string.format('%.0f', left))
     renewed[i] = 1
   else
     renewed[i] = 0

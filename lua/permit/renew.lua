@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   permit.renew
---! version  3
+--! version  4
 --! keys     permits...:zset
 --! args     lease_ms:int idle_ms:int fields...:str
 --! returns  array: for each permit 1 = renewed | 0 = not there, or its lease is over
@@ -13,7 +13,8 @@
 
 -- What is over is never brought back to life: anybody may be giving it back already. pcall as in
 -- lock.renew. The ZREM removes nothing: below Redis 7 a full server takes ZADD only in a script
--- that has written already.
+-- that has written already. A longer lease ends a millisecond later, so that it is written: replicas
+-- confirm what was written, see lua/README.md. What never ends stays so: it is Redisson's.
 --
 -- Behind the sorted sets, one a field, may come as many counters, and then as many hashes of
 -- units (the sorted sets again where there are none): see lib/follow, and lib/keep for idle_ms.
@@ -41,9 +42,10 @@ for i, permits in ipairs(KEYS) do
   renewed[i] = 0
   if type(ends_at) == 'string' and tonumber(ends_at) > present then
     renewed[i] = 1
-    if tonumber(ends_at) < present + lease_ms then
+    ends_at = math.max(tonumber(ends_at) + 1, present + lease_ms)
+    if ends_at < 922337203685477 then
       redis.call('ZREM', permits, '')
-      redis.call('ZADD', permits, string.format('%.0f', present + lease_ms), ARGV[i + 2])
+      redis.call('ZADD', permits, string.format('%.0f', ends_at), ARGV[i + 2])
     end
     if counter and not followed[permits] then
       followed[permits] = true

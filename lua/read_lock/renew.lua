@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.renew
---! version  6
+--! version  7
 --! keys     locks...:hash
 --! args     lease_ms:int owners...:str
 --! returns  array: for each lock 1 = renewed, or still a reader | 0 = not a reader
@@ -19,7 +19,7 @@
 -- lock although its field may still be there. The hash lives as long as the longest of these
 -- keys: Redisson's watchdog sets it to its own timeout, also where that is shorter, and nobody
 -- would mend it if that client died. With lease_ms 0 nothing but that is done. A key of another
--- type: see lock.renew.
+-- type, and a longer lease: see lock.renew.
 local lease_ms = whole(ARGV[1], 0)
 
 if not lease_ms then
@@ -42,8 +42,8 @@ for i, lock in ipairs(KEYS) do
     if left ~= -2 then
       renewed[i] = 1
       longest = math.max(longest, left)
-      if lease_ms > 0 and left < lease_ms then
-        redis.call('PEXPIRE', key, lease)
+      if lease_ms > 0 then
+        redis.call('PEXPIRE', key, left < lease_ms and lease or string.format('%.0f', left))
       end
     end
   end

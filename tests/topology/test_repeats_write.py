@@ -1,4 +1,5 @@
-"""A grant that is asked for again writes again: else WAIT on a new connection says yes at once.
+"""A grant that is asked for again, and each renewal, write: else a WAIT on a new connection says
+yes at once.
 
 On Valkey WAIT covers what its own connection wrote. After a connection broke, the repeated script
 finds its grant there, perhaps one that no replica has.
@@ -15,7 +16,7 @@ from tests.lua.expirable_scripts import ExpirableScripts
 from tests.lua.fair_scripts import FairScripts
 from tests.lua.permit_scripts import SemaphoreScripts
 from tests.lua.read_write_scripts import SideScripts
-from tests.lua.scripts import LEASE, LockScripts, Scripts
+from tests.lua.scripts import LEASE, A, LockScripts, Scripts
 from tests.topology.conftest import Pair
 
 #: So many repetitions that some come in the millisecond of the one before.
@@ -87,3 +88,53 @@ async def test_a_repeated_grant_writes(
         now = await offset(pair)
         assert now > before
         before = now
+
+
+def renew_plain(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return LockScripts(scripts).renew(lease_ms=lease_ms)
+
+
+def renew_write(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return SideScripts(scripts, "write").renew(lease_ms=lease_ms)
+
+
+def renew_fenced(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    locks = LockScripts(scripts, fenced=True)
+    keys = [locks.key, locks.token_key]
+    return scripts.run_batch("fenced_lock.renew", keys, [A], lease_ms=lease_ms, idle_ms=LEASE)
+
+
+def renew_read(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return SideScripts(scripts, "read").renew(lease_ms=lease_ms)
+
+
+def renew_permit(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return SemaphoreScripts(scripts).renew(A, lease_ms)
+
+
+def renew_permit_kept(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
+    return SemaphoreScripts(scripts).renew(A, lease_ms, idle_ms=LEASE)
+
+
+@pytest.mark.parametrize(
+    ("acquire", "renew"),
+    [
+        (plain, renew_plain),
+        (write, renew_write),
+        (fenced, renew_fenced),
+        (read, renew_read),
+        (semaphore, renew_permit),
+        (semaphore, renew_permit_kept),
+    ],
+)
+async def test_a_renewal_writes_although_the_lease_is_longer_already(
+    acquire: Callable[[Scripts, int], Awaitable[object]],
+    renew: Callable[[Scripts, int], Awaitable[object]],
+    scripts: Scripts,
+    pair: Pair,
+) -> None:
+    await acquire(scripts, 10 * LEASE)
+    for _ in range(TIMES):
+        before = await offset(pair)
+        assert await renew(scripts, LEASE) in (1, [1])
+        assert await offset(pair) > before
