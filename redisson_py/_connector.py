@@ -17,7 +17,7 @@ import redis.exceptions
 from redis.asyncio import SSLConnection
 from redis.asyncio.connection import AbstractConnection
 
-from redisson_py._addresses import write_address
+from redisson_py._addresses import Address, write_address
 from redisson_py._connect_errors import connect_error, was_cut
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
@@ -25,6 +25,9 @@ __all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over",
 
 #: A server that is away, behind a proxy that is not, should not be asked for ever.
 _MOST_ASKED = 3
+
+#: Other servers that are remembered: addresses change where nodes come and go.
+_MOST_KEPT = 64
 
 
 @dataclass(slots=True)
@@ -56,6 +59,7 @@ class Connector:
     connect_timeout: float | None = None
     announced: bool = False
     _seen: _Seen = field(default_factory=_Seen)
+    _others: dict[Address, Connector] = field(default_factory=dict, init=False)
 
     def __repr__(self) -> str:
         return f"<Connector to {self.where}>"
@@ -69,9 +73,17 @@ class Connector:
         return write_address(host, self.settings.get("port", 6379))
 
     def at(self, host: str, port: int) -> Connector:
-        """Return how to connect to another server with the same settings."""
-        settings = {**self.settings, "host": host, "port": port}
-        return replace(self, settings=settings, announced=True, _seen=_Seen())
+        """Return how to connect to another server with the same settings.
+
+        It is the same object each time, which remembers whether the server speaks TLS.
+        """
+        address = host, port
+        if address not in self._others:
+            if len(self._others) >= _MOST_KEPT:
+                self._others.clear()
+            settings = {**self.settings, "host": host, "port": port}
+            self._others[address] = replace(self, settings=settings, announced=True, _seen=_Seen())
+        return self._others[address]
 
     @property
     def database(self) -> str:

@@ -36,9 +36,6 @@ Opening = asyncio.Task["AbstractConnection"]
 #: None from a server that is no master.
 Attempt = asyncio.Task["AbstractConnection | None"]
 
-#: Addresses whose settings are kept.
-_MOST_KEPT = 64
-
 #: Seconds after which the Sentinels are asked again while the master does not answer.
 _ASK_AGAIN = 0.25
 
@@ -61,8 +58,6 @@ class Finder:
         self.master: Address | None = None
         self._connector = connector
         self._on_elsewhere = on_elsewhere
-        #: They remember whether a server speaks TLS.
-        self._connectors: dict[Address, Connector] = {}
         self._attempts: set[Task] = set()
 
     def __repr__(self) -> str:
@@ -113,13 +108,6 @@ class Finder:
 
     def _looked_for(self) -> str:
         raise NotImplementedError
-
-    def _connector_to(self, address: Address) -> Connector:
-        if address not in self._connectors:
-            if len(self._connectors) >= _MOST_KEPT:
-                self._connectors.clear()
-            self._connectors[address] = self._connector.at(*address)
-        return self._connectors[address]
 
     def _begin(self, opening: Coroutine[None, None, _C]) -> asyncio.Task[_C]:
         """Begin an attempt to connect."""
@@ -220,7 +208,7 @@ class SentinelFinder(Finder):
             news = self._listen()
             named = await self.sentinels.master(end - running_loop().time())
             limit = end - running_loop().time()
-            attempt = self._begin(self._connector_to(named.address).open(limit))
+            attempt = self._begin(self._connector.at(*named.address).open(limit))
             connection: AbstractConnection | None = None
             try:
                 if not await self._moved_while(attempt, news, named):

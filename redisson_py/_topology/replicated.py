@@ -43,7 +43,7 @@ class ReplicatedFinder(Finder):
     async def open(self, limit: float) -> AbstractConnection:
         """Return a connection to the only master; errors as for `Finder`."""
         attempts = {
-            address: self._begin(_open_master(self._connector_to(address), limit))
+            address: self._begin(_open_master(self._connector.at(*address), limit))
             for address in self._addresses
         }
         chosen: Attempt | None = None

@@ -26,10 +26,14 @@ async def test_one_replica_confirms_if_there_is_any(
     master = await own_cluster.master_of("k")
     (replica,) = await own_cluster.replicas_of(master)
     client = clients(own_cluster.url, sync_timeout=2)
-    async with client.get_lock("k"):
-        pass
+
+    async def confirmed() -> bool:
+        """The replica has said its first word: that may be a second after it is online."""
+        async with client.get_lock("k"):
+            return await waits(master.url) > 0
+
+    await until_async(confirmed)
     before = await waits(master.url)
-    assert before > 0
     await own_cluster.freeze(replica)
     with pytest.raises(ReplicationError) as caught:
         await client.get_lock("k").acquire()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -217,3 +218,16 @@ def test_the_version_of_redis_py_is_not_read_from_disk_for_each_connection(
     connection = connector.connection_class(**connector.settings)
     assert connection.driver_info is not None
     assert connection.driver_info.lib_version
+
+
+def test_what_was_seen_of_another_server_is_remembered_but_not_for_ever() -> None:
+    connector = servers_from_url("rediss+cluster://h1,h2", None).connector
+    there = connector.at("h3", 7000)
+    assert connector.at("h3", 7000) is there
+    assert there.where == "h3:7000"
+    # Other settings are for other connections.
+    other = replace(connector, settings={**connector.settings, "client_name": "other"})
+    assert other.at("h3", 7000).settings["client_name"] == "other"
+    for number in range(1000):
+        connector.at(f"n{number}", 7000)
+    assert len(connector._others) < 100
