@@ -42,15 +42,21 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
     return call
 
 
-async def answer_lowered(ownership: Ownership, hold: Hold, lease: Lease, call: Call) -> None:
-    """Wait for the answer to `lower`; raise if it found that the hold was lost."""
+async def answer_lowered(
+    ownership: Ownership, hold: Hold, lease: Lease, call: Call, was_valid: bool = False
+) -> None:
+    """Wait for the answer to `lower`; raise if it found that the hold was lost.
+
+    It may not have been, if it was valid when the release was sent: `was_valid`.
+    """
     try:
         reply = await call.future
     except ReplyError as error:
         raise ownership.refusal(hold, lease, call, error) from error
     except ConnectionLostError as error:
         raise release_failed(ownership, error) from error
-    if reply is None:
+    # Sent twice, it was given back by the first copy perhaps, and what is left was lost since.
+    if reply is None and not (call.uncertain and was_valid):
         lease._lose_late("taken")
         raise lease._loss()
 

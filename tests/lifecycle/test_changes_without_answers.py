@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Lease
+from redisson_py import Lease, LeaseLostError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lifecycle.late_bytes import REENTRANT, shortest_lease
+from tests.lifecycle.late_bytes import REENTRANT, executed, shortest_lease
 from tests.support import until_async
 
 #: What is allowed for the server's rounding to whole milliseconds.
@@ -92,3 +92,20 @@ async def test_the_answer_to_a_change_does_not_count_after_the_next_was_sent(
     for lease in leases:
         if lease.remaining:
             await lease.release()
+
+
+@each_kind
+async def test_a_release_whose_repetition_finds_nothing_was_no_loss(
+    kind: str, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    """It was given back while it was held; what the inner lease had is gone since."""
+    link = await proxy()
+    lock = REENTRANT[kind](clients(link.url, lease_time=30))
+    outer, inner = await lock.acquire(), await lock.acquire()
+    releasing = await executed(link, outer.release())
+    await redis.flushdb()
+    link.pass_through()
+    await releasing
+    assert not outer.lost
+    with pytest.raises(LeaseLostError):
+        await inner.release()
