@@ -47,7 +47,7 @@ async def answer_lowered(
 ) -> None:
     """Wait for the answer to `lower`; raise if it found that the hold was lost.
 
-    It may not have been, if it was valid when the release was sent: `was_valid`.
+    `was_valid`: it was not lost when the release was sent.
     """
     try:
         reply = await call.future
@@ -55,8 +55,9 @@ async def answer_lowered(
         raise ownership.refusal(hold, lease, call, error) from error
     except ConnectionLostError as error:
         raise release_failed(ownership, error) from error
-    # Sent twice, it was given back by the first copy perhaps, and what is left was lost since.
-    if reply is None and not (call.uncertain and was_valid):
+    # Sent twice, the first copy may have left the rest a lease that ended before the second came.
+    ended = call.uncertain and was_valid and now() >= hold.ends_at
+    if reply is None and not ended:
         lease._lose_late("taken")
         raise lease._loss()
 
