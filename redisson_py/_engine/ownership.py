@@ -182,7 +182,8 @@ class Ownership:
         let_go_at = now()
         try:
             if count:
-                await answer_lowered(self, hold, lease, self.lower(hold))
+                was_valid = let_go_at < hold.ends_at
+                await answer_lowered(self, hold, lease, self.lower(hold), was_valid)
             elif (release := self.begin_release(hold)) is not None:
                 await self.finish_release(hold, lease, release)
         finally:

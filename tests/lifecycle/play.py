@@ -141,6 +141,8 @@ class Play(World):
         with contextlib.suppress(TimeoutError):
             await until(lambda: not grip.held or self.dropped, SOON)
         assert not grip.held or self.dropped, f"closed by the event loop, and still held: {grip}"
+        # Nobody awaits its release, which could else come after a later step.
+        await answered(self.clients[grip.client])
         if any(type(error) is RuntimeError for error in self.dropped):
             grip.block = None
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Lease
+from redisson_py import Lease, LeaseLostError
+from redisson_py._engine import ownership
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lifecycle.late_bytes import REENTRANT, shortest_lease
+from tests.lifecycle.late_bytes import REENTRANT, executed, recorded, shortest_lease
 from tests.support import until_async
 
 #: What is allowed for the server's rounding to whole milliseconds.
@@ -92,3 +93,29 @@ async def test_the_answer_to_a_change_does_not_count_after_the_next_was_sent(
     for lease in leases:
         if lease.remaining:
             await lease.release()
+
+
+@pytest.mark.parametrize("kind", ["lock", "read_lock", "multi_lock"])
+async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
+    kind: str,
+    clients: ClientFactory,
+    proxy: ProxyFactory,
+    redis: Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It left Redis what the inner lease needs, which was over before the repetition came."""
+    # Or the repetition would have to come within the second for which this release is tried.
+    monkeypatch.setattr(ownership, "RELEASE_LEAST", 20.0)
+    link = await proxy()
+    lock = REENTRANT[kind](clients(link.url, lease_time=30))
+    outer, inner = await lock.acquire(), await lock.acquire(lease_time=1)
+    releasing = await executed(link, outer.release())
+
+    async def ended() -> bool:
+        return not await recorded(redis)
+
+    await until_async(ended)
+    link.pass_through()
+    await releasing
+    with pytest.raises(LeaseLostError):
+        await inner.release()
