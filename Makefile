@@ -12,13 +12,20 @@ SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
 PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py
 # What says most on a cluster: each kind of lock from all sides, cancelled at every point, with its
-# replies lost, and in random lifecycles.
+# replies lost, its connections broken, its event loop ended, and in random lifecycles.
 CLUSTER := $(addprefix tests/contract/test_,acquire_release.py blocks.py cancellation.py \
 	cancellation_sweep.py counts.py extend.py loss.py) \
 	$(addprefix tests/primitives/test_,barrier_breaks.py fair_lock.py latch.py latch_waiting.py \
 	multi_lock.py read_lock.py semaphore_parity.py write_lock.py) \
 	tests/faults/test_lost_replies.py tests/faults/test_lost_replies_permits.py \
-	tests/lifecycle/test_state_machine.py
+	$(addprefix tests/lifecycle/test_,asked_at_reconnection.py loop_shutdown.py refused_commands.py \
+	state_machine.py)
+# Where replicas confirm grants, a release takes another connection than what it gives back: what
+# may come late, twice or not at all.
+SYNC := $(addprefix tests/faults/test_lost_replies,.py _permits.py) tests/lifecycle/test_state_machine.py
+# The master is found by sentinels, and found again when its connection breaks.
+SENTINEL := $(addprefix tests/contract/test_,acquire_release.py cancellation_sweep.py loss.py) \
+	tests/faults/test_lost_replies.py
 # About half of all tests by the clock, and those with processes of their own.
 FAULTS := tests/faults tests/soak tests/system
 LIFECYCLE := tests/lifecycle
@@ -48,7 +55,8 @@ REDISSON ?= 4.7.0
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
 	test-valkey-lifecycle test-valkey-topology test-valkey-rest test-cluster test-interop-cluster \
-	test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick bench-goals manifest build clean
+	test-sync test-sentinel test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest \
+	interop coverage soak mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -96,9 +104,9 @@ test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; w
 	$(MAKE) -j5 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-topology \
 		test-valkey-rest interop
 
-test-more: $(VENV)/.checks ## on uvloop, a cluster, Redis 7 and 6.2, and the newest Python of this machine
-	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-redis62 \
-		test-interop-cluster test-redis7 test-newest
+test-more: $(VENV)/.checks ## on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python of this machine
+	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-sync \
+		test-sentinel test-redis62 test-interop-cluster test-redis7 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
@@ -127,6 +135,12 @@ test-cluster: $(VENV)/.checks ## on a cluster of Valkey, three masters with a re
 
 test-interop-cluster: $(VENV)/.checks ## Java and Python on a cluster: needs java and mvn
 	$(PYTEST) -q --server=cluster --redisson=$(REDISSON) $(INTEROP_CLUSTER)
+
+test-sync: $(VENV)/.checks ## on that cluster, with grants that a replica confirms
+	$(PYTEST) -q --server=cluster+sync $(SYNC)
+
+test-sentinel: $(VENV)/.checks ## on a master that sentinels name
+	$(PYTEST) -q --server=sentinel $(SENTINEL)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
 	$(PYTEST) -q --server=redis7 --user=acl $(SERVER)

@@ -1,8 +1,8 @@
 """A program whose event loop shuts down while tasks hold something and still clean up.
 
-Run as `python -m tests.lifecycle.shutting_down HOW KIND URL...`, with a URL for each server.
+Run as `python -m tests.lifecycle.shutting_down HOW KIND MARKS URL...`, with a URL for each server.
 Prints `held` when everything is held, then what becomes of each cleanup. A cleanup sets the
-key `cleaned <number>` on the first server while it still holds its lock.
+key `{cleaned} <number>` on the server MARKS while it still holds its lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LEASE_TIME = 2.5
 CLEANUP = 4.0
 #: And that of a `brief-generator`: less than one.
 BRIEF = 0.3
-URLS = sys.argv[3:]
+MARKS, *URLS = sys.argv[3:]
 
 inside = 0
 
@@ -34,10 +34,8 @@ def say(text: str) -> None:
 
 def mark(number: int) -> None:
     """Tell the test, through the server that it watches, that a cleanup has ended."""
-    in_cluster = URLS[0].startswith("redis+cluster://")
-    url = URLS[0].replace("redis+cluster://", "redis://")
-    with (redis.RedisCluster if in_cluster else redis.Redis).from_url(url) as server:
-        server.set(f"cleaned {number}", 1, ex=60)
+    with redis.Redis.from_url(MARKS) as server:
+        server.set(f"{{cleaned}} {number}", 1, ex=60)
 
 
 async def clean_up(number: int, lease: Any, seconds: float = CLEANUP) -> None:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
-from tests.fixtures.cluster_look import url_of
+from tests.fixtures.cluster_look import master_of, url_of
 from tests.house import files
 from tests.lifecycle.kinds import KINDS, Stage, member_names
 from tests.support import until, until_async
@@ -56,6 +56,7 @@ async def running(stage: Stage, how: str) -> AsyncIterator[Program]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *command,
+        url_of(await master_of(stage.servers[0], "cleaned")),
         *(url_of(each) for each in stage.servers),
         cwd=files.ROOT,
         stdout=asyncio.subprocess.PIPE,
@@ -73,7 +74,7 @@ async def running(stage: Stage, how: str) -> AsyncIterator[Program]:
         if process.returncode is None:
             process.kill()
             await asyncio.gather(reading, return_exceptions=True)
-        await stage.servers[0].delete("cleaned 0", "cleaned 1")
+        await stage.servers[0].delete("{cleaned} 0", "{cleaned} 1")
     text = errors.decode()
     assert not any(word in text for word in UNCLEAN), text
     assert (code, program.lines[-1]) == (0, "ended"), text
@@ -96,7 +97,7 @@ async def assert_held_until_cleaned(stage: Stage, names: list[str]) -> None:
         while sum([await held(stage, server, name) for server in stage.servers]) >= quorum:
             await asyncio.sleep(0.02)
         # Written before the block was left.
-        assert await stage.servers[0].exists(f"cleaned {number}"), f"{name} was free too early"
+        assert await stage.servers[0].exists(f"{{cleaned}} {number}"), f"{name} was free too early"
 
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:
         for number, name in enumerate(names):
