@@ -373,7 +373,8 @@ class ClusterRouter:
                 return False
             if call.script is not None and not call.script.follows_ask:
                 stream.delay(call, f"its slot moves ({error})")
-            elif call.wanted:
+            elif call.wanted and call.channel is None:
+                # Redis 8 says it to SUNSUBSCRIBE, too, and ends the subscription with the move.
                 stream.let_go(call)
                 call.asking = True
                 self._nodes.at(redirect.address).send(call)
@@ -383,10 +384,8 @@ class ClusterRouter:
             self.gone(stream, call.channel)
         self._serve_at(redirect.slot, redirect.address)
         self.ask()
-        if call.channel is not None:
-            return True
         if not call.deadline:
-            return False
+            return call.channel is not None
         stream.let_go(call)
         call.errors += 1
         target = self.stream_for(call.key)
