@@ -115,10 +115,7 @@ test-lifecycle-uvloop: $(VENV)/.checks
 	$(PYTEST) -q --loop=uvloop $(LIFECYCLE)
 
 test-cluster: $(VENV)/.checks ## on a cluster of Valkey, three masters with a replica each
-	# Of semaphores that are deleted while replies are lost, one life in some hundreds ends with a
-	# unit too many at the server, here and on one server; not explained yet.
-	$(PYTEST) -q --server=cluster $(CLUSTER) \
-		--deselect 'tests/lifecycle/test_state_machine.py::test_no_lifecycle_breaks_an_invariant[semaphore]'
+	$(PYTEST) -q --server=cluster $(CLUSTER)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
 	$(PYTEST) -q --server=redis7 --user=acl $(SERVER)

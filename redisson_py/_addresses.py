@@ -14,6 +14,7 @@ from redisson_py.errors import BackendError
 __all__ = [
     "Address",
     "AddressMap",
+    "AddressMapError",
     "AddressMapping",
     "Topology",
     "check_address_map",
@@ -39,12 +40,16 @@ AddressMapping: TypeAlias = (
 _WANTED = '"host:port" or (host, port)'
 
 
+class AddressMapError(BackendError):
+    """Raised when the user's `address_map` raised, or returned no address."""
+
+
 @final
 class AddressMap:
     """A function from the address that a node announces to the one to use, and what it may do.
 
     It is called with every address that a cluster or its sentinels name, also in the background.
-    One that raises, or returns no address, fails what needs the address with a `BackendError`.
+    One that raises, or returns no address, fails what needs the address.
     """
 
     def __init__(self, function: Callable[[str, int], object]) -> None:
@@ -54,16 +59,16 @@ class AddressMap:
         """Return the address to use for the one that a node announces.
 
         Raises:
-            BackendError: The function raised, or what it returned is no address.
+            AddressMapError: The function raised, or what it returned is no address.
         """
         try:
             found = self._function(host, port)
         except Exception as error:
-            raise BackendError(
+            raise AddressMapError(
                 f"address_map failed for {write_address(host, port)}: {error!r}"
             ) from error
         if not _is_address(found):
-            raise BackendError(
+            raise AddressMapError(
                 f"address_map must return (host, port), and returned {found!r} for"
                 f" {write_address(host, port)}"
             )

@@ -41,6 +41,7 @@ from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router, SingleRouter
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
@@ -102,11 +103,11 @@ class Redisson:
 
     Args:
         client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
-            whose address, credentials and TLS settings are used; our
-            connection is our own, and who passed the client in closes it. Its
-            `socket_connect_timeout` bounds each attempt to connect, unless it is redis-py's
-            default. Its `socket_timeout` is not taken over, as redis-py gives every client one:
-            see `command_timeout`. How it pools, retries, checks and decodes is its own affair.
+            whose addresses, credentials and TLS settings are used. Connections are our own;
+            `aclose` leaves the client open. Its `socket_connect_timeout` bounds each attempt to
+            connect, unless it is redis-py's default. Its `socket_timeout` is not taken over, as
+            redis-py gives every client one: see `command_timeout`. How it pools, retries, checks
+            and decodes is its own affair.
         lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
             Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
             two thirds of it are survived.
@@ -294,37 +295,26 @@ class Redisson:
         fails_over: bool = False,
     ) -> Stream:
         options = self._options
-        reply_timeout = options.reply_timeout_where(fails_over)
-        outages = Outages(opener.where, self._counts, self._teller)
-        tell = Callbacks(
-            on_message=self._table.message,
-            on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
-            on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
-            needed=self._needs,
-            on_end=self._end_with_loop,
-            on_outlived=self._outlived,
-        )
-        if self._replicas:
-            return SyncedStream(
-                opener,
-                reply_timeout,
-                tell,
-                replicas=self._replicas,
-                sync_timeout=options.sync_timeout,
-                outages=outages,
-                sharded=sharded,
-                fails_over=fails_over,
-                topology=topology,
-            )
-        return Stream(
-            opener,
-            reply_timeout,
-            tell,
-            outages=outages,
+        settings = StreamSettings(
+            opener=opener,
+            reply_timeout=options.reply_timeout_where(fails_over),
+            tell=Callbacks(
+                on_message=self._table.message,
+                on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
+                on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
+                needed=self._needs,
+                on_end=self._end_with_loop,
+                on_outlived=self._outlived,
+                count_replicas=lambda stream, then: self._router.count_replicas(stream, then),
+            ),
+            outages=Outages(opener.where, self._counts, self._teller),
             sharded=sharded,
             fails_over=fails_over,
             topology=topology,
         )
+        if self._replicas == 0:
+            return Stream(settings)
+        return SyncedStream(settings, replicas=self._replicas, sync_timeout=options.sync_timeout)
 
     def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
         """Return what tells the keys that a stream serves."""

@@ -36,7 +36,7 @@ _CLOSED = "Connection closed by server."
 #: How Redis goes on when it does not know a command; after HELLO that is the password.
 _REPEATED = ", with args beginning with"
 
-#: So many letters of a password that follow each other are a part of it.
+#: Letters in a row that a text must share with the password to count as telling a part of it.
 _PART = 6
 
 

@@ -261,11 +261,13 @@ async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...
                     replies.append(BackendError(str(error)))
             return replies
     except TimeoutError:
+        asked = " ".join(commands[0])
         problem: BackendError = ConnectionLostError(
-            f"Redis at {connector.where} did not answer {commands[0][0]} within {limit:.3g} s",
+            f"Redis at {connector.where} did not answer {asked} within {limit:.3g} s",
             maybe_held=False,
         )
-    except (redis.exceptions.RedisError, OSError) as error:
+    except Exception as error:
+        # Not only redis-py's: see `connect_error`.
         problem = connect_error(error, connector.where, connector.settings.get("password"))
     finally:
         await connection.disconnect(nowait=True)

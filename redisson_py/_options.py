@@ -24,11 +24,11 @@ _TOPOLOGIES: dict[Topology, str] = {
 #: Commands written and not answered before callers have to wait for room.
 MAX_IN_FLIGHT = 10_000
 
-#: "Busy" is what Redis said at most so many seconds before the time ran out.
+#: Age in seconds of the newest "busy" that still counts when the time runs out.
 LAST_LOOK = 0.5
 
-#: A timeout that is shorter, but not zero, counts as so many seconds: an answer takes its time, and
-#: without one nobody knows whether it is busy.
+#: Seconds that every timeout but zero lasts at least: an answer takes its time, and without one
+#: nobody knows whether it is busy.
 SHORTEST_WAIT = 0.02
 
 #: How long the owner of an abandoned acquire stays refused. Longer than bytes survive in

@@ -92,7 +92,7 @@ class Servers:
         connector: How to connect to those that have the data: the settings are for all of them,
             the address is the first one's.
         addresses: Where to begin: the nodes of a cluster, the sentinels, or the servers one of
-            which is master. None for a Unix socket.
+            which is master. Empty for a Unix socket.
         service: What the sentinels call the master.
         sentinel: How to connect to the sentinels, at the address of the first.
         command_timeout: Seconds that a call may take, if the URL says so.
@@ -189,7 +189,7 @@ def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:
     given = client.get_connection_kwargs()
     # The function is redis-py's own: it has a replica serve what it can.
     settings = {name: value for name, value in given.items() if name != "redis_connect_func"}
-    addresses = _unlike((str(node.host), int(node.port)) for node in client.startup_nodes)
+    addresses = _distinct((str(node.host), int(node.port)) for node in client.startup_nodes)
     settings["host"], settings["port"] = addresses[0]
     connection_class: Any = settings["connection_class"]
     remap = client.nodes_manager.address_remap
@@ -216,7 +216,7 @@ def _of_sentinel(pool: SentinelConnectionPool, client_name: str | None) -> Serve
     sentinels = [_of_pool(each, client_name) for each in manager.sentinels]
     if not sentinels:
         raise ValueError("the Sentinel client has no sentinels")
-    addresses = _unlike(address for each in sentinels for address in _address(each))
+    addresses = _distinct(address for each in sentinels for address in _address(each))
     settings = {**pool.connection_kwargs}
     settings["host"], settings["port"] = addresses[0]
     service = pool.service_name
@@ -254,7 +254,7 @@ def _address(connector: Connector) -> tuple[Address, ...]:
     return ((str(settings.get("host", "localhost")), int(settings.get("port", 6379))),)
 
 
-def _unlike(addresses: Iterable[Address]) -> tuple[Address, ...]:
+def _distinct(addresses: Iterable[Address]) -> tuple[Address, ...]:
     return tuple(dict.fromkeys(addresses))
 
 
@@ -281,20 +281,24 @@ def _connector(
             )
         if settings.get("ssl_min_version") is None:
             settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2
-    if not _is_taken(connection_class, settings):
+    connection = _made(connection_class, settings)
+    if connection is None:
         raise ValueError(
             "redis-py does not take a setting of this client's pool: the client itself fails, too"
         )
+    # To find out its own version, redis-py reads a file: once is enough, not for each connection.
+    settings["driver_info"] = connection.driver_info
     return Connector(connection_class, settings, connect_timeout)
 
 
-def _is_taken(connection_class: type[AbstractConnection], settings: dict[str, Any]) -> bool:
-    """Whether redis-py knows these settings; nothing connects yet.
+def _made(
+    connection_class: type[AbstractConnection], settings: dict[str, Any]
+) -> AbstractConnection | None:
+    """Return a connection that is not open, or None if redis-py does not take these settings.
 
     Its own error is not told: the name of a setting may come from a URL.
     """
     try:
-        connection_class(**settings)
+        return connection_class(**settings)
     except (TypeError, ValueError, redis.exceptions.RedisError):
-        return False
-    return True
+        return None

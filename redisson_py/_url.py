@@ -47,8 +47,8 @@ class Target:
             which is master.
         kind: How to connect.
         settings: What redis-py needs for it; the address is the first.
-        addresses: The hosts of the URL; the sentinels for a master that they name. None for a
-            Unix socket.
+        addresses: The hosts of the URL; the sentinels for a master that they name. Empty for
+            a Unix socket.
         connect_timeout: Seconds that one attempt to connect may take, if the URL says so.
         command_timeout: Likewise for a call that gets no answer.
         service: What the sentinels call the master.

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import signal
 
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("busy machine", deadline=None)
+settings.load_profile("busy machine")
+
 pytest_plugins = [
     "tests.fixtures.redis_server",
     "tests.fixtures.topologies",

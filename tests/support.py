@@ -14,8 +14,10 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, RedissonError
 from redisson_py._engine import waiting
-from redisson_py._stream.router import SingleRouter
+from redisson_py._engine.wakeups import Table
+from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.stream import Stream
+from redisson_py._topology.synced import SyncedStream
 from redisson_py.semaphores import _queue
 from tests.fixtures.cluster_look import master_of
 
@@ -72,26 +74,29 @@ def is_single(client: Redisson) -> bool:
 
 async def answered(client: Redisson) -> None:
     """Return when all servers of a client have answered, and so executed what was sent before."""
-    if is_single(client):
-        await client.ping()
-        return
-    await asyncio.gather(*[answered_at(client, key) for key in EVERYWHERE])
+    keys = EVERYWHERE[:1] if is_single(client) else EVERYWHERE
+    await asyncio.gather(*[answered_at(client, key) for key in keys])
 
 
 async def answered_at(client: Redisson, key: str) -> None:
-    """Return when the server of a key has answered; errors as for `ping`."""
+    """Return when the server of a key has answered on each connection; errors as for `ping`."""
     await client._executor.ask(key.encode(), "PING")
+    stream = stream_of(client, key)
+    if isinstance(stream, SyncedStream):
+        await client._executor.answer(stream.grants.command(("PING",), 10, key.encode()))
 
 
 async def until_listening(client: Redisson) -> None:
     """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
 
-    def listens() -> bool:
-        channels = [each for each, channel in client._table.channels.items() if channel.seats]
-        streams = {client._router.stream_for(each) for each in channels}
-        return bool(streams) and all(each.ready and not each.waiting for each in streams)
+    await until(lambda: listens(client._table, client._router))
 
-    await until(listens)
+
+def listens(table: Table, router: Router) -> bool:
+    """Return whether somebody has a seat, and the servers of all who have one have answered."""
+    channels = [each for each, channel in table.channels.items() if channel.seats]
+    streams = {router.stream_for(each) for each in channels}
+    return bool(streams) and all(each.ready and each.idle for each in streams)
 
 
 #: What clients of a cluster say instead.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Followers:
-    """What a client has that relies on the servers of its keys.
+    """The seats and the holds of a client, which rely on the servers of their keys.
 
     Args:
         bus: The seats.
@@ -26,7 +26,7 @@ class Followers:
         self._bus = bus
 
     def attach(self, watchdog: Watchdog) -> None:
-        """Keep these holds."""
+        """Use the holds of this watchdog."""
         self._watchdog = watchdog
 
     def moved(self, concerns: Callable[[bytes], bool]) -> None:

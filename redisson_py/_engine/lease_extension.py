@@ -85,10 +85,11 @@ class LeaseExtension:
         if error is not None:
             if counts:
                 self._restore()
+            if call.uncertain or not isinstance(error, ReplyError):
+                # Where this copy was refused, one whose answer was lost may have set it.
+                hold.lease_maybe_set(self._sent_at, self._needed)
             if isinstance(error, ReplyError):
                 error = self._ownership.refusal(hold, lease, call, error)
-            else:
-                hold.lease_maybe_set(self._sent_at, self._needed)
             if isinstance(error, ReplicationError):
                 # The stream speaks of a grant: this one is held still.
                 text = f"{error.got} of {error.asked} replicas confirmed the new lease: the old or"

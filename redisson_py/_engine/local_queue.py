@@ -311,7 +311,7 @@ class LocalQueue(Generic[H]):
         return None
 
     def offer_turn(self, others: int, own_message: int) -> Turn | None:
-        """Return the turn of so many other subscribers, unless the last one was not taken."""
+        """Return the turn of this many other subscribers, unless the last one was not taken."""
         present = running_loop().time()
         if others <= 0 or present < self.no_turn_until:
             return None

@@ -159,8 +159,10 @@ class AcquireRequest:
         try:
             reply = await call.future
         except ReplyError as error:
-            # Refused in the middle, there may be a place in a queue all the same.
-            self._queued = self.ownership.commands.queues and not self.once
+            # This copy was granted nothing. One whose answer was lost may have been, or still be,
+            # and refused in the middle, there may be a place in a queue all the same.
+            queues = self.ownership.commands.queues and not self.once
+            self._queued = queues or self.maybe_repeated
             self.answered()
             raise call.refusal(error) from error
         finally:

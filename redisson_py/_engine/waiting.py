@@ -112,10 +112,9 @@ async def acquire(
 ) -> T | None:
     """Return what Redis answers to `request`, or None if it was busy until `deadline` (loop time).
 
-    With `once`, ask a single time and wait for nothing but the answer. `wait` is told when its
-    caller has to wait. Uncontended this is
-    one round trip and no subscription. However it ends, by cancellation of any kind too,
-    nothing stays behind but what is returned.
+    With `once`, ask a single time and wait for nothing but the answer. `wait` is started when its
+    caller has to wait. Uncontended this is one round trip and no subscription. However it ends, by
+    cancellation of any kind too, nothing stays behind but what is returned.
     """
     outcome: T | Busy = _NOT_ASKED
     try:

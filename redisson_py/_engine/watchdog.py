@@ -92,7 +92,9 @@ class Watchdog:
         self._armed_for = 0.0
         self._closed = False
         self.holds: dict[Hold, None] = {}
+        #: What is to be asked after now, whenever it is due.
         self._at_once: dict[Hold, None] = {}
+        #: What was asked, and not answered yet.
         self._unanswered: dict[Future[list[int]], list[Hold]] = {}
         self.renewals: int = 0
         self._counts = counts or Counts()

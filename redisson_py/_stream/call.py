@@ -80,11 +80,13 @@ class Call:
         must: The command has to arrive even if nobody waits any more (a release, an undo).
         until: Until when that is so, in loop time, if that is later than the deadline.
         asking: Another node of a cluster said that this one may have the key (ASK): ASKING is
-            written right before it. Whoever sends it to yet another node takes that back.
+            written right before it. It is reset when the call is sent to yet another node.
         fails_fast: It fails with the first attempt to connect that fails.
         splits: It is about several keys, and fails at once where single keys would be served: while
             their slot moves.
         timed_by: In whose heap its deadline is, or was.
+        sends: How often it was written.
+        refusals: How often the answer was an error that says that it was not executed.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
         why_not: Why it was refused last, if it is sent again because of that.
@@ -100,6 +102,7 @@ class Call:
         "future",
         "key",
         "must",
+        "refusals",
         "script",
         "sends",
         "splits",
@@ -130,6 +133,7 @@ class Call:
         self.channel: bytes | None = channel
         self.future: Future[Any] = Future()
         self.sends: int = 0
+        self.refusals: int = 0
         self.errors: int = 0
         self.asking: bool = False
         self.fails_fast: bool = False
@@ -161,6 +165,11 @@ class Call:
         if not future.done():
             return False
         return not self.must or not (future.cancelled() or future.exception() is not None)
+
+    @property
+    def maybe_executed(self) -> bool:
+        """Whether it was written at least once without being refused."""
+        return self.sends > self.refusals
 
     def pack(self, dialect: Dialect) -> bytes:
         """Return the bytes of this command for a server that speaks `dialect`."""

@@ -19,6 +19,11 @@ def _ignore(_: Stream) -> None:
     """Do nothing."""
 
 
+def _unknown(_: Stream, then: Callable[[int | None], None]) -> None:
+    """Know of no replicas."""
+    then(None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
     """Functions of the client, each called with the stream but the first.
@@ -31,6 +36,8 @@ class Callbacks:
         on_end: Awaited when the background task is cancelled while it has a connection, which
             it then keeps for that long; and if it returns True until nothing is `needed`.
         on_outlived: Called when that connection is closed.
+        count_replicas: Calls a function, now or later, with how many replicas the stream's master
+            has as far as other servers know; with None if nobody says it.
     """
 
     on_message: Callable[[bytes, bytes], None]
@@ -39,3 +46,4 @@ class Callbacks:
     needed: Callable[[Stream], bool]
     on_end: Callable[[Stream], Awaitable[bool]] = _at_once
     on_outlived: Callable[[Stream], None] = _ignore
+    count_replicas: Callable[[Stream, Callable[[int | None], None]], None] = _unknown

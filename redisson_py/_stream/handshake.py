@@ -26,17 +26,17 @@ def dialect_of(facts: object, *, sharded: bool = False) -> Dialect:
         UnsupportedServerError: It does not speak RESP3, or is too old.
     """
     if not isinstance(facts, dict):
-        raise UnsupportedServerError("the server does not speak RESP3")
+        raise UnsupportedServerError("it does not speak RESP3")
     version, modern = facts.get(b"version"), Dialect.SHARDED if sharded else Dialect.MODERN
     if not isinstance(version, bytes) or (found := _VERSION.match(version)) is None:
         return modern if sharded else Dialect.PLAIN
     major, minor = int(found[1]), int(found[2] or 0)
     text = version.decode(errors="replace")
     if (major, minor) < OLDEST:
-        raise UnsupportedServerError(f"Redis {text} is too old: 6.2 or newer is needed")
+        raise UnsupportedServerError(f"version {text} is too old: 6.2 or newer is needed")
     if sharded and major < FIRST_MODERN:
         raise UnsupportedServerError(
-            f"Redis {text} is too old for sharded pub/sub: {FIRST_MODERN}.0 or newer is needed"
+            f"version {text} is too old for sharded pub/sub: {FIRST_MODERN}.0 or newer is needed"
         )
     return modern if major >= FIRST_MODERN else Dialect.PLAIN
 

@@ -35,6 +35,11 @@ def is_moving(text: str) -> bool:
     return text.startswith(_MOVING) or _NOT_LOCAL in text
 
 
+def is_half_done(text: str) -> bool:
+    """Return whether an error reply may have ended a script after it had changed something."""
+    return _NOT_LOCAL in text
+
+
 def pause_before(attempt: int) -> float:
     """Return seconds to wait before an attempt: exponential, capped, with full jitter."""
     return random.uniform(0.2, 1.0) * min(0.02 * 2.0 ** min(attempt, 10), _LONGEST_PAUSE)

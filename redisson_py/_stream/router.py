@@ -40,6 +40,13 @@ class Router(Protocol):
         """What went over the connections of all streams there are and were."""
         ...
 
+    def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas a stream's master has as far as others know.
+
+        With None if nobody says it.
+        """
+        ...
+
     async def run(self) -> None:
         """Keep the streams open for as long as they are needed; ends by cancellation."""
         ...
@@ -135,6 +142,10 @@ class SingleRouter:
         """What went over the connections of the one stream, and of those before it."""
         return self.only.whole_traffic
 
+    def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
+        """Call `then` with None: there are no others who could know."""
+        then(None)
+
     async def run(self) -> None:
         """Keep the stream open for as long as it is needed; ends by cancellation."""
         await self.only.run()
@@ -158,5 +169,5 @@ class SingleRouter:
     def start_over(self) -> object:
         """Have another stream; return the one that was there."""
         before, self.only = self.only, self._new_stream()
-        self.only.traffic = before.traffic
+        self.only.traffic = before.whole_traffic
         return before

@@ -42,13 +42,12 @@ from redisson_py._stream.call import (
     load_command,
     told_again,
 )
-from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
-from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import is_moving, is_try_again, pause_before
+from redisson_py._stream.retry import is_half_done, is_moving, is_try_again, pause_before
 from redisson_py._stream.room import Room
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.topology import (
     LONGEST_ATTEMPT,
     LONGEST_PAUSE,
@@ -56,15 +55,19 @@ from redisson_py._stream.topology import (
     Elsewhere,
 )
 from redisson_py._stream.wire import Traffic, Wire
-from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+from redisson_py.errors import (
+    BackendError,
+    ClientClosedError,
+    ConnectionLostError,
+    UnsupportedServerError,
+)
 
 if TYPE_CHECKING:
     from redisson_py._redis import AbstractConnection
-    from redisson_py._stream.topology import Opener, Topology
 
 log = logging.getLogger("redisson_py")
 
-#: Most servers': what is packed is sent as it is.
+#: What most servers understand: a call that is packed already is sent to them as it is.
 _MODERN = Dialect.MODERN
 _SHARDED = Dialect.SHARDED
 
@@ -74,40 +77,21 @@ _ASKING = ("ASKING",)
 class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
-    Args:
-        opener: Opens connections.
-        reply_timeout: Seconds after which a connection without an answer counts as dead.
-        tell: The client's functions.
-        outages: Is told when the connection is lost, and when it is back.
-        fails_over: Another server may become the master: ours has to say that it is one.
-        topology: The servers around this one that may serve its keys.
-        sharded: The server belongs to a cluster with sharded pub/sub.
-
     Attributes:
         ready: A connection is open and commands go out at once.
         outlives: The connection, once the event loop has ended everything but blocks that rely on
             it.
     """
 
-    def __init__(
-        self,
-        opener: Opener,
-        reply_timeout: float,
-        tell: Callbacks,
-        *,
-        outages: Outages | None = None,
-        sharded: bool = False,
-        fails_over: bool = False,
-        topology: Topology | None = None,
-    ) -> None:
-        self._opener = opener
-        self._tell = tell
-        self._sharded = sharded
-        self._outages = outages or Outages(opener.where)
-        self._fails_over = fails_over
-        self._topology = topology
+    def __init__(self, settings: StreamSettings) -> None:
+        self._opener = settings.opener
+        self._tell = settings.tell
+        self._sharded = settings.sharded
+        self._outages = settings.outages
+        self._fails_over = settings.fails_over
+        self._topology = settings.topology
         self.outlives: AbstractConnection | None = None
-        self._health = Health(self, reply_timeout)
+        self._health = Health(self, settings.reply_timeout)
         self._connection: AbstractConnection | None = None
         self._wire: Wire | None = None
         self._dialect = _MODERN
@@ -333,12 +317,16 @@ class Stream:
             if not (self._backlog or (broke and self.needed)):
                 self._wanted = new_future()
                 await self._wanted
+                if self._closed:
+                    return
             self._wanted = None
             received = self.traffic.received
             self._demoted = False
             try:
                 await self._connect()
             except Elsewhere:
+                attempt = 0
+                self._outages.over()
                 self._send_on()
             except ConnectionLostError as error:
                 if self._closed:
@@ -357,6 +345,8 @@ class Stream:
                 # While the server was greeted; whoever waited has been told.
                 pass
             except BackendError as error:
+                if self._closed:
+                    return
                 broke = False
                 self._outages.refused(error)
                 self._fail_all(error)
@@ -421,7 +411,7 @@ class Stream:
             await self._greet()
             if self._in_doubt and self._topology is not None:
                 await self._topology.confirm(self)
-                if wire.down.done() or self._retired:
+                if wire.down.done() or self._closed:
                     return
             self._become_ready()
             try:
@@ -482,20 +472,27 @@ class Stream:
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
         self._wire.put(hello, hello.pack(_MODERN))
+        where = self._opener.where
         if not await wait_until(hello.future, self.reply_timeout):
-            raise ConnectionLostError("the server did not answer HELLO", maybe_held=False)
+            raise ConnectionLostError(f"Redis at {where} did not answer HELLO", maybe_held=False)
+        if self._wire.down.done():
+            text = f"the connection to Redis at {where} broke: {self._wire.why}"
+            raise ConnectionLostError(text, maybe_held=False)
         facts = hello.future.result()
         if self._fails_over and not is_master(facts):
             self._demoted = True
-            text = f"Redis at {self._opener.where} is a replica"
-            raise ConnectionLostError(text, maybe_held=False)
-        self._dialect = dialect_of(facts, sharded=self._sharded)
+            raise ConnectionLostError(f"Redis at {where} is a replica", maybe_held=False)
+        try:
+            self._dialect = dialect_of(facts, sharded=self._sharded)
+        except UnsupportedServerError as error:
+            raise UnsupportedServerError(f"Redis at {where} cannot be used: {error}") from None
 
     def _become_ready(self) -> None:
         self.ready = True
         self._last_error, self._demoted, self._in_doubt = None, False, False
         self._loads.clear()
         self._load_errors.clear()
+        self._unasked = None
         self._outages.over()
         self._health.start()
         self._tell.on_connected(self)
@@ -614,7 +611,7 @@ class Stream:
         self._backlog.clear()
         self._delayed.clear()
         for call in calls:
-            error = ConnectionLostError(text, maybe_held=call.sends > 0)
+            error = ConnectionLostError(text, maybe_held=call.maybe_executed)
             error.__cause__ = cause
             if not call.must or call.until <= present:
                 call.fail(error)
@@ -696,6 +693,8 @@ class Stream:
     def _refused(self, call: Call, error: ReplyError) -> None:
         """An error reply: the command was not executed. Send it again where that helps."""
         text = str(error)
+        if not is_half_done(text):
+            call.refusals += 1
         if self._fails_over:
             error.where = self._opener.where
         if self._topology is not None and (
@@ -779,8 +778,10 @@ class Stream:
 
         self._delayed[call] = call_later(pause_before(call.errors), again), reason
         call.why_not = reason
-        self._deadlines.add(call)
         call.errors += 1
+        self._deadlines.add(call)
+        # It may have been sent by another stream until now.
+        self._deadlines.rearm()
 
     # Deadlines.
 
@@ -801,9 +802,9 @@ class Stream:
         if timer is not None:
             timer.cancel()
             text = f"Redis at {self._opener.where} was not ready in time: {reason}"
-            call.give_up(ConnectionLostError(text, maybe_held=call.uncertain))
+            call.give_up(ConnectionLostError(text, maybe_held=call.maybe_executed))
         else:
-            error = self.no_answer(maybe_held=call.uncertain or call.sends > 0)
+            error = self.no_answer(maybe_held=call.maybe_executed)
             if call.why_not:
                 error = ConnectionLostError(
                     f"{error}; before that it was not ready: {call.why_not}",

@@ -68,10 +68,6 @@ class Topology(Protocol):
         """A server stopped to send messages of a channel, because its slot moved."""
         ...
 
-    def replicas(self, stream: Stream) -> int:
-        """Return how many replicas a stream's master has as far as others know."""
-        ...
-
     async def confirm(self, stream: Stream) -> None:
         """Return when another server has said what is served at a stream's address now."""
         ...

@@ -23,6 +23,7 @@ class Unconfirmed(Future[Any]):
     Attributes:
         gated: Replicas have to confirm what it gives.
         reply: What the server has answered, of something that has to be confirmed.
+        since: From when on the time of the replicas counts, in loop time; 0 before that.
     """
 
     def __init__(self, gives: Callable[[Any], bool]) -> None:
@@ -30,6 +31,7 @@ class Unconfirmed(Future[Any]):
         self._gives = gives
         self.gated = False
         self.reply: Any = _NOTHING
+        self.since = 0.0
 
     def set_result(self, result: Any) -> None:
         """Take the server's answer."""
@@ -50,10 +52,17 @@ class Unconfirmed(Future[Any]):
         if self.is_held:
             super().set_result(self.reply)
 
-    def begin(self, gated: bool) -> None:
-        """The call is written, perhaps once more."""
+    def begin(self, gated: bool, present: float) -> None:
+        """The call is written; the time of the replicas may have begun while it waited for that."""
         self.gated = gated
         self.reply = _NOTHING
+        self.since = self.since or present
+
+    def begin_anew(self) -> None:
+        """The call will be written once more: to another server, or on another connection."""
+        self.gated = False
+        self.reply = _NOTHING
+        self.since = 0.0
 
 
 def denied(future: Future[Any], asked: Sequence[T]) -> list[T]:

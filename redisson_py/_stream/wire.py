@@ -15,10 +15,10 @@ from redisson_py._loop import Future, InvalidState, new_future, running_loop, wa
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import ConnectionLostError
 
-#: So many commands are enough to be written before the turn of the event loop is over, if the
-#: server has no more than that to do: it then works while we go on. Without it the two take
-#: turns at a few dozen tasks (64 tasks: 34,000 pairs a second, with it 57,000).
-_ENOUGH = 32
+#: Commands that are written before the turn of the event loop is over, if the server has no more
+#: than that to do: it then works while we go on. Without it the two take turns at a few dozen tasks
+#: (64 tasks: 34,000 pairs a second, with it 57,000).
+_EARLY_COMMANDS = 32
 
 #: Of the pushes that answer a command: which one.
 _CONFIRMS = {
@@ -107,10 +107,10 @@ class Wire(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._unwritten = 0
-        self._enough: float = _ENOUGH
+        self._early: float = _EARLY_COMMANDS
         self._flushing = False
         self._loop = running_loop()
-        #: What came after a long silence, and what is called for the first of it: `hold_back`.
+        #: What came after a long silence, and what is called when it begins to come: `hold_back`.
         self._held: list[bytes] | None = None
         self._on_held: Callable[[], None] | None = None
         self.paused = False
@@ -132,19 +132,19 @@ class Wire(asyncio.Protocol):
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush_rest)
-        elif self._unwritten >= self._enough >= len(self.in_flight) - self._unwritten:
+        elif self._unwritten >= self._early >= len(self.in_flight) - self._unwritten:
             self.flush()
 
     def gather(self) -> None:
         """Write what is put in this turn of the event loop at its end, however much it is."""
-        self._enough = math.inf
+        self._early = math.inf
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush_rest)
 
     def _flush_rest(self) -> None:
         self._flushing = False
-        self._enough = _ENOUGH
+        self._early = _EARLY_COMMANDS
         self.flush()
 
     def flush(self) -> None:
@@ -200,7 +200,7 @@ class Wire(asyncio.Protocol):
         self._on_room()
 
     def hold_back(self, on_held: Callable[[], None]) -> None:
-        """Read nothing that comes from now on before `read_on`; the first of it is told."""
+        """Read nothing more before `read_on`; `on_held` is called when something comes."""
         self._held, self._on_held = [], on_held
 
     def _hold(self, data: bytes) -> None:

@@ -17,6 +17,9 @@ from redisson_py.errors import BackendError, ConnectionLostError
 #: tell each other every two seconds, so those that still lag behind then were told to forget.
 MEMORY = 10.0
 
+#: What a Sentinel says of an instance that it does not reach.
+_OUT_OF_REACH = frozenset({"disconnected", "o_down", "s_down"})
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
@@ -76,6 +79,17 @@ def read_sentinels(reply: object) -> list[Address]:
     found = (fields(each) for each in reply)
     addresses = (read_address(each.get("ip"), each.get("port")) for each in found)
     return [address for address in addresses if address is not None]
+
+
+def read_replicas(reply: object) -> int | None:
+    """Return how many replicas a Sentinel reaches, from an answer to SENTINEL REPLICAS.
+
+    None if it is no answer. Sentinels forget no replica, so those out of reach are listed, too.
+    """
+    if not isinstance(reply, list):
+        return None
+    flags = (fields(each).get("flags", "").split(",") for each in reply)
+    return sum(_OUT_OF_REACH.isdisjoint(each) for each in flags)
 
 
 def read_switch(payload: bytes, service: str) -> Address | None:

@@ -33,7 +33,7 @@ from redisson_py._loop import (
 )
 from redisson_py._stream.retry import is_try_again, pause_before
 from redisson_py._stream.router import Followers, NewStream
-from redisson_py._stream.topology import LONGEST_PAUSE, Elsewhere
+from redisson_py._stream.topology import LONGEST_PAUSE
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.discovery import Answer, Discovery
 from redisson_py._topology.lobby import Lobby
@@ -49,16 +49,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: Seconds for which a MOVED is believed more than the map of a node that may not have heard yet.
-_SETTLED = 2.0
+_MOVED_TRUST = 2.0
 
 #: Redirections of one call that are followed at once; later ones after a pause.
-_AT_ONCE = 2
+_QUICK_REDIRECTS = 2
 
 #: Shortest time in seconds between two questions for the map.
-_BETWEEN = 0.02
+_QUESTION_GAP = 0.02
 
 #: Questions for the map during one failure that come quickly: enough for ten seconds.
-_MANY = 50
+_QUICK_QUESTIONS = 50
 
 
 class ClusterRouter:
@@ -95,7 +95,7 @@ class ClusterRouter:
         lobby = Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
         self._lobby = self._new_stream(lobby, self, fails_over=True)
         self._nodes = Nodes(self._lobby, self._new_node, past)
-        self._discovery = Discovery(self._connector, self._address_map, self._nodes)
+        self._discovery = Discovery(self._connector, self._seeds, self._address_map, self._nodes)
         self._sharded: bool | None = {"on": True, "off": False}.get(self._sharded_pubsub)
         self._slots: SlotMap | None = None
         self._owners: list[Stream] = [self._lobby] * SLOTS
@@ -192,39 +192,30 @@ class ClusterRouter:
             wake(self._round)
             self._round = new_future()
             if self._ask_again:
-                await sleep(_BETWEEN)
+                await sleep(_QUESTION_GAP)
             elif self._homeless or self._nodes.in_trouble:
                 # Another master may be chosen at any moment; later it is not that likely any more.
                 pause = pause_before(attempt)
-                await sleep(pause if attempt > _MANY else min(pause, LONGEST_PAUSE))
+                await sleep(pause if attempt > _QUICK_QUESTIONS else min(pause, LONGEST_PAUSE))
                 attempt += 1
             else:
                 return
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
-        """Ask those who are not in doubt, or else any but `besides`, or else that one too."""
-        known = () if self._slots is None else (*self._slots.masters, *self._slots.nodes())
-        nodes = dict.fromkeys([*known, *self._seeds])
-        others = [address for address in nodes if address != besides]
+        """Ask who is not in doubt, or else any but `besides`: see `Discovery.ask`."""
         doubted = self._nodes.doubted | self._cut_off
-        trusted = [address for address in others if address not in doubted]
-        probe = self._sharded is None
-        answer = await self._discovery.ask(trusted, probe=probe)
-        if answer is None:
-            # The nodes that are left were away too. A cluster of one node has no others.
-            rest = [*nodes] if {*known} == {besides} else others
-            if len(rest) > len(trusted):
-                answer = await self._discovery.ask(rest, probe=probe)
+        answer = await self._discovery.ask(
+            self._slots, doubted=doubted, besides=besides, probe=self._sharded is None
+        )
         if answer is not None and answer.sharded is not None:
             self._sharded = answer.sharded
         return answer
 
-    def replicas(self, stream: Stream) -> int:
-        """Return how many replicas the map names for a node."""
-        address = self._nodes.address(stream)
-        if self._slots is None or address is None:
-            return 0
-        return len(self._slots.replicas.get(address, ()))
+    def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas the map names for a node; ask for a newer one."""
+        address, slots = self._nodes.address(stream), self._slots
+        then(None if address is None or slots is None else len(slots.replicas.get(address, ())))
+        self.ask()
 
     async def confirm(self, stream: Stream) -> None:
         """Return when another node has said, from now on, what this one serves."""
@@ -248,21 +239,18 @@ class ClusterRouter:
         self._nodes.keep(start_task(confirm(), f"redisson_py confirms {stream.where}"))
 
     async def _wait_for_map(self, limit: float) -> None:
-        """What waits in the lobby is sent on when its slots have masters.
+        """Return when all that waits in the lobby was sent on, because its slots have masters.
 
         Raises:
-            Elsewhere: All of it was.
             ConnectionLostError: Nobody has told, or a slot has no master.
             BackendError: All nodes refused us.
         """
         self.ask()
         if self._round is not None and not await wait_until(self._round, limit):
             raise self._lost("no node of", f"answered within {limit:.3g} s")
-        waiting = self._lobby.waiting_keys()
-        if not waiting:
-            raise Elsewhere
-        error = self._discovery.error
-        raise error or self._lost("nobody in", f"serves slot {key_slot(waiting[0])}")
+        waiting, error = self._lobby.waiting_keys(), self._discovery.error
+        if waiting or (error is not None and self._slots is None):
+            raise error or self._lost("nobody in", f"serves slot {key_slot(waiting[0])}")
 
     def _lost(self, who: str, what: str) -> ConnectionLostError:
         text = f"{who} the cluster at {self._lobby.where} {what}"
@@ -277,7 +265,7 @@ class ClusterRouter:
         self._cut_off.clear()
         slots, old = answer.slots, self._slots
         for slot, (address, learned_at) in list(self._redirected.items()):
-            if answer.origin == address or answer.asked_at > learned_at + _SETTLED:
+            if answer.origin == address or answer.asked_at > learned_at + _MOVED_TRUST:
                 del self._redirected[slot]
             else:
                 slots.move(slot, address)
@@ -285,7 +273,7 @@ class ClusterRouter:
         moved: set[int] = set()
         # A MOVED may have taken their last slots.
         losers = dict.fromkeys(self._nodes.without(slots.masters))
-        for (before, now), numbers in changes(old or _NOBODY, slots).items():
+        for (before, now), numbers in changes(old or _NO_SLOTS, slots).items():
             stream = self._lobby if now is None else self._nodes.at(now)
             for number in numbers:
                 self._owners[number] = stream
@@ -356,7 +344,8 @@ class ClusterRouter:
             redirect = read_redirect(text, address, self._address_map)
         except BackendError as problem:
             log.warning("%s", problem)
-            return False
+            call.fail(problem)
+            return True
         if redirect is not None:
             return self._redirect(stream, call, redirect, error)
         if text.startswith("CLUSTERDOWN"):
@@ -382,18 +371,20 @@ class ClusterRouter:
         if call.channel is not None:
             # Subscribed again with the next map, or by this.
             self.gone(stream, call.channel)
-        self._serve_at(redirect.slot, redirect.address)
+            self._serve_at(redirect.slot, redirect.address)
+            return True
         self.ask()
+        self._serve_at(redirect.slot, redirect.address)
         if not call.deadline:
-            return call.channel is not None
+            return False
         stream.let_go(call)
         call.errors += 1
         target = self.stream_for(call.key)
-        if target is stream or call.errors > _AT_ONCE:
+        if target is stream or call.errors > _QUICK_REDIRECTS:
             target.delay(call, str(error))
         else:
             self.send_again(call)
         return True
 
 
-_NOBODY = SlotMap([None] * SLOTS, {}, frozenset())
+_NO_SLOTS = SlotMap([None] * SLOTS, {}, frozenset())

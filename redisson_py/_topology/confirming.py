@@ -5,7 +5,10 @@ connection but messages. So grants have a connection to themselves, apart from r
 of one turn of the event loop, and one WAIT behind them. What is sent until its answer gathers, in
 order, and is the next batch. "Busy" is passed on as soon as it comes.
 
-Too few replicas: whoever waits for the grant gets `ReplicationError` and undoes it. No answer to
+The replicas have `sync_timeout` for a call from when it was asked, also if it had to gather. So a
+WAIT ends when the time of its oldest call is up. Too few replicas then: the caller gets
+`ReplicationError` and undoes the grant; what gathers and has hardly any time left fails as well,
+unsent, and calls that have more are waited for again, by the next WAIT. No answer to
 WAIT, because the connection broke or the server stopped to be the master, is no answer to the
 grant either: it is asked for again on the next connection, where the script writes again, so that
 WAIT covers it (lua/README.md).
@@ -22,11 +25,9 @@ from typing import Any, Literal
 
 from redisson_py._loop import Future, running_loop
 from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.callbacks import Callbacks
-from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import is_try_again
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._stream.wire import Wire
 from redisson_py._time import milliseconds
@@ -41,6 +42,10 @@ log = logging.getLogger("redisson_py")
 
 #: Seconds after which a master without replicas is asked again whether it has any.
 _LOOK_AGAIN = 1.0
+
+#: The part of `sync_timeout` that a WAIT lasts at least: replicas that answer are not too late
+#: because a call had to gather. Calls with less time left fail together, not after a WAIT each.
+_LAST_PART = 0.25
 
 #: A replica that has all of the master's data, and how much of what followed it has confirmed.
 _ONLINE = re.compile(r"^slave\d+:.*\bstate=online,offset=(\d+)", re.MULTILINE)
@@ -85,47 +90,27 @@ class ConfirmingStream(Stream):
     """The stream for grants and renewals, and for the messages of those that wait for a grant.
 
     Args:
-        opener: Opens connections.
-        reply_timeout: Seconds after which a connection without an answer counts as dead.
-        tell: The client's functions.
+        settings: As for `Stream`.
         replicas: How many must confirm; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
         beside: Waits at most so many seconds until releases have a connection.
-        outages: As for `Stream`, like the rest.
-        sharded: As for `Stream`.
-        fails_over: As for `Stream`.
-        topology: As for `Stream`.
     """
 
     def __init__(
         self,
-        opener: Opener,
-        reply_timeout: float,
-        tell: Callbacks,
+        settings: StreamSettings,
         *,
         replicas: Literal["auto"] | int,
         sync_timeout: float,
         beside: Callable[[float], Awaitable[object]],
-        outages: Outages | None = None,
-        sharded: bool = False,
-        fails_over: bool = False,
-        topology: Topology | None = None,
     ) -> None:
-        super().__init__(
-            opener,
-            reply_timeout,
-            tell,
-            outages=outages,
-            sharded=sharded,
-            fails_over=fails_over,
-            topology=topology,
-        )
+        super().__init__(settings)
         self._wanted_replicas = replicas
         self._sync_timeout = sync_timeout
         self._beside = beside
         self._number = 0 if replicas == "auto" else replicas
-        #: Written since the last WAIT, or confirmed by the one that is under way.
-        self._batch: list[Call] = []
+        #: Written, and not confirmed yet; the oldest first.
+        self._batch: dict[Call, None] = {}
         #: How many replicas have confirmed it, if too few.
         self._got = 0
         #: The WAIT, or the question for replicas, behind which calls gather.
@@ -133,6 +118,8 @@ class ConfirmingStream(Stream):
         self._gate_ends = 0.0
         self._looked_at = 0.0
         self._ending = False
+        #: When the first call of this turn of the event loop was written.
+        self._turn_at = 0.0
 
     # What callers use.
 
@@ -153,16 +140,18 @@ class ConfirmingStream(Stream):
         """Put a command in the line, or in the next batch; its future gets the answer."""
         if not self.ready:
             return super().send(call)
+        future = call.future
         if self._gate is not None:
             self._backlog[call] = None
+            if type(future) is Unconfirmed and not future.since:
+                future.since = running_loop().time()
             if 0 < call.deadline < self._deadlines.next:
                 self._deadlines.arm(call.deadline)
             return call
         self._begin_batch()
-        future = call.future
         if type(future) is Unconfirmed:
-            future.begin(self._number > 0)
-            self._batch.append(call)
+            future.begin(self._number > 0, self._turn_at)
+            self._batch[call] = None
         return super().send(call)
 
     def gather(self) -> None:
@@ -177,7 +166,9 @@ class ConfirmingStream(Stream):
         if not self._ending:
             # Before the wire's own: WAIT leaves in one write with what it confirms.
             self._ending = True
-            running_loop().call_soon(self._end_batch)
+            loop = running_loop()
+            self._turn_at = loop.time()
+            loop.call_soon(self._end_batch)
 
     def _end_batch(self) -> None:
         """Write WAIT behind the calls of this turn, if any of them has to be confirmed."""
@@ -186,7 +177,9 @@ class ConfirmingStream(Stream):
         if wire is None or not self.ready or self._gate is not None:
             return
         if self._batch and self._number:
-            seconds = self._sync_timeout
+            oldest = self._future(next(iter(self._batch)))
+            left = oldest.since + self._sync_timeout - running_loop().time()
+            seconds = max(left, self._sync_timeout * _LAST_PART)
             words = ("WAIT", self._number, milliseconds(seconds))
             self._close_gate(words, self._waited, self._not_waited, seconds)
         elif self._batch:
@@ -223,20 +216,29 @@ class ConfirmingStream(Stream):
         self._confirm()
 
     def _confirm(self) -> None:
-        batch, self._batch = self._batch, []
+        batch, self._batch = self._batch, {}
         for call in batch:
             self._future(call).confirm()
         self._open_gate()
 
     def _fall_short(self) -> None:
-        """Too few replicas have it in time: whoever waits for it undoes it."""
-        self._fail_batch(lambda: self._short(self._got))
+        """Too few replicas have it: calls whose time is up fail, others are waited for again."""
+        began = running_loop().time() - self._sync_timeout * (1 - _LAST_PART)
+        held = self._held()
+        self._batch = {call: None for call in held if self._future(call).since > began}
+        for call in held:
+            if call not in self._batch:
+                call.fail(self._short(self._got))
+        for call in [call for call in self._backlog if self._is_unsent(call)]:
+            if self._future(call).since <= began:
+                del self._backlog[call]
+                call.fail(self._behind())
+        self._open_gate()
 
     def _fail_batch(self, error: Callable[[], RedissonError]) -> None:
-        batch, self._batch = self._batch, []
-        for call in batch:
-            if self._future(call).is_held:
-                call.fail(error())
+        held, self._batch = self._held(), {}
+        for call in held:
+            call.fail(error())
         self._open_gate()
 
     def _open_gate(self) -> None:
@@ -244,6 +246,8 @@ class ConfirmingStream(Stream):
         self._gate = None
         if not self.ready:
             return
+        if self._batch:
+            self._begin_batch()
         gathered, self._backlog = self._backlog, {}
         for call in gathered:
             if call.wanted:
@@ -257,6 +261,11 @@ class ConfirmingStream(Stream):
             asked,
             got,
         )
+
+    def _behind(self) -> ReplicationError:
+        # The server would answer; it is the replicas that do not.
+        text = "replicas have not confirmed what was asked for before in time: nothing is held"
+        return ReplicationError(text, self._number, 0)
 
     def _not_waited(self, error: ReplyError) -> None:
         """Redis refuses WAIT, or has broken it off."""
@@ -286,7 +295,13 @@ class ConfirmingStream(Stream):
     def _not_told(self, error: ReplyError) -> None:
         """Redis does not say how many replicas it has: perhaps somebody else does."""
         log.debug("sync_replicas='auto' without INFO: %s", error)
-        self._use(0 if self._topology is None else self._topology.replicas(self))
+        gate = self._gate
+
+        def use(replicas: int | None) -> None:
+            if self._gate is gate:
+                self._use(self._number if replicas is None else replicas)
+
+        self._tell.count_replicas(self, use)
 
     def _use(self, replicas: int) -> None:
         """The master has so many replicas: one of them must confirm, if there is any."""
@@ -312,7 +327,8 @@ class ConfirmingStream(Stream):
 
     def _collect_unanswered(self, wire: Wire) -> None:
         """Put first what was answered and not confirmed: it is asked for again."""
-        held, self._batch, self._gate = self._held(), [], None
+        held, batch = self._held(), self._batch
+        self._batch, self._gate = {}, None
         wire.in_flight.extendleft(reversed(held))
         for call in list(self._backlog):
             if not call.deadline:
@@ -321,13 +337,25 @@ class ConfirmingStream(Stream):
                 call.fail(self.no_answer(maybe_held=False))
             elif call.wanted:
                 self._keep(call)
-        for call in held:
-            self._future(call).begin(gated=False)
+        for call in (*batch, *self._backlog):
+            if isinstance(call.future, Unconfirmed):
+                call.future.begin_anew()
         super()._collect_unanswered(wire)
 
     def _keep(self, call: Call) -> None:
         self._deadlines.add(call)
         call.future.add_done_callback(lambda _: self._forget(call))
+
+    def _refused(self, call: Call, error: ReplyError) -> None:
+        """An error reply: the WAIT of this batch is not about that call, wherever it goes now."""
+        if self._batch.pop(call, call) is None:
+            self._future(call).begin_anew()
+        super()._refused(call, error)
+
+    @staticmethod
+    def _is_unsent(call: Call) -> bool:
+        """Whether the server has never heard of a grant that gathers, and need not."""
+        return type(call.future) is Unconfirmed and not (call.must or call.sends)
 
     @staticmethod
     def _future(call: Call) -> Unconfirmed:
@@ -350,15 +378,12 @@ class ConfirmingStream(Stream):
         if isinstance(future, Unconfirmed) and future.is_held:
             call.fail(self._short(0))
         elif (
-            isinstance(future, Unconfirmed)
-            and self._gate is not None
+            self._gate is not None
             and self._gate.args[0] == "WAIT"
-            and not (call.must or call.sends)
+            and self._is_unsent(call)
             and call in self._backlog
         ):
-            # The server would answer; it is the replicas that do not.
             del self._backlog[call]
-            text = "replicas have not confirmed what was asked for before in time: nothing is held"
-            call.fail(ReplicationError(text, self._number, 0))
+            call.fail(self._behind())
         else:
             super()._give_up(call)

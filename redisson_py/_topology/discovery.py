@@ -7,11 +7,11 @@ which a connection is open go first. Others are asked over a connection for this
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
-from redisson_py._addresses import Address, AddressMap, write_address
+from redisson_py._addresses import Address, AddressMap, AddressMapError, write_address
 from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
 from redisson_py._stream.call import Call, ReplyError, without_user
 from redisson_py._topology.slots import SlotMap
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: Nodes that are asked at the same time.
-_AT_ONCE = 3
+_ASKED_TOGETHER = 3
 
 #: Seconds for which the first of them is alone, and the second: most often one is enough.
 _HEAD_START = 0.1
@@ -36,6 +36,10 @@ _QUESTIONS = (*_MAP, ("PUBSUB", "SHARDNUMSUB", "0"))
 #: nobody answered: where a hundred clients start at once, nobody is that fast.
 _PATIENCE = 0.5
 _LONGEST_PATIENCE = 4.0
+
+#: Seconds for which another cluster that a seed tells of is not believed. Longer than a cluster
+#: takes to restart; a cluster that was made anew elsewhere has to be found as well.
+_STRANGERS = 10.0
 
 
 class Answer(NamedTuple):
@@ -59,6 +63,7 @@ class Discovery:
 
     Args:
         connector: How to connect to a node, wherever it is.
+        seeds: The addresses that the user knows.
         address_map: Turns an announced address into one that can be reached from here.
         nodes: The streams there are.
 
@@ -69,39 +74,89 @@ class Discovery:
     def __init__(
         self,
         connector: Connector,
+        seeds: Sequence[Address],
         address_map: AddressMap | None,
         nodes: Nodes,
     ) -> None:
         self._connector = connector
+        self._seeds = seeds
         self._address_map = address_map
         self._nodes = nodes
         # Clients that start at once do not all ask the same node.
         self._turn = randrange(1000)
         self._patience = _PATIENCE
+        #: Since when only strangers have answered, in loop time.
+        self._strangers_since: float | None = None
         self.error: BackendError | None = None
 
-    async def ask(self, candidates: Sequence[Address], *, probe: bool = False) -> Answer | None:
-        """Return the first answer of some of these nodes, or None if nobody answered in time.
+    async def ask(
+        self,
+        known: SlotMap | None,
+        *,
+        doubted: Collection[Address] = (),
+        besides: Address | None = None,
+        probe: bool = False,
+    ) -> Answer | None:
+        """Return what a node of the cluster answers, or None if nobody answered in time.
+
+        A seed that is not on the map may serve another cluster by now. So it is asked last.
 
         Args:
-            candidates: Whom to ask.
+            known: The map so far.
+            doubted: Whom to ask only if nobody else answers.
+            besides: Whom not to ask at all, unless the cluster has no other node.
             probe: Ask for sharded pub/sub as well.
         """
+        members = [*self._seeds] if known is None else [*known.masters, *known.nodes()]
+        others = [address for address in dict.fromkeys(members) if address != besides] or members
+        trusted = [address for address in others if address not in doubted]
+        seeds = [address for address in self._seeds if address not in {*members, besides}]
+        answer, asked = None, 0
+        for candidates in (trusted, others, others + seeds):
+            if answer is None and len(candidates) > asked:
+                answer = await self._first_answer(candidates, probe)
+                asked = len(candidates)
+        if answer is None:
+            return None
+        if known is not None and answer.origin in seeds and self._is_strange(answer, known):
+            return None
+        self._strangers_since = None
+        return answer
+
+    def _is_strange(self, answer: Answer, known: SlotMap) -> bool:
+        """Return whether this is the map of another cluster, and ours may be back soon."""
+        if not known.node_ids or not answer.slots.node_ids.isdisjoint(known.node_ids):
+            return False
+        present = running_loop().time()
+        if self._strangers_since is None:
+            self._strangers_since = present
+            text = "Redis at %s knows none of the nodes of the cluster: it may serve another one"
+            log.warning(text, write_address(*answer.origin))
+        return present < self._strangers_since + _STRANGERS
+
+    async def _first_answer(self, candidates: Sequence[Address], probe: bool) -> Answer | None:
+        """Return the first answer of some of these nodes, or None if nobody answered in time."""
         questions: list[Task] = []
         answers: list[Answer] = []
         errors: list[BackendError] = []
         chosen = list(self._choose(candidates))
+        late = False
         try:
             while not answers:
-                if chosen:
+                if chosen and not late:
                     address = chosen.pop(0)
                     name = f"redisson_py asks {write_address(*address)}"
                     question = start_task(self._ask_one(address, probe, answers, errors), name)
                     questions.append(self._nodes.keep(question))
                 open_ones = [each for each in questions if not each.done()]
                 if open_ones:
+                    until = running_loop().time() + _HEAD_START
                     await wait_for_all(open_ones, _HEAD_START if chosen else None, first=True)
-                elif not chosen:
+                    # The event loop is busy then, and one more question would make that worse.
+                    late = running_loop().time() > until + _HEAD_START / 2
+                elif chosen:
+                    late = False
+                else:
                     break
         finally:
             for question in questions:
@@ -110,22 +165,23 @@ class Discovery:
             self.error, self._patience = None, _PATIENCE
             return answers[0]
         self._patience = min(2 * self._patience, _LONGEST_PATIENCE)
-        # One that may become better, if there is one.
+        # What the user has to mend first; else one that may become better, if there is one.
+        ours = [error for error in errors if isinstance(error, AddressMapError)]
         lost = [error for error in errors if isinstance(error, ConnectionLostError)]
-        self.error = (lost or errors or [None])[0]
+        self.error = (ours or lost or errors or [None])[0]
         return None
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
         """Return whom to ask this time: who is connected, or else each in its turn."""
-        connected = [each for each in candidates if self._nodes.connected(each)][:_AT_ONCE]
+        connected = [each for each in candidates if self._nodes.connected(each)][:_ASKED_TOGETHER]
         if connected and self.error is None:
             return connected
         others = [each for each in candidates if each not in connected]
         if not others:
             return connected
         start = self._turn % len(others)
-        self._turn += _AT_ONCE
-        return [*connected, *others[start:], *others[:start]][:_AT_ONCE]
+        self._turn += _ASKED_TOGETHER
+        return [*connected, *others[start:], *others[:start]][:_ASKED_TOGETHER]
 
     async def _ask_one(
         self, address: Address, probe: bool, answers: list[Answer], errors: list[BackendError]
@@ -150,11 +206,19 @@ class Discovery:
                     raise reply
                 for other in others:
                     sharded = _has_sharded_pubsub(other, address)
-            slots = SlotMap.parse(reply, address, self._address_map)
         except ClientClosedError:
             return
         except BackendError as error:
             errors.append(_named(error, address))
+            return
+        try:
+            slots = SlotMap.parse(reply, address, self._address_map)
+        except AddressMapError as error:
+            errors.append(error)
+            return
+        except BackendError as error:
+            text = f"the map of Redis at {write_address(*address)} is of no use: {error}"
+            errors.append(BackendError(text))
             return
         if slots.masters:
             answers.append(Answer(slots, address, asked_at, sharded))
@@ -185,6 +249,8 @@ def _named(error: BackendError, address: Address) -> BackendError:
     where = write_address(*address)
     if not isinstance(error, ReplyError) and where in str(error):
         return error
+    if isinstance(error, ConnectionLostError):
+        return ConnectionLostError(f"Redis at {where}: {error}", maybe_held=False)
     text = without_user(str(error))
     if "cluster support disabled" in text:
         text = "cluster support is disabled there: redis+cluster:// is for nodes of a cluster"

@@ -1,4 +1,4 @@
-"""Finds the one master, among Sentinels or among several servers, and opens connections to it.
+"""Opens connections to the one master: what all finders share, and the one that asks Sentinels.
 
 A stream takes a finder where one server has a connector. It checks the role of what the finder
 opens: Sentinels name a server shortly before it is master, and an old master after it was demoted.
@@ -22,10 +22,9 @@ from redisson_py._loop import (
     wait_for_all,
     wake,
 )
-from redisson_py._stream.handshake import is_master
-from redisson_py._topology.choice import Failure, Named, not_found
+from redisson_py._topology.choice import Named
 from redisson_py._topology.sentinels import ASK_TIMEOUT, Sentinels
-from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+from redisson_py.errors import ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._redis import AbstractConnection, Connector
@@ -85,6 +84,10 @@ class Finder:
             ConnectionLostError: There is no master now, or it was not reached.
         """
         raise NotImplementedError
+
+    def count_replicas(self, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas the master has, None if that is not known."""
+        then(None)
 
     def start(self) -> None:
         """Begin to hear of changes, in tasks of the running loop."""
@@ -180,6 +183,10 @@ class SentinelFinder(Finder):
     def _looked_for(self) -> str:
         return repr(self.sentinels)
 
+    def count_replicas(self, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas the Sentinels reach, None if none of them says it."""
+        self.sentinels.count_replicas(then)
+
     def start(self) -> None:
         """Let the streams to the Sentinels run."""
         self.sentinels.start()
@@ -220,7 +227,7 @@ class SentinelFinder(Finder):
                     connection = attempt.result()
             finally:
                 if connection is None:
-                    await _abandon([attempt])
+                    await abandon([attempt])
             if connection is not None:
                 self._reached(named.address, _moved(named.address, named.sentinel))
                 return connection
@@ -262,125 +269,30 @@ class SentinelFinder(Finder):
         self._on_news()
 
 
-class ReplicatedFinder(Finder):
-    """Asks the servers themselves: the master is the only one that says so of itself.
-
-    Args:
-        connector: The settings for all servers.
-        addresses: Where they are.
-        on_elsewhere: As for a `Finder`.
-    """
-
-    def __init__(
-        self,
-        connector: Connector,
-        addresses: Iterable[Address],
-        *,
-        on_elsewhere: Callable[[str], None],
-    ) -> None:
-        super().__init__(connector, on_elsewhere)
-        self._addresses = tuple(dict.fromkeys(addresses))
-
-    def _looked_for(self) -> str:
-        return f"the master of {', '.join(write_address(*each) for each in self._addresses)}"
-
-    async def open(self, limit: float) -> AbstractConnection:
-        """Return a connection to the only master; errors as for `Finder`."""
-        attempts = {
-            address: self._begin(_open_master(self._connector_to(address), limit))
-            for address in self._addresses
-        }
-        chosen: Attempt | None = None
-        try:
-            await _until_clear(attempts.values(), limit)
-            masters = {a: c for a, each in attempts.items() if (c := _connection(each)) is not None}
-            if len(masters) != 1:
-                raise self._no_master(attempts, list(masters))
-            ((master, connection),) = masters.items()
-            chosen = attempts[master]
-        finally:
-            await _abandon([each for each in attempts.values() if each is not chosen])
-        self._reached(master, f"the master is {write_address(*master)} now")
-        return connection
-
-    def _no_master(self, attempts: dict[Address, Attempt], masters: list[Address]) -> BackendError:
-        if masters:
-            several = " and ".join(write_address(*each) for each in masters)
-            text = f"{several} both say that they are master: waiting until one is demoted"
-            return ConnectionLostError(text, maybe_held=False)
-        failures = [_failure(address, attempt) for address, attempt in attempts.items()]
-        return not_found("no master found", failures)
-
-
-async def _open_master(connector: Connector, limit: float) -> AbstractConnection | None:
-    """Return a connection to this server; None if it is no master.
-
-    Raises:
-        BackendError: It could not be opened.
-    """
-    end = running_loop().time() + limit
-    connection = await connector.open(limit)
-    try:
-        async with asyncio.timeout_at(end):
-            # redis-py asked too, but keeps the answer to itself.
-            await connection.send_command("HELLO")
-            facts = await connection.read_response()
-    except BaseException as error:
-        await connection.disconnect(nowait=True)
-        if not isinstance(error, Exception):
-            raise
-        why = str(error) or "no answer to HELLO"
-    else:
-        if is_master(facts):
-            return connection
-        await connection.disconnect(nowait=True)
-        return None
-    text = f"no connection to Redis at {connector.where}: {why}"
-    raise ConnectionLostError(text, maybe_held=False)
-
-
-async def _until_clear(attempts: Collection[Attempt], limit: float) -> None:
-    """Wait until all have ended; where a master is found, not long for those that are silent."""
-    present = running_loop().time()
-    end, soon = present + limit, present + min(limit, ASK_TIMEOUT)
-    while waiting := [attempt for attempt in attempts if not attempt.done()]:
-        found = any(_connection(attempt) is not None for attempt in attempts)
-        left = (soon if found else end) - running_loop().time()
-        if left <= 0:
-            break
-        await wait_for_all(waiting, left, first=True)
-
-
-def _connection(attempt: Attempt | Opening) -> AbstractConnection | None:
+def opened(attempt: Attempt | Opening) -> AbstractConnection | None:
     """Return what an attempt has opened; None if it goes on, failed, or found a replica."""
     if not attempt.done() or attempt.cancelled() or attempt.exception() is not None:
         return None
     return attempt.result()
 
 
-def _failure(address: Address, attempt: Attempt) -> Failure:
-    """Return why there is no connection to a master here."""
-    where = write_address(*address)
-    if not attempt.done() or attempt.cancelled():
-        return Failure(f"Redis at {where} is silent", final=False)
-    error = attempt.exception()
-    if error is None:
-        return Failure(f"Redis at {where} is a replica", final=False)
-    final = isinstance(error, BackendError) and not isinstance(error, ConnectionLostError)
-    return Failure(str(error), final, error)
-
-
-async def _abandon(attempts: Collection[Attempt | Opening]) -> None:
+async def abandon(attempts: Collection[Attempt | Opening]) -> None:
     """End attempts to connect, and close what they have opened."""
     # Those of an event loop that was closed are ended by `leave_behind`.
     attempts = [attempt for attempt in attempts if not is_closed(attempt.get_loop())]
     for attempt in attempts:
         attempt.cancel()
+        # Also if whoever waits here is cancelled.
+        attempt.add_done_callback(_let_go)
     await wait_for_all(attempts)
-    for attempt in attempts:
-        connection = _connection(attempt)
-        if connection is not None:
-            await connection.disconnect(nowait=True)
+
+
+def _let_go(attempt: Attempt | Opening) -> None:
+    connection = opened(attempt)
+    if connection is not None:
+        from redisson_py._redis import let_go
+
+        let_go(connection)
 
 
 def _moved(address: Address, sentinel: str) -> str:

@@ -32,6 +32,6 @@ class Lobby:
         self._wait = wait
 
     async def open(self, limit: float) -> AbstractConnection:
-        """Wait; see `ClusterRouter`."""
+        """Wait; see `ClusterRouter`. Errors as for `Opener`, and never a connection."""
         await self._wait(limit)
         raise Elsewhere

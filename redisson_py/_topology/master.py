@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from redisson_py._stream.router import NewStream, SingleRouter
+from redisson_py._stream.stream import Stream
 from redisson_py._topology.finder import Finder
 from redisson_py.errors import ClientClosedError
 
@@ -28,6 +29,10 @@ class FinderRouter(SingleRouter):
     def hurry(self) -> None:
         """Try to connect at once: there is reason to hope."""
         self.only.hurry()
+
+    def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas the Sentinels know, None if none of them says it."""
+        self._finder.count_replicas(then)
 
     async def run(self) -> None:
         """Keep the stream, and what hears of a new master; ends by cancellation."""

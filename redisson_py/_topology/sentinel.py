@@ -16,6 +16,7 @@ from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import pause_before
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._topology.choice import (
     Failure,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from redisson_py._redis import Connector
 
 #: How long a stream to a Sentinel tries to come back, before it asks whether it is still needed.
-_KEEP = 10.0
+_KEEP_TIMEOUT = 10.0
 
 _SWITCH = b"+switch-master"
 
@@ -44,7 +45,6 @@ class Question:
 
     def __init__(self, sentinel: Sentinel, seconds: float) -> None:
         service, self._sentinel = sentinel.service, sentinel
-        self._failed: BackendError | None = None
         try:
             self._calls = [
                 sentinel.stream.command(("SENTINEL", *words, service), seconds)
@@ -130,15 +130,17 @@ class Sentinel:
         self._subscription: Call | None = None
         self._closed = False
         self.stream = Stream(
-            connector,
-            reply_timeout,
-            Callbacks(
-                on_message=self._message,
-                on_connected=self._connected,
-                on_down=self._down,
-                needed=lambda _: needed(),
-            ),
-            outages=Outages(connector.where, server="Sentinel"),
+            StreamSettings(
+                opener=connector,
+                reply_timeout=reply_timeout,
+                tell=Callbacks(
+                    on_message=self._message,
+                    on_connected=self._connected,
+                    on_down=self._down,
+                    needed=lambda _: needed(),
+                ),
+                outages=Outages(connector.where, server="Sentinel"),
+            )
         )
 
     def __repr__(self) -> str:
@@ -217,7 +219,7 @@ class Sentinel:
         """Have the stream connect, which it does when there is something to send."""
         self._again = None
         if not self._closed and not self.stream.ready:
-            ping = self.stream.command(("PING",), _KEEP)
+            ping = self.stream.command(("PING",), _KEEP_TIMEOUT)
             ping.future.add_done_callback(self._kept_for_a_while)
 
     def _kept_for_a_while(self, ping: asyncio.Future[object]) -> None:

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Task, running_loop, wait_for_all
-from redisson_py._topology.choice import Failure, Knowledge, Named, not_found
+from redisson_py._loop import Future, Task, running_loop, wait_for_all
+from redisson_py._topology.choice import Failure, Knowledge, Named, not_found, read_replicas
 from redisson_py._topology.sentinel import Question, Sentinel
 from redisson_py.errors import BackendError, ClientClosedError
 
@@ -109,7 +109,8 @@ class Sentinels:
                 break
             waiting = [question.done for question in asked.values() if not question.done.done()]
             await wait_for_all(waiting, left, first=True)
-        self._informants -= answered.keys()
+        # Those that are silent are waited for once, and not each time from now on.
+        self._informants -= asked.keys()
         for sentinel in set(self._all.values()) - asked.keys():
             sentinel.keep()
         if most:
@@ -122,6 +123,19 @@ class Sentinels:
             raise self._unknown(answers, asked.keys() - answered.keys())
         there = self._mapped(newest.address)
         return Named(there, newest.epoch, newest.promoted, newest.sentinel)
+
+    def count_replicas(self, then: Callable[[int | None], None]) -> None:
+        """Call `then` with how many replicas they know; with None if none of them says it."""
+        words = ("SENTINEL", "REPLICAS", self.service)
+        streams = [each.stream for each in self.known if each.stream.ready]
+        replies = [stream.command(words, ASK_TIMEOUT).future for stream in streams]
+
+        def count(done: Future[list[object]]) -> None:
+            counts = [read_replicas(reply) for reply in done.result()]
+            # The most, because one of them may not have met a replica yet.
+            then(max((each for each in counts if each is not None), default=None))
+
+        asyncio.gather(*replies, return_exceptions=True).add_done_callback(count)
 
     def start(self) -> None:
         """Let the streams run, in tasks of the running loop."""

@@ -11,22 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import KeysView, Mapping
+from itertools import groupby
 from typing import Any, NamedTuple, Self, final
 
 from redisson_py._addresses import Address, AddressMap
-from redisson_py._keys import SLOTS, key_slot
+from redisson_py._keys import SLOTS
 from redisson_py.errors import BackendError
-
-__all__ = [
-    "SLOTS",
-    "Address",
-    "AddressMap",
-    "Redirect",
-    "SlotMap",
-    "changes",
-    "key_slot",
-    "read_redirect",
-]
 
 #: Redis 6.2 puts text before what a command answered to a script, Redis 7 puts some behind it.
 _REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) (\d+) (\S*):(\d+)(?= |$)")
@@ -61,9 +51,9 @@ class SlotMap:
         self.node_ids = node_ids
         # How many slots each master serves.
         self._served: dict[Address, int] = {}
-        for owner in owners:
+        for first, end, owner in _runs(owners):
             if owner is not None:
-                self._served[owner] = self._served.get(owner, 0) + 1
+                self._served[owner] = self._served.get(owner, 0) + end - first
 
     @classmethod
     def parse(cls, reply: object, asked: Address, address_map: AddressMap | None = None) -> Self:
@@ -75,7 +65,7 @@ class SlotMap:
             address_map: Turns an announced address into one that can be reached from here.
 
         Raises:
-        BackendError: It is malformed, or `address_map` failed.
+            BackendError: It is malformed, or `address_map` failed.
         """
         owners: list[Address | None] = [None] * SLOTS
         replicas: dict[Address, tuple[Address, ...]] = {}
@@ -102,15 +92,6 @@ class SlotMap:
         """The addresses that serve at least one slot."""
         return self._served.keys()
 
-    @property
-    def unassigned(self) -> int:
-        """How many slots nobody serves: all of them where the node has been reset."""
-        return SLOTS - sum(self._served.values())
-
-    def owner(self, key: bytes) -> Address | None:
-        """Return the address that serves `key`, None if nobody does."""
-        return self.owners[key_slot(key)]
-
     def nodes(self) -> set[Address]:
         """Return every address, of masters and of replicas."""
         return {
@@ -119,34 +100,47 @@ class SlotMap:
             *(a for each in self.replicas.values() for a in each),
         }
 
-    def move(self, slot: int, address: Address) -> Address | None:
-        """Let `address` own `slot`, as a MOVED says it; return what owned it before."""
+    def move(self, slot: int, address: Address) -> None:
+        """Let `address` own `slot`, as a MOVED says it."""
         before = self.owners[slot]
         if before == address:
-            return before
+            return
         self.owners[slot] = address
         self._served[address] = self._served.get(address, 0) + 1
         if before is not None:
             self._served[before] -= 1
             if not self._served[before]:
                 del self._served[before]
-        return before
 
 
 def changes(old: SlotMap, new: SlotMap) -> dict[tuple[Address | None, Address | None], list[int]]:
     """Return the slots whose owner is another now, in order, by (owner before, owner now)."""
     moved: dict[tuple[Address | None, Address | None], list[int]] = {}
-    before: object = moved
-    now: object = moved
-    slots: list[int] | None = None
-    # Owners come in long runs of one object each, so they are seldom compared.
-    for slot, pair in enumerate(zip(old.owners, new.owners, strict=True)):
-        if pair[0] is not before or pair[1] is not now:
-            before, now = pair
-            slots = None if before == now else moved.setdefault(pair, [])
-        if slots is not None:
-            slots.append(slot)
+    olds = iter(_runs(old.owners))
+    _, old_end, before = next(olds)
+    for first, end, now in _runs(new.owners):
+        while first < end:
+            if first == old_end:
+                _, old_end, before = next(olds)
+            stop = min(end, old_end)
+            if before != now:
+                moved.setdefault((before, now), []).extend(range(first, stop))
+            first = stop
     return moved
+
+
+def _runs(owners: list[Address | None]) -> list[tuple[int, int, Address | None]]:
+    """Return which slots that follow each other have one owner: (first, behind the last, owner).
+
+    Most maps have a few long runs, and what compares the owners in them is not Python.
+    """
+    runs: list[tuple[int, int, Address | None]] = []
+    first = 0
+    for owner, same in groupby(owners):
+        end = first + len(list(same))
+        runs.append((first, end, owner))
+        first = end
+    return runs
 
 
 class Redirect(NamedTuple):

@@ -23,9 +23,9 @@ from redisson_py._loop import (
 )
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.callbacks import Callbacks
-from redisson_py._stream.outage import Outages
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import Opener, Topology
+from redisson_py._stream.topology import Topology
 from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.confirming import ConfirmingStream
@@ -39,65 +39,39 @@ class SyncedStream(Stream):
     """The stream to one server, and inside it that of grants.
 
     Args:
-        opener: Opens connections.
-        reply_timeout: Seconds after which a connection without an answer counts as dead.
-        tell: The client's functions.
+        settings: As for `Stream`.
         replicas: How many must confirm a grant; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
-        outages: As for `Stream`, like the rest.
-        sharded: As for `Stream`.
-        fails_over: As for `Stream`.
-        topology: As for `Stream`.
 
     Attributes:
         grants: The stream of grants.
     """
 
     def __init__(
-        self,
-        opener: Opener,
-        reply_timeout: float,
-        tell: Callbacks,
-        *,
-        replicas: Literal["auto"] | int,
-        sync_timeout: float,
-        outages: Outages | None = None,
-        sharded: bool = False,
-        fails_over: bool = False,
-        topology: Topology | None = None,
+        self, settings: StreamSettings, *, replicas: Literal["auto"] | int, sync_timeout: float
     ) -> None:
-        super().__init__(
-            opener,
-            reply_timeout,
-            replace(tell, on_connected=self._connected),
-            outages=outages,
-            sharded=sharded,
-            fails_over=fails_over,
-            topology=topology,
-        )
+        tell, topology = settings.tell, settings.topology
+        super().__init__(replace(settings, tell=replace(tell, on_connected=self._connected)))
         self._tell_connected = tell.on_connected
         self._grants_task: Task | None = None
         self._ready_soon: Future[None] | None = None
         #: The one of the two that has just connected.
         self._new: Stream | None = None
-        self.grants = ConfirmingStream(
-            opener,
-            reply_timeout,
-            Callbacks(
+        for_grants = replace(
+            settings,
+            tell=Callbacks(
                 on_message=tell.on_message,
                 on_connected=self._connected,
                 on_down=lambda _: tell.on_down(self),
                 needed=lambda _: self.needed,
                 on_end=lambda _: tell.on_end(self),
                 on_outlived=lambda _: tell.on_outlived(self),
+                count_replicas=lambda _, then: tell.count_replicas(self, then),
             ),
-            replicas=replicas,
-            sync_timeout=sync_timeout,
-            beside=self._until_ready,
-            outages=self._outages,
-            sharded=sharded,
-            fails_over=fails_over,
             topology=None if topology is None else _ForGrants(topology, self),
+        )
+        self.grants = ConfirmingStream(
+            for_grants, replicas=replicas, sync_timeout=sync_timeout, beside=self._until_ready
         )
 
     def _connected(self, new: Stream) -> None:
@@ -270,9 +244,6 @@ class _ForGrants:
 
     def gone(self, stream: Stream, channel: bytes) -> None:
         self._topology.gone(self._stream, channel)
-
-    def replicas(self, stream: Stream) -> int:
-        return self._topology.replicas(self._stream)
 
     async def confirm(self, stream: Stream) -> None:
         await self._topology.confirm(self._stream)

@@ -76,6 +76,18 @@ class Scene:
         await answered(self.client)
         stream_of(self.client).abort("the test says so")
 
+    async def executed(self) -> None:
+        """Return when what was cancelled has been executed.
+
+        Only where replicas confirm grants does a look take another connection, and not wait.
+        """
+        await answered(self.client)
+
+    async def hold_count(self) -> int:
+        """Return how many holds are left of the task that was cancelled."""
+        await self.executed()
+        return await self.lock.hold_count()
+
     async def check(self, client: Redisson) -> None:
         """Fail if anything of this client is left, or if the lock is not to be had."""
         # What an abandoned operation still had to send was sent before this.

@@ -122,11 +122,11 @@ async def test_ask_in_flight_is_undone(
     await answered(client)
     task = asyncio.create_task(lock.acquire())
     await asyncio.sleep(0)
-    assert stream_of(client).waiting
+    assert not stream_of(client).idle
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    # The undo is on the same stream, so this sees its effect.
+    # The undo is on the stream that is asked, so this sees its effect.
     assert not await lock.locked()
     assert_idle(client)
     # Late duplicates of that ask are refused for a while.

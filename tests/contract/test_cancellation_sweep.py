@@ -167,7 +167,7 @@ async def acquire_again(scene: Scene, cut: Probe) -> None:
     outer = await scene.lock.acquire()
     with refusal_allowed():
         await finish(await cut(scene.lock.acquire()))
-    assert await scene.lock.hold_count() == 1
+    assert await scene.hold_count() == 1
     assert not outer.lost
     await scene.lock.release()
 
@@ -178,7 +178,7 @@ async def acquire_again_while_reconnecting(scene: Scene, cut: Probe) -> None:
     await scene.lose_connection()
     with refusal_allowed():
         await finish(await cut(scene.lock.acquire()))
-    assert await scene.lock.hold_count() == 1
+    assert await scene.hold_count() == 1
     await scene.lock.release()
 
 
@@ -250,6 +250,7 @@ async def extend_to_more(scene: Scene, cut: Probe) -> None:
 async def extend(scene: Scene, cut: Probe, seconds: float) -> None:
     lease = await scene.lock.acquire()
     await cut(lease.extend(seconds))
+    await scene.executed()
     # Redis keeps for the holder what the holder counts on: the old lease or the new one.
     left = await scene.lock.remaining()
     assert left is not None

@@ -155,11 +155,11 @@ async def test_outage_shorter_than_the_lease_is_survived(
     # An attempt to connect that the outage swallows takes a second of it.
     client = clients(link.url, lease_time=3)
     async with make_lock(client) as lease:
-        renewals = client.statistics().renewals
         link.black_hole()
         await until(lambda: lease.remaining < 1.5)
         link.pass_through()
-        await until(lambda: client.statistics().renewals > renewals)
+        # With all its members: in a cluster, only some of them were out of reach.
+        await until(lambda: lease.remaining > 1.6)
         assert not lease.lost
     assert client.statistics().losses == 0
 

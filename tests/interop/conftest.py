@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.java import RedissonFactory
+from tests.fixtures.java import RedissonFactory, for_many_servers
 from tests.interop.java import Java
 from tests.interop.keyspace import Keyspace
 from tests.interop.kinds import KINDS, Scene
@@ -18,6 +18,7 @@ from tests.interop.same_steps import Keyspaces
 from tests.interop.support import only_messages_wake
 from tests.interop.tasks import Tasks
 from tests.lua.fair_scripts import FairScripts
+from tests.monitor import Monitor
 from tests.primitives.fair_locks import nothing_left, server_side
 from tests.support import until_async
 
@@ -45,27 +46,38 @@ def _scene(
     return make
 
 
+@pytest.fixture
+def missing(java: Java, session_cluster: EmbeddedCluster | None) -> dict[str, str]:
+    """The kinds of locks that there are not here, and why."""
+    found = {}
+    for name, kind in KINDS.items():
+        if not (kind.reentrant or java.since(4, 4)):
+            found[name] = f"Redisson {java.release} has no non-reentrant locks"
+        elif kind.servers > 1 and session_cluster is not None:
+            found[name] = "is on servers of its own, and not on a cluster"
+    return found
+
+
 @pytest.fixture(params=KINDS)
-def scene(request: pytest.FixtureRequest, java: Java, _scene: Callable[[str, str], Scene]) -> Scene:
+def scene(
+    request: pytest.FixtureRequest, missing: dict[str, str], _scene: Callable[[str, str], Scene]
+) -> Scene:
     """A lock of each kind in turn, and services of both sides that want it."""
-    if not (KINDS[request.param].reentrant or java.since(4, 4)):
-        pytest.skip(f"Redisson {java.release} has no non-reentrant locks")
+    if request.param in missing:
+        pytest.skip(missing[request.param])
     return _scene(request.param, "k")
 
 
 @pytest.fixture
-def scenes(java: Java, _scene: Callable[[str, str], Scene]) -> list[Scene]:
+def scenes(missing: dict[str, str], _scene: Callable[[str, str], Scene]) -> list[Scene]:
     """A lock of every kind."""
-    return [
-        _scene(kind, f"a {kind}") for kind in KINDS if KINDS[kind].reentrant or java.since(4, 4)
-    ]
+    return [_scene(kind, f"a {kind}") for kind in KINDS if kind not in missing]
 
 
 @pytest.fixture
 def many_servers(java: Java) -> None:
     """For clusters and the like, releases are tested that can be told about sharded pub/sub."""
-    if not java.since(3, 29):
-        pytest.skip(f"Redisson {java.release} has no shardedSubscriptionMode")
+    for_many_servers(java)
 
 
 @pytest.fixture
@@ -77,11 +89,8 @@ def only_messages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest_asyncio.fixture
 async def keyspaces(redis: Redis) -> AsyncIterator[Keyspaces]:
     """Of the names that Redisson uses and that we use, to compare them."""
-    async with AsyncExitStack() as stack:
-        java, ours = Keyspace(redis, "of-java"), Keyspace(redis, "of-us")
-        for each in (java, ours):
-            await stack.enter_async_context(each)
-        yield java, ours
+    async with Monitor(redis) as java, Monitor(redis) as ours:
+        yield Keyspace(redis, java, "of-java"), Keyspace(redis, ours, "of-us")
 
 
 @pytest_asyncio.fixture

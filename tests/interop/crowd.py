@@ -9,10 +9,8 @@ import re
 import subprocess
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from tests.interop.crowd_referee import Referee
 from tests.interop.java import Java, JavaObject
@@ -132,7 +130,7 @@ class Order:
         overtaken: Each time somebody got it, or came again, before his time.
     """
 
-    def __init__(self, log: bytes | bytearray, name: str) -> None:
+    def __init__(self, log: bytes, name: str) -> None:
         self.grants = self.queued = 0
         self.overtaken: list[str] = []
         line: deque[bytes] = deque()
@@ -152,25 +150,3 @@ class Order:
                     self.overtaken.append(f"{owner!r} came before {line[0]!r}")
                 if owner in line:
                     line.remove(owner)
-
-
-@asynccontextmanager
-async def monitored(url: str | None) -> AsyncIterator[bytearray]:
-    """Have in the end, as MONITOR tells it, what a server carried out inside the block."""
-    log = bytearray()
-    if url is None:
-        yield log
-        return
-    address = urlsplit(url)
-    reader, writer = await asyncio.open_connection(address.hostname, address.port)
-    writer.write(b"MONITOR\r\n")
-    assert await reader.readline() == b"+OK\r\n"
-    reading = asyncio.create_task(reader.read())
-    try:
-        yield log
-    finally:
-        # Answered last, so all that came before has been told.
-        writer.write(b"QUIT\r\n")
-        log += await reading
-        writer.close()
-        await writer.wait_closed()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from redis.asyncio import Redis
+
+from tests.monitor import Monitor
 
 Seen = dict[str, Any]
 
@@ -33,25 +34,12 @@ class Keyspace:
         beside: The kinds of keys seen that are for one side alone.
     """
 
-    def __init__(self, redis: Redis, name: str) -> None:
+    def __init__(self, redis: Redis, monitor: Monitor, name: str) -> None:
         self._redis = redis
         self._name = name
         self._owners: dict[str, str] = {}
-        self._pubsub: Any = redis.pubsub()
+        self._monitor = monitor
         self.beside: set[str] = set()
-
-    async def __aenter__(self) -> Self:
-        await self._pubsub.psubscribe(f"*{self._name}*")
-        await self._next("psubscribe")
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._pubsub.aclose()
 
     async def meet(self, who: str) -> None:
         """Call the owner that has appeared since the last call by a name.
@@ -79,9 +67,9 @@ class Keyspace:
             left = await self._redis.pttl(key)
             # A key that is gone meanwhile was for one side alone, or about to expire.
             seen[name] = (await self._content(key), left if left < 0 else _rounded(left))
-        heard = await self._heard()
-        if heard:
-            seen["messages"] = heard
+        messages = await self._monitor.messages(self._name)
+        if messages:
+            seen["messages"] = [(self._renamed(each), message) for each, message in messages]
         return seen
 
     async def _keys(self) -> list[bytes]:
@@ -119,23 +107,9 @@ class Keyspace:
             found += [key.decode("latin-1"), repr(content)]
         return found
 
-    def _renamed(self, raw: bytes) -> str:
-        text = raw.decode("latin-1").replace(self._name, "N")
+    def _renamed(self, raw: bytes | str) -> str:
+        text = (raw if isinstance(raw, str) else raw.decode("latin-1")).replace(self._name, "N")
         return _OWNER.sub(lambda found: self._owners.get(found[0], found[0]), text)
-
-    async def _heard(self) -> list[tuple[str, str]]:
-        end = f"end:{self._name}".encode()
-        await self._redis.publish(end.decode(), "")
-        found = []
-        while (message := await self._next("pmessage"))["channel"] != end:
-            found.append((self._renamed(message["channel"]), message["data"].decode()))
-        return found
-
-    async def _next(self, kind: str) -> Any:
-        message = None
-        while message is None or message["type"] != kind:
-            message = await self._pubsub.get_message(timeout=10)
-        return message
 
 
 def _rounded(milliseconds: float) -> int:

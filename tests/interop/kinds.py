@@ -20,12 +20,12 @@ from tests.fixtures.fleet import Fleet
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, Java, JavaObject
 from tests.interop.support import until_asleep
-from tests.support import until
+from tests.monitor import Monitor
+from tests.support import answered, listens, until
 
 #: Longer than any test: who is let in within `SOON` was told.
 LONG = 60
 SOON = 10
-PONG = {"type": "pong", "pattern": None, "channel": None, "data": b""}
 
 Waitable = LockLike | Semaphore | PermitExpirableSemaphore | CountDownLatch
 
@@ -278,7 +278,7 @@ class Scene:
         # Our red locks wait for no more servers than they need: what they asked the others is
         # answered now, and then what they did about the answer is carried out.
         for _ in range(2):
-            await asyncio.gather(*(client.ping() for client in self._made))
+            await asyncio.gather(*map(answered, self._made))
 
     async def state(self) -> list[Any]:
         """Return what the servers keep of it: who holds, who is in which queue."""
@@ -299,18 +299,9 @@ class Scene:
     async def nothing_said(self) -> AsyncIterator[None]:
         """Fail if inside anything is published about this lock."""
         async with AsyncExitStack() as stack:
-            listening = []
-            for redis in self.redis:
-                pubsub = await stack.enter_async_context(redis.pubsub())
-                await pubsub.psubscribe(f"*{self.name}*")
-                listening.append(pubsub)
+            monitors = [await stack.enter_async_context(Monitor(redis)) for redis in self.redis]
             yield
-            for pubsub in listening:
-                # What was published before comes before the answer.
-                await pubsub.ping()
-                while (message := await pubsub.get_message(timeout=SOON)) != PONG:
-                    assert message is not None
-                    assert message["type"] == "psubscribe", message
+            assert not any([await monitor.messages(self.name) for monitor in monitors])
 
 
 def clients_of(lock: Waitable) -> list[Any]:
@@ -322,13 +313,7 @@ def clients_of(lock: Waitable) -> list[Any]:
 async def until_ours_waits(lock: Waitable) -> None:
     """Return when a task has asked for it, was refused, and waits for a message."""
     contexts = clients_of(lock)
-    streams = [each.executor.router.stream_for(b"") for each in contexts]
-    await until(
-        lambda: (
-            all(each.bus.table.seats for each in contexts)
-            and all(stream.ready and not stream.waiting for stream in streams)
-        )
-    )
+    await until(lambda: all(listens(each.bus.table, each.executor.router) for each in contexts))
 
 
 def that_look_again(scenes: Sequence[Scene]) -> list[Scene]:

@@ -6,7 +6,7 @@ import asyncio
 import random
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from typing import Any
 
 import pytest
@@ -26,11 +26,11 @@ from tests.interop.crowd import (
     JavaCrew,
     Order,
     PythonCrew,
-    monitored,
     work,
 )
 from tests.interop.crowd_referee import Referee
 from tests.interop.java import Java
+from tests.monitor import Monitor
 from tests.support import Counted, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60 * TIMES)]
@@ -152,10 +152,11 @@ async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
     async with (
         Referee(workers, permits=3) as referee,
         Counted(redis) as counted,
-        monitored(server_url if kind == "fair lock" else None) as log,
+        Monitor(redis) if kind == "fair lock" else nullcontext() as monitor,
         asyncio.timeout(50 * TIMES),
     ):
         await work(crews, referee, name=name, url=server_url, parties=workers, **order_for(kind))
+        log = [] if monitor is None else await monitor.lines()
     assert referee.faults == []
     assert referee.deaths == 0
     assert set(referee.sections.values()) == {WORKERS * SHARE}
@@ -167,7 +168,7 @@ async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
     if kind in SEMAPHORES or kind == "read-write lock":
         assert referee.mixed > 0
     if kind == "fair lock":
-        order = Order(log, name)
+        order = Order(b"".join(log), name)
         assert order.overtaken == []
         assert order.grants == sections
         assert order.queued > sections // 2

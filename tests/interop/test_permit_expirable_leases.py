@@ -21,7 +21,7 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.interop.java import MS, JavaError, JavaObject
 from tests.interop.permits import LEASES, LONG, NAME, counted, from_java, holder
 from tests.interop.support import only_messages_wake, soon, until_asleep
-from tests.support import until, until_async, until_listening
+from tests.support import answered_at, until, until_async, until_listening
 
 
 @pytest.fixture(autouse=True)
@@ -143,10 +143,10 @@ class TestGivingUp:
         ours: PermitExpirableSemaphore,
         theirs: JavaObject,
     ) -> None:
-        link = await proxy()
+        link = await proxy(NAME)
         far = clients(link.url)
         await ours.try_set_permits(1)
-        await far.ping()
+        await answered_at(far, NAME)
         link.black_hole("down")
         mine = asyncio.create_task(far.get_permit_expirable_semaphore(NAME).acquire())
 

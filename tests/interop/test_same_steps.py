@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from redisson_py import Redisson
-from redisson_py._engine import local_queue
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import JavaObject
@@ -35,12 +33,6 @@ QUEUE, MOMENTS = "redisson_lock_queue:{N}", "redisson_lock_timeout:{N}"
 CHANNEL = "redisson_rwlock:{N}"
 #: The key of the first read of `a`.
 MINE = "{N}:A:rwlock_timeout:1"
-
-
-@pytest.fixture(autouse=True)
-def no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever looks on here has subscribed, but waits for no turn."""
-    monkeypatch.setattr(local_queue, "YIELD_WAIT", 0.0)
 
 
 @pytest_asyncio.fixture

@@ -14,7 +14,7 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.permits import NAME
 from tests.interop.support import only_messages_wake, soon, until_asleep, until_java_listens
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support import answered_at, until, until_async, until_listening, until_waiting
 
 CHANNEL = "redisson_sc:{semaphore}"
 
@@ -304,10 +304,10 @@ class TestGivingUp:
         redisson: JavaObject,
         proxy: ProxyFactory,
     ) -> None:
-        link, java, ours = await proxy(), await theirs(redisson), client.get_semaphore(NAME, 1)
+        link, java, ours = await proxy(NAME), await theirs(redisson), client.get_semaphore(NAME, 1)
         far = clients(link.url)
         await ours.available()
-        await far.ping()
+        await answered_at(far, NAME)
         link.black_hole("down")
         mine = asyncio.create_task(far.get_semaphore(NAME).acquire())
 

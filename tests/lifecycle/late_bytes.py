@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -35,6 +35,15 @@ def lose_next_script_reply(link: FaultProxy) -> list[bytes]:
 
     link.cut_after_execution(is_script)
     return sent
+
+
+async def executed(link: FaultProxy, call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Return a call that was executed and not answered; repeated after `link.pass_through()`."""
+    link.cut_after_execution(b"EVALSHA")
+    link.refuse()
+    calling = asyncio.create_task(call)
+    await link.wait_until(lambda link: link.triggered == 1)
+    return calling
 
 
 async def deliver_late(url: str, commands: list[bytes]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -103,6 +103,7 @@ class Lifecycle(RuleBasedStateMachine):
     Class attributes:
         kind: The name of the subject.
         url: The server.
+        options: What clients are told besides.
         loop: What runs the steps.
         failures: What was found, in order.
         without: Names of rules that do nothing, to look for what they hide.
@@ -110,6 +111,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     kind = "lock"
     url = ""
+    options: Mapping[str, Any] = {}
     runner: asyncio.Runner
     failures: list[BaseException]
     without: frozenset[str] = frozenset()
@@ -121,7 +123,7 @@ class Lifecycle(RuleBasedStateMachine):
         self.beside: asyncio.Task[None] | None = None
         self.ending = "leave"
         self.spared = self.without
-        self.world = Play(SUBJECTS[self.kind], self.url)
+        self.world = Play(SUBJECTS[self.kind], self.url, self.options)
         self.subject = self.world.subject
         self.run(self.world.open())
 

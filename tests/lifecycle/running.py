@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.errors import Flaky
@@ -40,6 +41,7 @@ def run_lifecycles(
     kind: str,
     url: str,
     *,
+    options: Mapping[str, Any] | None = None,
     examples: int,
     number: int | None = None,
     uvloop: bool = False,
@@ -52,7 +54,7 @@ def run_lifecycles(
         AssertionError: An invariant did not hold; the notes say after which steps.
     """
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
-    options = settings(
+    how = settings(
         max_examples=examples,
         stateful_step_count=STEPS,
         deadline=None,
@@ -68,10 +70,10 @@ def run_lifecycles(
             pass
 
         Played.kind, Played.url, Played.runner, Played.without = kind, url, runner, without
-        Played.failures = []
+        Played.options, Played.failures = options or {}, []
         play = Played if number is None else seed(number)(Played)
         try:
-            run_state_machine_as_test(play, settings=options)
+            run_state_machine_as_test(play, settings=how)
         except Flaky as error:
             # It did not come once more with the same steps: time has a say. It counts.
             raise Played.failures[0] from error

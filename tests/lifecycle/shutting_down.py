@@ -34,7 +34,9 @@ def say(text: str) -> None:
 
 def mark(number: int) -> None:
     """Tell the test, through the server that it watches, that a cleanup has ended."""
-    with redis.Redis.from_url(URLS[0]) as server:
+    in_cluster = URLS[0].startswith("redis+cluster://")
+    url = URLS[0].replace("redis+cluster://", "redis://")
+    with (redis.RedisCluster if in_cluster else redis.Redis).from_url(url) as server:
         server.set(f"cleaned {number}", 1, ex=60)
 
 

@@ -111,7 +111,8 @@ class SemaphoreSubject(Subject):
 
     async def delete(self, redis: Redis, observer: Redisson) -> None:
         await redis.delete(self.keys[0])
-        await self.prepare(observer)
+        # Of two deletions at the same time, one makes it again.
+        await self.make(observer, "").try_set_permits(PERMITS)
 
 
 def _side(client: Redisson, side: str) -> Any:

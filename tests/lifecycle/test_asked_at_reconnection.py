@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.lifecycle.test_watchdog_edges import TAKES, Take
-from tests.support import Counted, answered, stream_of, until, until_async
+from tests.support import Counted, answered, is_single, stream_of, until, until_async
 
 LONG = 1200.0
 
@@ -112,10 +112,11 @@ async def test_ten_thousand_are_asked_after_once_in_a_hundred_commands_and_ten_w
         await lose_connection(client, redis, "app")
         await until(lambda: client.statistics().renewals == renewals + 100)
     assert counted.calls["evalsha"] == 100
-    # HELLO, and SCRIPT LOAD before the first of them.
-    assert traffic.commands - commands == 102
+    # HELLO, and SCRIPT LOAD before the first of them; in a cluster, also a question for its map.
+    beside = traffic.commands - commands - 102
+    assert 0 <= beside <= (0 if is_single(client) else 3)
     # Two turns of an event loop that is late leave in one write.
-    assert 1 < traffic.writes - writes <= 11
+    assert 1 < traffic.writes - writes <= 11 + beside
     assert not any(lease.lost for lease in leases)
     await asyncio.gather(*[lease.release() for lease in leases])
 

@@ -83,7 +83,7 @@ async def test_permit_of_no_units_is_released_like_any_other(
 async def test_closing_while_a_renewal_is_unanswered_says_nothing(
     clients: ClientFactory, proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    link = await proxy()
+    link = await proxy("held")
     client = clients(url=link.url, lease_time=3)
     renewals: list[object] = []
     send = client._executor.start_batch
@@ -118,7 +118,7 @@ async def test_re_entry_of_a_deleted_lock_says_taken(client: Redisson, redis: Re
 async def test_re_entry_after_an_own_lease_time_says_ended(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
-    link = await proxy()
+    link = await proxy("ended")
     lock = clients(url=link.url).get_lock("ended")
     first = await lock.acquire(lease_time=1)
 

@@ -11,11 +11,11 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
+from tests.fixtures.cluster_look import url_of
 from tests.house import files
 from tests.lifecycle.kinds import KINDS, Stage, member_names
 from tests.support import until, until_async
@@ -77,11 +77,6 @@ async def running(stage: Stage, how: str) -> AsyncIterator[Program]:
     text = errors.decode()
     assert not any(word in text for word in UNCLEAN), text
     assert (code, program.lines[-1]) == (0, "ended"), text
-
-
-def url_of(server: Redis) -> str:
-    options: dict[str, Any] = server.connection_pool.connection_kwargs
-    return f"redis://{options['host']}:{options['port']}/{options.get('db', 0)}"
 
 
 async def held(stage: Stage, server: Redis, name: str) -> bool:

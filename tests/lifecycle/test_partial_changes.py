@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Lease, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.cluster_look import master_of
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.lifecycle.late_bytes import REENTRANT
 from tests.support import until, until_waiting
@@ -199,7 +200,7 @@ async def test_who_wants_one_gets_it_when_the_head_that_wants_two_leaves(
 async def life_left(redis: Redis, keys: tuple[str, ...]) -> float:
     """Return for how many seconds every waiter still counts as alive, by the server's clock."""
     (key,) = [each for each in keys if each.endswith("redisson_py:waiters")]
-    looking: Any = redis.pipeline(transaction=True)
+    looking: Any = (await master_of(redis, key)).pipeline(transaction=True)
     (seconds, micros), alive = await looking.time().zrange(key, 0, 0, withscores=True).execute()
     left: float = alive[0][1] / 1000 - seconds - micros / 1e6
     return left

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.cluster_look import master_of
 from tests.lifecycle.kinds import reason_of
 from tests.support import until
 
@@ -22,7 +23,7 @@ ON_ITS_WAY = 0.1
 
 async def end_of(redis: Redis, name: str = "k") -> float:
     """Return when the server ends the lease of a key, by its own clock; 0.0 if it is gone."""
-    both: Any = redis.pipeline(transaction=True)
+    both: Any = (await master_of(redis, name)).pipeline(transaction=True)
     (seconds, microseconds), left = await both.time().pttl(name).execute()
     assert left != -1, "the key has no expiry"
     return float(seconds + microseconds / 1e6 + left / 1000) if left > 0 else 0.0

@@ -232,7 +232,7 @@ async def test_client_that_closes_leaves_no_error_of_a_request_unread(
     """The caller learns that the client was closed; asyncio has nothing to say about a future."""
     link = await proxy()
     client = clients(url=link.url, lease_time=3)
-    lock = MultiLock(client.get_lock("a"), client.get_lock("b"))
+    lock = MultiLock(client.get_lock("{k}a"), client.get_lock("{k}b"))
     async with lock:
         pass
     link.black_hole("down")

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from redisson_py import ClientClosedError, LeaseLostError, Redisson
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.cluster_look import plain_client
 from tests.support import answered, until
 
 forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -78,7 +79,7 @@ async def test_end_of_a_lease_is_not_put_off_while_a_crowd_is_renewed(
     async with AsyncExitStack() as crowd:
         # Renewed two seconds from now, a hundred first, the others a third of a second later.
         for number in range(150):
-            await crowd.enter_async_context(client.get_lock(f"k{number}"))
+            await crowd.enter_async_context(client.get_lock(f"{{k}}{number}"))
         # A third of the lease after the first was sent.
         renewed_at = min(hold.lease_until for hold in watchdog.holds) - 4
         short = await client.get_lock("short").acquire(lease_time=renewed_at - now() + 0.1)
@@ -116,7 +117,7 @@ def test_acquire_after_a_fork_that_goes_on_with_the_loop_is_refused(server_url: 
             pass
 
     async def owners() -> list[Any]:
-        async with Redis.from_url(server_url) as redis:
+        async with plain_client(server_url) as redis:
             return list(await redis.hkeys("taken in the child"))
 
     async def keep() -> None:
@@ -146,7 +147,7 @@ def test_leaving_a_block_after_a_fork_does_not_release_the_parents_hold(server_u
             await leave.wait()
 
     async def held() -> int:
-        async with Redis.from_url(server_url) as redis:
+        async with plain_client(server_url) as redis:
             return int(await redis.exists("k"))
 
     async def begin() -> asyncio.Task[None]:

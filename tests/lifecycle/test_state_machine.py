@@ -5,6 +5,8 @@ A fixed number of them, the same at each run; `make soak` plays more.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.lifecycle.running import run_lifecycles
@@ -17,8 +19,14 @@ EXAMPLES, IN_CLUSTER = 60, 12
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", SUBJECTS)
 def test_no_lifecycle_breaks_an_invariant(
-    kind: str, server_url: str, session_cluster: object, pytestconfig: pytest.Config
+    kind: str,
+    server_url: str,
+    session_cluster: object,
+    client_options: dict[str, Any],
+    pytestconfig: pytest.Config,
 ) -> None:
     uvloop = pytestconfig.getoption("--loop") == "uvloop"
     examples = EXAMPLES if session_cluster is None else IN_CLUSTER
-    run_lifecycles(kind, server_url, examples=examples, uvloop=uvloop, shrink=False)
+    run_lifecycles(
+        kind, server_url, options=client_options, examples=examples, uvloop=uvloop, shrink=False
+    )

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.cluster_look import servers_of
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.lifecycle.line_counter import LineCounter
 from tests.support import stream_of, until, until_async
@@ -46,12 +47,12 @@ async def test_a_grant_that_took_most_of_its_lease_is_renewed(
     lease_time = 6.0
     link = await proxy()
     client = clients(link.url, lease_time=lease_time, command_timeout=20)
-    warm = [await take(client, "k-warm") for take in TAKES.values()]  # loads the scripts
+    warm = [await take(client, "{k}-warm") for take in TAKES.values()]  # loads the scripts
     for lease in warm:
         await lease.release()
     link.cut_after_execution(lambda command: b"EVALSHA" in command)
     link.refuse()
-    asking = asyncio.gather(*[take(client, "k") for take in TAKES.values()])
+    asking = asyncio.gather(*[take(client, "{k}") for take in TAKES.values()])
     await link.wait_until(lambda link: link.triggered == 1)
     await asyncio.sleep(0.73 * lease_time)
     link.pass_through()
@@ -65,17 +66,25 @@ async def test_a_grant_that_took_most_of_its_lease_is_renewed(
 
 
 @pytest_asyncio.fixture
-async def limit_keys(redis: Redis, server_url: str) -> AsyncIterator[Callable[..., Awaitable[str]]]:
+async def limit_keys(
+    redis: Redis, server_url: str, acl_arguments: tuple[str, ...]
+) -> AsyncIterator[Callable[..., Awaitable[str]]]:
     """Set the keys that a user may touch; the answer is its URL."""
+    servers = await servers_of(redis)
+
+    async def set_user(*rules: str) -> None:
+        for server in servers:
+            await server.execute_command("ACL", "SETUSER", "limited", *rules)  # type: ignore[no-untyped-call]  # redis-py's
 
     async def limit(*patterns: str) -> str:
-        await redis.execute_command("ACL", "SETUSER", "limited", "resetkeys", *patterns)  # type: ignore[no-untyped-call]  # redis-py's
+        await set_user("resetkeys", *patterns)
         return url_of_user(server_url, "limited")
 
-    rules = [rule for rule in documented_rules() if not rule.startswith("~")]
-    await redis.execute_command("ACL", "SETUSER", "limited", "on", f">{PASSWORD}", *rules)  # type: ignore[no-untyped-call]  # redis-py's
+    rules = documented_rules("", *acl_arguments)
+    await set_user("on", f">{PASSWORD}", *(rule for rule in rules if not rule.startswith("~")))
     yield limit
-    await redis.acl_deluser("limited")
+    for server in servers:
+        await server.acl_deluser("limited")
 
 
 async def test_a_key_that_redis_refuses_costs_no_other_lease(
@@ -175,7 +184,7 @@ async def test_renewals_are_spread_over_their_period(clients: ClientFactory) -> 
     """Locks taken at one moment are not all renewed at one moment."""
     lease_time = 12.0
     client = clients(lease_time=lease_time)
-    leases = await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(5000)])
+    leases = await asyncio.gather(*[client.get_lock(f"{{k}}{n}").acquire() for n in range(5000)])
     traffic = stream_of(client).traffic
     moments: list[float] = []
     loop = asyncio.get_running_loop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -44,9 +45,10 @@ class World:
         findings: What the event loop was told of that nobody else saw.
     """
 
-    def __init__(self, subject: Subject, url: str) -> None:
+    def __init__(self, subject: Subject, url: str, options: Mapping[str, Any]) -> None:
         self.subject = subject
         self.url = url
+        self.options = options
         self.grips: list[Grip] = []
         self.played: list[str] = []
         self.waits: list[Wait] = []
@@ -56,7 +58,8 @@ class World:
         self.links: list[FaultProxy] = []
         self.actors: list[Actor] = []
         self.ended: list[Actor] = []
-        self.severing = False
+        #: How many steps are under way that have the server forget what is held.
+        self.severing = 0
         self.racing = False
         self.full = False
         self.closed: set[int] = set()
@@ -70,10 +73,10 @@ class World:
         self.servers = [url_of(each) for each in await masters_of(self.redis)]
         #: Of the server that has `k`.
         self.server = url_of(await master_of(self.redis, "k"))
-        if len(self.servers) == 1:
+        if self.url.startswith("redis://"):
             self.servers, self.server = [self.url], self.url
         await self.redis.flushdb()
-        self.observer = await enter(Redisson.from_url(self.url))
+        self.observer = await enter(Redisson.from_url(self.url, **self.options))
         for options in CLIENTS:
             link = await enter(FaultProxy.in_front_of(self.server))
             self.links.append(link)
@@ -105,13 +108,14 @@ class World:
         await self._stack.aclose()
 
     def _behind(self, link: FaultProxy, **options: Any) -> Redisson:
-        """Return a client behind a proxy; the other nodes of a cluster it reaches without one."""
+        """Return a client behind a proxy; other nodes and sentinels it reaches without one."""
+        options |= self.options
         if self.server == self.url:
             return Redisson.from_url(link.url, **options)
         near = link.url.removeprefix("redis://")
-        far = self.server.removeprefix("redis://")
-        options |= {"address_map": {far: near}, "sync_replicas": 0}
-        return Redisson.from_url(f"redis+cluster://{near}", **options)
+        options["address_map"] = {self.server.removeprefix("redis://"): near}
+        in_cluster = self.url.startswith("redis+cluster://")
+        return Redisson.from_url(f"redis+cluster://{near}" if in_cluster else self.url, **options)
 
     def _unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
@@ -152,7 +156,8 @@ class World:
                 grip = wait.granted(lease)
                 # A hold that is passed on takes with it what befell it.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
-                grip.severed = self.severing or wait.severed or any(each.severed for each in owner)
+                severed = self.severing > 0 or wait.severed
+                grip.severed = severed or any(each.severed for each in owner)
                 if grip.side == "read":
                     # Under a write that ends by itself it ends with that.
                     mine = [each for each in self.grips if each.task is grip.task and not each.over]
@@ -225,6 +230,10 @@ class World:
     def held(self) -> list[Grip]:
         """Return what its holders believe to hold."""
         return [grip for grip in self.grips if grip.held]
+
+    def not_over(self) -> list[Grip]:
+        """Return what is held, and whatever is being released in a step beside this one."""
+        return [grip for grip in self.grips if not grip.over]
 
     def ending(self) -> list[Grip]:
         """Return what is held and will soon end by itself."""

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _PARTIAL = "tests/lifecycle/test_partial_changes.py"
 _SECRETS = "tests/lifecycle/test_settings_kept_secret.py"
 _EDGES = "tests/lifecycle/test_watchdog_edges.py"
+_REFUSED = "tests/lifecycle/test_refused_again.py"
 
 ENDS = (
     Mutant(
@@ -65,6 +66,22 @@ ENDS = (
         "                self._ownership.released_by_id(hold)\n",
         "",
         (f"{_EDGES}::test_permits_released_without_an_answer_are_not_renewed",),
+    ),
+    Mutant(
+        "a refused request is not undone, whatever became of the copy before it",
+        "what nobody holds is not taken for a whole lease",
+        "redisson_py/_engine/request.py",
+        "queues or self.maybe_repeated",
+        "queues",
+        (_REFUSED,),
+    ),
+    Mutant(
+        "a refused extension has changed nothing, whatever became of the copy before it",
+        "a holder does not rely on a lease that Redis ends sooner",
+        "redisson_py/_engine/lease_extension.py",
+        "if call.uncertain or not isinstance(error, ReplyError):",
+        "if not isinstance(error, ReplyError):",
+        (f"{_REFUSED}::test_a_shorter_lease_counts_although_its_repetition_is_refused",),
     ),
     Mutant(
         "the client's description lives for one lease",

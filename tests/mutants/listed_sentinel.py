@@ -80,7 +80,7 @@ SENTINEL = (
     Mutant(
         "any of two masters",
         "two masters are waited out",
-        "redisson_py/_topology/finder.py",
+        "redisson_py/_topology/replicated.py",
         "            if len(masters) != 1:\n",
         "            if not masters:\n",
         (f"{_REPLICATED}::test_two_masters_are_waited_out",),

@@ -15,6 +15,7 @@ _FAULTS = "tests/faults/test_catalogue_topologies.py"
 _REPEATS = "tests/topology/test_repeats_write.py"
 _SENTINEL = "tests/topology/test_sentinel_fakes.py"
 _SYNC = "tests/topology/test_sync.py"
+_SYNC_AUTO = "tests/topology/test_sync_auto.py"
 
 TOPOLOGIES = (
     Mutant(
@@ -95,9 +96,25 @@ TOPOLOGIES = (
         "granted before replicas confirm it",
         "a grant that a failover loses was never a grant",
         _CONFIRMING,
-        "future.begin(self._number > 0)",
-        "future.begin(False)",
+        "future.begin(self._number > 0, self._turn_at)",
+        "future.begin(False, self._turn_at)",
         (f"{_SYNC}::test_with_too_few_replicas_nothing_is_held",),
+    ),
+    Mutant(
+        "a WAIT for a call that was sent on",
+        "a grant is confirmed by replicas of the node that gave it",
+        _CONFIRMING,
+        "if self._batch.pop(call, call) is None:",
+        "if call is None:",
+        (f"{_SYNC_AUTO}::test_a_grant_is_confirmed_by_replicas_of_the_node_that_gave_it",),
+    ),
+    Mutant(
+        "the time of replicas begins with the WAIT",
+        "too few replicas are told within sync_timeout, also to what had to gather",
+        _CONFIRMING,
+        "left = oldest.since + self._sync_timeout - running_loop().time()",
+        "left = self._sync_timeout",
+        (f"{_SYNC}::test_what_gathers_has_no_more_time_than_what_is_written",),
     ),
     Mutant(
         "a repeat that does not write",

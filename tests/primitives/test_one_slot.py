@@ -7,11 +7,10 @@ MONITOR tells what each script was called with and what it did: the keys it comp
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
-from typing import Any, Self
+from typing import Any
 
 import pytest
 import redis as redis_py
@@ -21,6 +20,7 @@ from redisson_py import Redisson
 from redisson_py._keys import key_slot
 from redisson_py._scripts import source
 from redisson_py.testing import EmbeddedServer
+from tests.monitor import Monitor, words
 from tests.support import stream_of, until
 
 Tour = Callable[[Redisson, Any], Awaitable[None]]
@@ -169,40 +169,9 @@ def node(server_choice: str) -> Iterator[EmbeddedServer]:
         server.close_blocking()
 
 
-class Monitor:
-    """What a server was told, command by command, as MONITOR tells it."""
-
-    def __init__(self, server: EmbeddedServer) -> None:
-        self._server = server
-        self.lines: list[list[str]] = []
-
-    async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(
-            self._server.host, self._server.port
-        )
-        self._writer.write(b"MONITOR\r\n")
-        assert await self._reader.readline() == b"+OK\r\n"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Read up to a mark that is set now."""
-        async with Redis.from_url(self._server.url) as other:
-            await other.echo("that was all")
-        async with asyncio.timeout(10):
-            while True:
-                line = (await self._reader.readline()).decode("latin-1")
-                # Its arguments are quoted as in C, which is near enough for names of a test.
-                words = shlex.split(line[line.index("]") + 1 :])
-                if words == ["ECHO", "that was all"]:
-                    break
-                self.lines.append(words)
-        self._writer.close()
-        await self._writer.wait_closed()
-
-
-def names_in(words: list[str]) -> list[str]:
+def names_in(told: list[str]) -> list[str]:
     """Return the keys and channels of one command."""
-    command, *rest = words
+    command, *rest = told
     match command.upper():
         case "EVALSHA" | "EVAL":
             return rest[2 : 2 + int(rest[1])]
@@ -222,18 +191,18 @@ async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedS
         if tour is latch and "{" in name:
             # Refused: Redisson puts braces around the whole name.
             continue
-        async with Redis.from_url(node.url) as admin:
+        async with Redis.from_url(node.url) as admin, Monitor(admin) as monitor:
             await admin.flushall()
-        async with Monitor(node) as monitor:
             client = Redisson.from_url(node.url, lease_time=1.5, idle_lifetime=60)
             client._options.names.in_cluster = True
             async with client:
                 await tour(client, name)
-        used = {each for words in monitor.lines for each in names_in(words)}
+            commands = [words(line) for line in await monitor.lines()]
+        used = {each for command in commands for each in names_in(command)}
         slots = {each: key_slot(each.encode()) for each in used if ":client:" not in each}
         assert len(slots) > 3
         assert {*slots.values()} == {key_slot(name.encode())}, (tour.__name__, slots)
-        called |= {words[1] for words in monitor.lines if words[0].upper() == "EVALSHA"}
+        called |= {command[1] for command in commands if command[0].upper() == "EVALSHA"}
     missing = {s.name for s in source.load_all() if not {w.sha for w in s.wordings} & called}
     assert missing == ({each for each in missing if "latch." in each} if "{" in name else set())
 

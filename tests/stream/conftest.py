@@ -13,6 +13,8 @@ from redisson_py._redis import servers_from_url
 from redisson_py._scripts.source import parse
 from redisson_py._stream.call import Arg, Call, ReplyError
 from redisson_py._stream.callbacks import Callbacks
+from redisson_py._stream.outage import Outages
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Topology
 from redisson_py.errors import ClientClosedError
@@ -58,10 +60,6 @@ class Around:
         """Remember a channel."""
         self._ended.append(channel)
 
-    def replicas(self, stream: Stream) -> int:
-        """Know of none."""
-        return 0
-
     async def confirm(self, stream: Stream) -> None:
         """Say that the node serves what it served."""
 
@@ -92,17 +90,21 @@ class Talk:
         self.gone: list[bytes] = []
         self.connected = 0
         self.downs = 0
+        connector = servers_from_url(url, None).connector
         self.stream = Stream(
-            servers_from_url(url, None).connector,
-            reply_timeout,
-            Callbacks(
-                on_message=lambda channel, payload: self.messages.append((channel, payload)),
-                on_connected=self._on_connected,
-                on_down=self._on_down,
-                needed=lambda _: self.needed,
-            ),
-            sharded=sharded,
-            topology=Around(self.gone) if topology is None and sharded else topology,
+            StreamSettings(
+                opener=connector,
+                reply_timeout=reply_timeout,
+                tell=Callbacks(
+                    on_message=lambda channel, payload: self.messages.append((channel, payload)),
+                    on_connected=self._on_connected,
+                    on_down=self._on_down,
+                    needed=lambda _: self.needed,
+                ),
+                outages=Outages(connector.where),
+                sharded=sharded,
+                topology=Around(self.gone) if topology is None and sharded else topology,
+            )
         )
         self._running: asyncio.Task[None] | None = None
         self._calls: list[Call] = []

@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
+from redisson_py._loop import running_loop
 from redisson_py._stream.call import Call
 from redisson_py._stream.stream import Stream
-from redisson_py.errors import ConnectionLostError
+from redisson_py.errors import ClientClosedError, ConnectionLostError
 from tests.stream.conftest import Around, TalkFactory
 from tests.stream.fake_peer import SILENCE, FakePeer, bulk
 from tests.support import until
@@ -122,3 +123,43 @@ async def test_what_goes_on_elsewhere_and_what_ends_here(
     with pytest.raises(ConnectionLostError, match="replaced"):
         await alive.future
     call.future.cancel()
+
+
+async def test_one_that_was_not_in_use_is_not_connected_to_in_the_end(
+    talks: TalkFactory, peer: FakePeer
+) -> None:
+    talk = await talks(topology=Others())
+    await until(lambda: talk.stream._wanted is not None)
+    assert talk.stream.retire("replaced") == []
+    assert talk._running is not None
+    await asyncio.wait([talk._running])
+    assert not peer.links
+
+
+async def test_one_that_is_confirmed_when_the_client_is_closed_already(
+    talks: TalkFactory, peer: FakePeer
+) -> None:
+    others = Others()
+    talk = await talks(topology=others)
+    await talk.ask("GET", "first")
+    peer.cut()
+    await until(lambda: talk.downs)
+    call = talk.call("GET", "k")
+    await until(lambda: others.asked)
+    others.confirmed.set()
+    talk.stream.close_soon(ClientClosedError("closed"))
+    assert talk._running is not None
+    await asyncio.wait([talk._running])
+    assert talk.connected == 1
+    assert isinstance(call.future.exception(), ClientClosedError)
+
+
+async def test_a_call_that_another_stream_delays_keeps_its_deadline(talks: TalkFactory) -> None:
+    talk = await talks(topology=Others())
+    call = Call(("GET", "k"), running_loop().time() + 0.05)
+    # So its pause is 0.2 s or more.
+    call.errors = 9
+    talk.stream.delay(call, "MOVED 1 127.0.0.1:7001")
+    with pytest.raises(ConnectionLostError, match="not ready in time: MOVED") as raised:
+        await asyncio.wait_for(call.future, 10)
+    assert not raised.value.maybe_held

@@ -13,10 +13,13 @@ from redisson_py._loop import stop_task
 from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call
 from redisson_py._stream.callbacks import Callbacks
+from redisson_py._stream.outage import Outages
+from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
-from redisson_py._topology.finder import Finder, ReplicatedFinder, SentinelFinder
+from redisson_py._topology.finder import Finder, SentinelFinder
 from redisson_py._topology.master import FinderRouter
+from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py._topology.sentinel import Sentinel
 from redisson_py.errors import ClientClosedError
 from tests.stream.fake_peer import HOST, OK, Command, FakePeer, bulk, echo, error, message
@@ -189,17 +192,20 @@ class Seeker:
         fails_over: bool = False,
     ) -> Stream:
         return Stream(
-            opener,
-            self._reply_timeout,
-            Callbacks(
-                on_message=lambda channel, payload: None,
-                on_connected=lambda _: None,
-                on_down=lambda _: None,
-                needed=lambda _: self.needed,
-            ),
-            topology=topology,
-            sharded=sharded,
-            fails_over=fails_over,
+            StreamSettings(
+                opener=opener,
+                reply_timeout=self._reply_timeout,
+                tell=Callbacks(
+                    on_message=lambda channel, payload: None,
+                    on_connected=lambda _: None,
+                    on_down=lambda _: None,
+                    needed=lambda _: self.needed,
+                ),
+                outages=Outages(opener.where),
+                topology=topology,
+                sharded=sharded,
+                fails_over=fails_over,
+            )
         )
 
 

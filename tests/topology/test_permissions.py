@@ -13,7 +13,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 import pytest
 import pytest_asyncio
 
-from redisson_py import BackendError, ConnectionLostError, Redisson, ScriptError
+from redisson_py import (
+    BackendError,
+    ConnectionLostError,
+    Redisson,
+    ReplicationError,
+    ScriptError,
+)
 from redisson_py._topology.confirming import count_replicas
 from redisson_py.errors import UnsupportedServerError
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
@@ -334,3 +340,33 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
     # PING is needed only where a Sentinel stays silent while a client waits.
     await set_rules(servers.sentinels, less(needed, "ping"))
     await clients(url).ping()
+
+
+async def test_sentinels_count_replicas_for_whoever_may_not_ask_the_master(
+    sentinel_factory: SentinelFactory, clients: ClientFactory
+) -> None:
+    rules = " ".join(less(documented_rules("", "--sync"), "info"))
+    servers = await sentinel_factory(replicas=1, users={USER: f"on >{PASSWORD} {rules}"})
+    client = clients(as_user(servers.url), sync_timeout=2)
+    async with client.get_lock(KEY):
+        pass
+    assert await calls(servers.nodes, "wait") > 0
+    master = await servers.master()
+    (replica,) = [node for node in servers.nodes if node is not master]
+    await servers.kill(replica)
+
+    async def acquires() -> bool:
+        try:
+            async with client.get_lock(KEY):
+                return True
+        except ReplicationError:
+            return False
+
+    # They list it still, but say that they do not reach it.
+    await until_async(acquires)
+    listed = await servers.sentinels[0].execute("SENTINEL", "REPLICAS", servers.service)
+    assert len(listed) == 1
+    waits = await calls([master], "wait")
+    async with client.get_lock(KEY):
+        pass
+    assert await calls([master], "wait") == waits

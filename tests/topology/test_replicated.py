@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError
-from redisson_py._topology.finder import ReplicatedFinder
 from redisson_py._topology.master import FinderRouter
+from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py.testing import EmbeddedReplicas
 from tests.fixtures.client import ClientFactory
 from tests.support import until_async, until_listening

@@ -6,11 +6,13 @@ import asyncio
 
 import pytest
 
-from redisson_py._topology import finder as finder_module
+from redisson_py._topology import replicated as replicated_module
+from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stream.fake_peer import CUT, SILENCE, error
 from tests.support import until
-from tests.topology.fakes import Scene, address_of
+from tests.sweep import Probe, sweep
+from tests.topology.fakes import Scene, address_of, connector
 
 
 async def test_the_master_is_found_wherever_it_stands(scene: Scene) -> None:
@@ -66,7 +68,7 @@ async def test_a_frozen_replica_does_not_keep_us(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It could be a second master, so it is given a moment, not the whole attempt."""
-    monkeypatch.setattr(finder_module, "ASK_TIMEOUT", 0.1)
+    monkeypatch.setattr(replicated_module, "ASK_TIMEOUT", 0.1)
     frozen, master = [await scene.server(role) for role in ("slave", "master")]
     frozen.greeting = SILENCE
     seeker = await scene.seek_among(frozen, master)
@@ -94,3 +96,17 @@ async def test_refused_credentials_are_final(scene: Scene) -> None:
     for each in servers:
         assert "Redis at {}:{} refused".format(*address_of(each)) in str(caught.value)
     assert "d3adb33f" not in str(caught.value)
+
+
+async def test_an_attempt_that_is_cancelled_anywhere_leaves_no_connection(scene: Scene) -> None:
+    servers = [await scene.server(role) for role in ("slave", "master", "slave")]
+    finder = ReplicatedFinder(connector(), map(address_of, servers), on_elsewhere=lambda _: None)
+
+    async def trial(probe: Probe) -> None:
+        connection = await probe(finder.open(10))
+        if connection is not None:
+            await connection.disconnect()
+        # Not by the garbage collector, which would say so.
+        await until(lambda: not any(each.open for each in servers))
+
+    assert (await sweep(trial)).cancellations

@@ -11,6 +11,7 @@ from redisson_py import (
     ClientClosedError,
     LeaseLostError,
     Permit,
+    Redisson,
     ReplicationError,
     UnsupportedServerError,
 )
@@ -55,6 +56,36 @@ async def test_what_comes_during_a_wait_is_the_next_batch(
     for lease in await asyncio.gather(*tasks):
         await lease.release()
     assert await pair.calls("wait") == 2
+
+
+async def test_what_gathers_has_no_more_time_than_what_is_written(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=4, command_timeout=30)
+    async with client.get_lock("first"):
+        pass
+    async with pair.redis.monitor() as monitor:
+        await pair.freeze()
+        tasks = [asyncio.create_task(client.get_lock("k").acquire())]
+        await until_async(pair.blocked)
+        tasks += [asyncio.create_task(client.get_lock(f"early{n}").acquire()) for n in range(MANY)]
+        # More than the part of the time that is too little for a WAIT of its own.
+        await asyncio.sleep(2)
+        tasks += [asyncio.create_task(client.get_lock(f"late{n}").acquire()) for n in range(MANY)]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(result) for result in results} == {ReplicationError}
+        # Sent behind the releases.
+        await client.ping()
+        await pair.redis.echo("the end")
+        waits: list[int] = []
+        while (command := (await monitor.next_command())["command"]) != "ECHO the end":
+            if command.startswith("WAIT "):
+                waits.append(int(command.split()[2]))
+    assert waits[1] < waits[0] <= 4000
+    # What came right behind the first failed with it, and was not sent: there is nothing to undo.
+    assert len(await pair.redis.keys("*:redisson_py:tombstone:*")) == 1 + MANY
+    await pair.thaw()
+    assert await pair.keys() == [set(), set()]
 
 
 async def test_with_too_few_replicas_nothing_is_held(pair: Pair, clients: ClientFactory) -> None:
@@ -349,3 +380,13 @@ async def test_one_server_has_one_connection_by_default(pair: Pair, clients: Cli
         pass
     assert client.statistics().connections == 1
     assert await pair.calls("wait") == 0
+
+
+async def test_a_client_that_is_opened_again_counts_on(pair: Pair) -> None:
+    client = Redisson.from_url(pair.url, sync_replicas=1, sync_timeout=10)
+    async with client, client.get_lock("k"):
+        assert client.statistics().connections == 2
+    sent = client.statistics().commands_sent
+    async with client, client.get_lock("k"):
+        assert client.statistics().connections == 4
+        assert client.statistics().commands_sent > sent

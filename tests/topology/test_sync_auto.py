@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ReplicationError
-from redisson_py.testing import EmbeddedCluster
+from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.support import until_async
 
@@ -78,6 +78,42 @@ async def test_each_node_has_its_own_confirmations(
     after = [await waits(node.url) for node in await cluster.masters()]
     assert [new - old for new, old in zip(after, before, strict=True)] == [1, 1, 1]
     await asyncio.gather(*(lease.release() for lease in leases))
+
+
+async def blocked(server: EmbeddedServer) -> bool:
+    """Return whether somebody waits for the replicas of a master."""
+    return "blocked_clients:0" not in str(await server.execute("INFO", "clients"))
+
+
+async def test_a_grant_is_confirmed_by_replicas_of_the_node_that_gave_it(
+    own_cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    """Of two calls that leave together one is sent on: it has a WAIT of its own there."""
+    client = clients(own_cluster.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
+    names = [f"k{number}" for number in range(60)]
+    for name in names:
+        async with client.get_lock(name):
+            pass
+    moves, home = names[0], await own_cluster.master_of(names[0])
+    stays, *_ = [name for name in names[1:] if await own_cluster.master_of(name) is home]
+    await own_cluster.migrate(moves)
+    target = await own_cluster.master_of(moves)
+    assert home is await own_cluster.master_of(stays) is not target
+    (near,), (far,) = [await own_cluster.replicas_of(master) for master in (home, target)]
+    await own_cluster.freeze(near)
+    await own_cluster.freeze(far)
+    moving, staying = (
+        asyncio.create_task(client.get_lock(name).acquire()) for name in (moves, stays)
+    )
+    await until_async(lambda: blocked(home))
+    await until_async(lambda: blocked(target))
+    await own_cluster.thaw(near)
+    lease = await staying
+    await client.ping()
+    assert not moving.done()
+    await own_cluster.thaw(far)
+    await (await moving).release()
+    await lease.release()
 
 
 async def test_what_is_asked_of_a_master_that_fails_is_confirmed_by_the_next(

@@ -203,3 +203,17 @@ async def test_a_client_of_one_server() -> None:
 async def test_a_cluster_option_is_refused_for_a_client_of_one_server() -> None:
     with pytest.raises(ValueError, match="needs a cluster, and this is one server"):
         Redisson(Redis(), sharded_pubsub="on")
+
+
+def test_the_version_of_redis_py_is_not_read_from_disk_for_each_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connector = servers_from_url("redis+cluster://h1,h2", None).connector.at("h3", 7000)
+
+    def read() -> str:
+        pytest.fail("read again")
+
+    monkeypatch.setattr("redis.utils.get_lib_version", read)
+    connection = connector.connection_class(**connector.settings)
+    assert connection.driver_info is not None
+    assert connection.driver_info.lib_version

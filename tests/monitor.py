@@ -1,0 +1,78 @@
+"""What servers carry out, command by command, as MONITOR tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from redis.asyncio import Redis
+
+from tests.fixtures.cluster_look import ClusterLook, masters_of, url_of
+
+#: Bytes: more than any script that is loaded.
+_LONGEST_LINE = 2**20
+
+
+class Monitor:
+    """What each server that has keys is told inside a block, and what its scripts do there.
+
+    Of a cluster that is also what is published: nobody can subscribe to patterns of its shards.
+    """
+
+    def __init__(self, redis: Redis | ClusterLook) -> None:
+        self._redis = redis
+        self._told: list[tuple[Redis, asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def __aenter__(self) -> Self:
+        for master in await masters_of(self._redis):
+            address = urlsplit(url_of(master))
+            reader, writer = await asyncio.open_connection(
+                address.hostname, address.port, limit=_LONGEST_LINE
+            )
+            self._told.append((master, reader, writer))
+            writer.write(b"MONITOR\r\n")
+            assert await reader.readline() == b"+OK\r\n"
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for _, _, writer in self._told:
+            writer.close()
+            await writer.wait_closed()
+
+    async def lines(self) -> list[bytes]:
+        """Return what was told since the last call, server after server."""
+        found: list[bytes] = []
+        mark = secrets.token_hex(8)
+        async with asyncio.timeout(10):
+            for redis, reader, _ in self._told:
+                # What was carried out before is told before.
+                await redis.echo(mark)
+                while mark.encode() not in (line := await reader.readline()):
+                    assert line, "the server has hung up"
+                    found.append(line)
+        return found
+
+    async def messages(self, name: str) -> list[tuple[str, str]]:
+        """Return what was published since the last call to channels with a name in them."""
+        commands = [words(line) for line in await self.lines() if b'publish"' in line.lower()]
+        return [
+            (command[1], command[2])
+            for command in commands
+            if command[0].lower() in ("publish", "spublish") and name in command[1]
+        ]
+
+
+def words(line: bytes) -> list[str]:
+    """Return a command and its arguments, as a line of MONITOR has them."""
+    text = line.decode("latin-1")
+    # Its arguments are quoted as in C, which is near enough for names of a test.
+    return shlex.split(text[text.index("]") + 1 :])
