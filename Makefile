@@ -28,6 +28,13 @@ TOPOLOGY := tests/topology tests/testing
 INTEROP := tests/interop
 OLDER := --redisson=3.27.2 tests/interop/test_same_steps.py tests/interop/test_same_counts.py \
 	tests/interop/test_exclusion.py
+# What says most of Java and Python on a cluster, where both choose sharded pub/sub. The rest waits
+# for leases to end, or starts dozens of clients at once, for which a cluster of a busy machine is
+# too slow; test_cluster.py is about what happens to clusters only.
+INTEROP_CLUSTER := $(addprefix tests/interop/test_,exclusion.py fair_lock.py latch.py looks.py \
+	multi_lock.py names.py permit_expirable_semaphore.py read_write_lock.py \
+	same_counts.py same_steps.py semaphore.py) \
+	tests/interop/test_crowd.py::test_each_release_wakes_the_other_language_which_alone_comes_next
 NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
 	for p in python$$v $$HOME/.pyenv/versions/$$v.*/bin/python; do \
 	$$p -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$v')" 2>/dev/null \
@@ -40,7 +47,8 @@ REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
-	test-valkey-lifecycle test-valkey-topology test-valkey-rest test-cluster test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick bench-goals manifest build clean
+	test-valkey-lifecycle test-valkey-topology test-valkey-rest test-cluster test-interop-cluster \
+	test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest interop coverage soak mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -90,7 +98,7 @@ test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; w
 
 test-more: $(VENV)/.checks ## on uvloop, a cluster, Redis 7 and 6.2, and the newest Python of this machine
 	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-redis62 \
-		test-redis7 test-newest
+		test-interop-cluster test-redis7 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
@@ -116,6 +124,9 @@ test-lifecycle-uvloop: $(VENV)/.checks
 
 test-cluster: $(VENV)/.checks ## on a cluster of Valkey, three masters with a replica each
 	$(PYTEST) -q --server=cluster $(CLUSTER)
+
+test-interop-cluster: $(VENV)/.checks ## Java and Python on a cluster: needs java and mvn
+	$(PYTEST) -q --server=cluster --redisson=$(REDISSON) $(INTEROP_CLUSTER)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
 	$(PYTEST) -q --server=redis7 --user=acl $(SERVER)

@@ -124,7 +124,7 @@ class Redisson:
             too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if the master
             has any; of a single server, none. Releases, latches and barriers are not confirmed.
             Only a grant that all replicas have survives whichever of them is promoted.
-        sync_timeout: Seconds that they have for it.
+        sync_timeout: Seconds that they have for it, from when it is asked for.
         address_map: For clusters and Sentinel: from the address that a node announces to the one
             to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
             given host and port and returns both. A `RedisCluster`'s own `address_remap` is taken

@@ -1,7 +1,7 @@
 """Which stream serves a key.
 
 One server, one stream; so too where a Sentinel says which of several servers is the master just
-now. A cluster needs one a node: redisson_py/_topology/cluster.py.
+now. A cluster needs one for each node: redisson_py/_topology/cluster.py.
 """
 
 from __future__ import annotations

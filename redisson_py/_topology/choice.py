@@ -1,7 +1,7 @@
 """Which server is the master, by what several Sentinels say. No I/O.
 
 A Sentinel that has not heard of a failover yet names the old master. `config-epoch` grows with each
-failover, so the highest one is the newest knowledge, whoever answers first.
+failover, so the answer with the highest one is the newest, in whatever order answers come.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from redisson_py._addresses import Address
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds for which an older answer does not replace a newer one that nobody repeats. Sentinels
-#: tell each other every two seconds, so those that still lag behind then were told to forget.
+#: tell each other every two seconds, so an older epoch means after this time that they were reset.
 MEMORY = 10.0
 
 #: What a Sentinel says of an instance that it does not reach.
@@ -116,7 +116,7 @@ def choose(answers: Iterable[Named]) -> Named | None:
 
 
 class Knowledge:
-    """What was the newest answer so far, in case that only those who lag behind answer now."""
+    """The newest answer so far, for the case that only Sentinels that lag behind answer now."""
 
     def __init__(self) -> None:
         self._last: Named | None = None

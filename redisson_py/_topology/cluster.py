@@ -202,7 +202,7 @@ class ClusterRouter:
                 return
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
-        """Ask who is not in doubt, or else any but `besides`: see `Discovery.ask`."""
+        """Ask the nodes that are not in doubt, or else any but `besides`: see `Discovery.ask`."""
         doubted = self._nodes.doubted | self._cut_off
         answer = await self._discovery.ask(
             self._slots, doubted=doubted, besides=besides, probe=self._sharded is None

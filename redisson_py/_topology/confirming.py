@@ -93,7 +93,7 @@ class ConfirmingStream(Stream):
         settings: As for `Stream`.
         replicas: How many must confirm; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
-        beside: Waits at most so many seconds until releases have a connection.
+        beside: Waits until releases have a connection, at most for the seconds that it is given.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class ConfirmingStream(Stream):
         failed: Callable[[ReplyError], None],
         seconds: float = 0.0,
     ) -> None:
-        """Write a command behind which all others wait; its answer may take so many seconds."""
+        """Write a command behind which all others wait; its answer may take `seconds`."""
         assert self._wire is not None
         gate = self._gate = Call(words, 0, must=True)
         gate.future = _Gate(then, failed)
@@ -204,7 +204,7 @@ class ConfirmingStream(Stream):
         self._wire.put(gate, gate.pack(self._dialect))
 
     def _waited(self, got: int) -> None:
-        """So many replicas have what was written before WAIT."""
+        """Take the answer to WAIT: how many replicas have what was written before it."""
         if got < self._number:
             self._got = got
             if self._wanted_replicas == "auto":
@@ -254,13 +254,9 @@ class ConfirmingStream(Stream):
                 self.send(call)
 
     def _short(self, got: int) -> ReplicationError:
-        asked = self._number
-        return ReplicationError(
-            f"{got} of {asked} replicas confirmed it within {self._sync_timeout:g} s: nothing is"
-            " held",
-            asked,
-            got,
-        )
+        # The time of the replicas, or a shorter one of the caller.
+        text = f"{got} of {self._number} replicas confirmed it in time: nothing is held"
+        return ReplicationError(text, self._number, got)
 
     def _behind(self) -> ReplicationError:
         # The server would answer; it is the replicas that do not.
@@ -304,7 +300,7 @@ class ConfirmingStream(Stream):
         self._tell.count_replicas(self, use)
 
     def _use(self, replicas: int) -> None:
-        """The master has so many replicas: one of them must confirm, if there is any."""
+        """Go on with this number of replicas: one of them must confirm, if there is any."""
         self._number = 1 if replicas else 0
         if self._number and self._batch:
             self._fall_short()
@@ -332,7 +328,7 @@ class ConfirmingStream(Stream):
         wire.in_flight.extendleft(reversed(held))
         for call in list(self._backlog):
             if not call.deadline:
-                # Of this connection only: who listens is subscribed on the next one anew.
+                # Of this connection only: seats are subscribed anew on the next one.
                 del self._backlog[call]
                 call.fail(self.no_answer(maybe_held=False))
             elif call.wanted:

@@ -47,7 +47,7 @@ class Answer(NamedTuple):
 
     Attributes:
         slots: The map.
-        origin: Who said so.
+        origin: The node that said so.
         asked_at: When it was asked, in loop time.
         sharded: Whether that node lets us use sharded pub/sub; None if it was not asked.
     """
@@ -103,8 +103,8 @@ class Discovery:
 
         Args:
             known: The map so far.
-            doubted: Whom to ask only if nobody else answers.
-            besides: Whom not to ask at all, unless the cluster has no other node.
+            doubted: The nodes to ask only if no other answers.
+            besides: The node not to ask at all, unless the cluster has no other.
             probe: Ask for sharded pub/sub as well.
         """
         members = [*self._seeds] if known is None else [*known.masters, *known.nodes()]
@@ -172,7 +172,7 @@ class Discovery:
         return None
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
-        """Return whom to ask this time: who is connected, or else each in its turn."""
+        """Return the nodes to ask this time: connected ones, or else each in its turn."""
         connected = [each for each in candidates if self._nodes.connected(each)][:_ASKED_TOGETHER]
         if connected and self.error is None:
             return connected

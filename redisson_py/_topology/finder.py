@@ -282,7 +282,7 @@ async def abandon(attempts: Collection[Attempt | Opening]) -> None:
     attempts = [attempt for attempt in attempts if not is_closed(attempt.get_loop())]
     for attempt in attempts:
         attempt.cancel()
-        # Also if whoever waits here is cancelled.
+        # Also if the task that waits here is cancelled.
         attempt.add_done_callback(_let_go)
     await wait_for_all(attempts)
 

@@ -90,7 +90,7 @@ class Nodes:
         return stream
 
     def without(self, masters: Collection[Address]) -> list[Stream]:
-        """Return the streams without a call to nodes that are no masters."""
+        """Return the idle streams to nodes that are not among `masters`."""
         streams = self._streams.items()
         return [each for address, each in streams if address not in masters and each.idle]
 

@@ -173,7 +173,7 @@ class Sentinel:
         return task is not None and task.done() and not (self._closed or task.cancelled())
 
     async def close(self, error: ClientClosedError) -> None:
-        """Close the connection; whoever is still asking gets `error`."""
+        """Close the connection; open questions fail with `error`."""
         self._stop()
         await self.stream.close(error)
 

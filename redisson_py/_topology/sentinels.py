@@ -63,7 +63,7 @@ class Sentinels:
         self._kept = kept
         self._needed = needed
         self._all: dict[Address, Sentinel] = {}
-        #: Who said `+switch-master` and was not asked since: its answer is waited for.
+        #: Those that said `+switch-master` and were not asked since: their answers are waited for.
         self._informants: set[Sentinel] = set()
         self._knowledge = Knowledge()
         self._runs = False
@@ -222,7 +222,7 @@ class Sentinels:
         try:
             address = self._mapped(announced)
         except BackendError:
-            # Whoever connects next is told.
+            # The next attempt to connect fails with it.
             address = announced
         self._on_switch(address, sentinel.where)
 

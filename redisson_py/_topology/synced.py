@@ -2,7 +2,7 @@
 
 To a router and to callers they are one stream. What is sent with an `Unconfirmed` future goes with
 the grants; so do the channels of those that wait for one, because SUBSCRIBE has to leave before
-what asks. Releases pass by: neither a WAIT nor a frozen replica keeps them.
+what asks. Releases pass by: neither a WAIT nor a frozen replica holds them up.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class SyncedStream(Stream):
 
     def gather(self) -> None:
         """Write what is sent in this turn of the event loop at its end, all at once."""
-        # Renewals, who alone ask for it.
+        # Only renewals ask for it.
         self.grants.gather()
 
     def subscribe(self, channel: bytes) -> None:

@@ -45,7 +45,10 @@ async def coordinated(servers: EmbeddedSentinel) -> None:
 
 
 class Probe:
-    """Takes a lock and gives it back all the time; its losses are not looked at.
+    """Takes locks and gives them back all the time; its losses are not looked at.
+
+    Each has a name of its own: after a failover by hand, the new master may keep a lock whose
+    release only the old one has seen.
 
     Attributes:
         served_at: When the first pair was done by another master than in the beginning.
@@ -61,7 +64,7 @@ class Probe:
         first = None
         while self.served_at is None:
             with suppress(LeaseLostError):
-                async with self._client.get_lock("probe").hold(timeout=60):
+                async with self._client.get_lock(f"probe{self.pairs}").hold(timeout=60):
                     pass
                 master = finder_of(self._client).master
                 first = first or master
