@@ -362,7 +362,8 @@ class ClusterRouter:
                 return False
             if call.script is not None and not call.script.follows_ask:
                 stream.delay(call, f"its slot moves ({error})")
-            elif call.wanted:
+            elif call.wanted and call.channel is None:
+                # Redis 8 says it to SUNSUBSCRIBE, too, and ends the subscription with the move.
                 stream.let_go(call)
                 call.asking = True
                 self._nodes.at(redirect.address).send(call)

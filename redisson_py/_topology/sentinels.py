@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redisson_py._addresses import Address, AddressMap, write_address
 from redisson_py._loop import Future, Task, running_loop, wait_for_all
@@ -130,7 +130,7 @@ class Sentinels:
         streams = [each.stream for each in self.known if each.stream.ready]
         replies = [stream.command(words, ASK_TIMEOUT).future for stream in streams]
 
-        def count(done: Future[list[object]]) -> None:
+        def count(done: Future[list[Any | BaseException]]) -> None:
             counts = [read_replicas(reply) for reply in done.result()]
             # The most, because one of them may not have met a replica yet.
             then(max((each for each in counts if each is not None), default=None))

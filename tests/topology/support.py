@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -36,7 +36,7 @@ async def has(server: EmbeddedServer, *keys: str) -> bool:
 
 
 @asynccontextmanager
-async def announcements(servers: EmbeddedSentinel) -> AsyncIterator[list[float]]:
+async def announcements(servers: EmbeddedSentinel) -> AsyncGenerator[list[float]]:
     """Hand out the moments at which Sentinels announce another master, as they come."""
     moments: list[float] = []
 

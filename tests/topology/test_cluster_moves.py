@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
 from collections import Counter
@@ -15,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from redisson_py import FencedLease, Redisson
-from redisson_py.testing import EmbeddedCluster
+from redisson_py.testing import EmbeddedCluster, SlotMigration, TopologyError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support import set_safety_poll, until, until_waiting
@@ -51,12 +52,20 @@ def move(request: pytest.FixtureRequest, cluster: EmbeddedCluster) -> Move:
         migration = await cluster.begin_migration("{x}", atomic=atomic)
         if not atomic:
             # Calls come in while some keys are here and some there.
-            there = await migration.keys()
-            await migration.move_keys(*there[::2])
+            await move_half(migration)
             await asyncio.sleep(0.02)
         await migration.finish()
 
     return move
+
+
+async def move_half(migration: SlotMigration) -> None:
+    """Move every other key."""
+    while True:
+        there = await migration.keys()
+        # In a test of more than a minute, receipts expire meanwhile.
+        with contextlib.suppress(TopologyError):
+            return await migration.move_keys(*there[::2])
 
 
 class Load:

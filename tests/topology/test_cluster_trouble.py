@@ -7,12 +7,13 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
+from redisson_py._stream.call import Call, ReplyError
 from redisson_py._topology.discovery import Discovery
 from redisson_py.testing import EmbeddedCluster, find_server, server_version
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory
 from tests.support import until, until_async
-from tests.topology.cluster_support import connections, router_of, stream_to
+from tests.topology.cluster_support import connections, names_at, router_of, stream_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -129,6 +130,21 @@ async def test_nodes_without_names(
     for _ in range(2):
         await cluster.migrate("pair")
         await pair(client)
+
+
+async def test_the_end_of_a_subscription_does_not_follow_ask(
+    cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    """Redis 8 says ASK to SUNSUBSCRIBE while the slot moves; HELLO behind it stays here."""
+    client = clients(cluster.url, sync_replicas=0)
+    source, target, *_ = await cluster.masters()
+    for node in (source, target):
+        await pair(client, (await names_at(cluster, node, 1))[0])
+    router = router_of(client)
+    before = router.traffic.commands
+    end = Call(("SUNSUBSCRIBE", b"c"), 0, must=True, channel=b"c")
+    assert router.redirected(stream_to(client, source), end, ReplyError(f"ASK 1 {target.address}"))
+    assert router.traffic.commands == before
 
 
 async def test_a_failed_background_task_is_started_again(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -115,7 +115,7 @@ async def cut_off(
 
 
 @asynccontextmanager
-async def client_at(address: str, url: str, **options: Any) -> AsyncIterator[Redisson]:
+async def client_at(address: str, url: str, **options: Any) -> AsyncGenerator[Redisson]:
     """Connect a client from an address, where it stays."""
     with connecting_from(address):
         async with Redisson.from_url(url, lease_time=LEASE, **options) as client:
