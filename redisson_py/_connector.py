@@ -196,8 +196,10 @@ def _client_hello() -> bytes:
     return out.read()
 
 
-def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asyncio.Transport:
-    """Make `protocol` the reader of an open connection; return its transport.
+def take_over(
+    connection: AbstractConnection, protocol: asyncio.Protocol, where: str
+) -> asyncio.Transport:
+    """Make `protocol` the reader of an open connection to a server; return its transport.
 
     The one place that uses a private name of redis-py. The connection object must be kept
     and disconnected in the end: it still owns the socket.
@@ -213,7 +215,8 @@ def take_over(connection: AbstractConnection, protocol: asyncio.Protocol) -> asy
     reader = getattr(connection, "_reader", None)
     if transport.is_closing() or (reader is not None and reader.at_eof()):
         # Its end was told to redis-py's protocol and will not be told to ours.
-        raise ConnectionLostError("the connection broke while it was opened", maybe_held=False)
+        text = f"the connection to Redis at {where} broke while it was opened"
+        raise ConnectionLostError(text, maybe_held=False)
     transport.set_protocol(protocol)
     return transport
 

@@ -407,7 +407,7 @@ class Stream:
             # Not imported before somebody connects: redis-py is most of what an import costs.
             from redisson_py._redis import take_over
 
-            wire.attach(take_over(connection, wire))
+            wire.attach(take_over(connection, wire, self._opener.where))
             await self._greet()
             if self._in_doubt and self._topology is not None:
                 await self._topology.confirm(self)

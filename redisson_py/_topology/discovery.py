@@ -111,11 +111,12 @@ class Discovery:
         others = [address for address in dict.fromkeys(members) if address != besides] or members
         trusted = [address for address in others if address not in doubted]
         seeds = [address for address in self._seeds if address not in {*members, besides}]
-        answer, asked = None, 0
-        for candidates in (trusted, others, others + seeds):
-            if answer is None and len(candidates) > asked:
-                answer = await self._first_answer(candidates, probe)
-                asked = len(candidates)
+        answer = await self._first_answer(trusted, probe)
+        if answer is None and len(others) > len(trusted):
+            # The nodes that are left were away too.
+            answer = await self._first_answer(others, probe)
+        if answer is None and seeds:
+            answer = await self._first_answer(seeds, probe)
         if answer is None:
             return None
         if known is not None and answer.origin in seeds and self._is_strange(answer, known):
@@ -125,7 +126,8 @@ class Discovery:
 
     def _is_strange(self, answer: Answer, known: SlotMap) -> bool:
         """Return whether this is the map of another cluster, and ours may be back soon."""
-        if not known.node_ids or not answer.slots.node_ids.isdisjoint(known.node_ids):
+        named = answer.slots.node_ids
+        if not (named and known.node_ids) or not named.isdisjoint(known.node_ids):
             return False
         present = running_loop().time()
         if self._strangers_since is None:
@@ -136,6 +138,8 @@ class Discovery:
 
     async def _first_answer(self, candidates: Sequence[Address], probe: bool) -> Answer | None:
         """Return the first answer of some of these nodes, or None if nobody answered in time."""
+        if not candidates:
+            return None
         questions: list[Task] = []
         answers: list[Answer] = []
         errors: list[BackendError] = []

@@ -5,11 +5,13 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _CLUSTER = "redisson_py/_topology/cluster.py"
+_DISCOVERY = "redisson_py/_topology/discovery.py"
 _FINDER = "redisson_py/_topology/finder.py"
 _STREAM = "redisson_py/_stream/stream.py"
 _SYNCED = "redisson_py/_topology/synced.py"
 _CONFIRMING = "redisson_py/_topology/confirming.py"
 
+_DISCOVERS = "tests/topology/test_discovery.py"
 _DOUBTS = "tests/stream/test_cluster_doubts.py"
 _FAULTS = "tests/faults/test_catalogue_topologies.py"
 _REPEATS = "tests/topology/test_repeats_write.py"
@@ -33,6 +35,14 @@ TOPOLOGIES = (
         "if call.script is not None and not call.script.follows_ask:",
         "if True:",
         (f"{_FAULTS}::test_ask_and_tryagain_of_a_moving_slot",),
+    ),
+    Mutant(
+        "a seed of another cluster is believed",
+        "a client stays with its cluster while that may be back",
+        _DISCOVERY,
+        "return present < self._strangers_since + _STRANGERS",
+        "return False",
+        (f"{_DISCOVERS}::test_a_seed_that_serves_another_cluster_by_now",),
     ),
     Mutant(
         "a late reply is read",

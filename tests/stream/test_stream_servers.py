@@ -15,11 +15,17 @@ from redis.backoff import ExponentialBackoff
 from redisson_py import Redisson
 from redisson_py._redis import servers_from_url, take_over
 from redisson_py._scripts.source import commands
-from redisson_py.errors import BackendError, RedissonError, UnsupportedServerError
+from redisson_py.errors import (
+    BackendError,
+    ConnectionLostError,
+    RedissonError,
+    UnsupportedServerError,
+)
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.stream.fake_peer import FakePeer, error
+from tests.support import until
 
 CANARY = "canary-8d1f"
 
@@ -213,15 +219,27 @@ class TestTakeOver:
     async def test_redis_py_still_keeps_its_transport_where_we_look(self, server_url: str) -> None:
         connection = await servers_from_url(server_url, None).connector.open(5)
         try:
-            assert take_over(connection, asyncio.Protocol()).get_extra_info("peername")
+            assert take_over(connection, asyncio.Protocol(), "h:1").get_extra_info("peername")
         finally:
             await connection.disconnect(nowait=True)
+
+    async def test_one_that_broke_meanwhile_says_which_it_was(self) -> None:
+        async with FakePeer() as peer:
+            connection = await servers_from_url(peer.url, None).connector.open(5)
+            try:
+                peer.cut()
+                reader: Any = connection._reader
+                await until(reader.at_eof)
+                with pytest.raises(ConnectionLostError, match="Redis at h:1 broke while"):
+                    take_over(connection, asyncio.Protocol(), "h:1")
+            finally:
+                await connection.disconnect(nowait=True)
 
     async def test_a_redis_py_that_hides_it_is_a_clear_error(
         self, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with pytest.raises(UnsupportedServerError, match="redis-py hides the transport"):
-            take_over(Connection(), asyncio.Protocol())
+            take_over(Connection(), asyncio.Protocol(), "h:1")
         monkeypatch.setattr("redisson_py._connector.getattr", lambda *_: None, raising=False)
         client = clients()
         with pytest.raises(UnsupportedServerError, match="redis-py hides the transport"):
