@@ -149,6 +149,8 @@ async def test_final_release_asked_twice_lets_a_waiter_be(
     await gained.release()
 
 
+# Two connections say nothing of the order.
+@pytest.mark.usefixtures("unsynced")
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held by another"])
 async def test_force_release_asked_twice_agrees_with_a_grant_in_between(
     held: bool, far: Redisson, link: FaultProxy, client: Redisson, redis: Redis
