@@ -29,12 +29,17 @@ class Health:
         self._stream = stream
         self._silent = 0
         self._idle = 0
+        #: Nobody relied on the connection when the server was sent something last. To find that out
+        #: takes a look at each hold, and whoever begins to rely on it sends something first.
+        self._unneeded = False
+        self._sent = 0
         self._seen = 0
         self._timer: Timer | None = None
 
     def start(self) -> None:
         """Watch the connection that was just opened."""
         self._silent = self._idle = 0
+        self._unneeded = False
         self._timer = call_later(self.reply_timeout / _TICKS, self._tick)
 
     def stop(self) -> None:
@@ -50,16 +55,22 @@ class Health:
         waiting = stream.waiting
         self._silent = self._silent + 1 if waiting and not heard else 0
         self._idle = 0 if heard else self._idle + 1
+        sent = stream.whole_traffic.commands
+        self._unneeded = self._unneeded and sent == self._sent
+        self._sent = sent
         if self._silent == _TICKS // 2:
             stream.mistrust()
         if self._silent >= _TICKS:
             stream.abort(f"no answer for {self.reply_timeout:.1f} s")
             return
         if not waiting and self._idle >= _TICKS:
-            if stream.needed:
+            rests = self._idle * self.reply_timeout >= _TICKS * _REST_AFTER and stream.may_rest
+            if rests or not self._unneeded:
+                self._unneeded = not stream.needed
+            if not self._unneeded:
                 self._idle = 0
                 stream.ping()
-            elif self._idle * self.reply_timeout >= _TICKS * _REST_AFTER and stream.may_rest:
+            elif rests:
                 stream.rest()
                 return
         self._timer = call_later(self.reply_timeout / _TICKS, self._tick)
