@@ -298,7 +298,8 @@ class Hold:
             if not self.renewed:
                 self._set_renewed(True)
         else:
-            self.ownership.context.watchdog.mind_end(self)
+            # It may be the only one left, and what it entered was renewed.
+            self.reviewed()
 
     def pass_to(self, task: TaskRef) -> None:
         """Offer it to another task, which takes it and adds a lease of its own."""

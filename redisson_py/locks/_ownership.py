@@ -376,7 +376,11 @@ class TaskOwnership(ServerState):
         hold.reentered(request.sent_at, lease)
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
         again = self.lease_kind(hold, limit, hold.token, now())
+        was_renewed = hold.renewed
         hold.add_lease(again)
+        if was_renewed and not hold.renewed:
+            # What it entered was released meanwhile, which left Redis the lease of a renewed hold.
+            self.set_needed_lease(hold)
         self.context.counts.acquires += 1
         if self.context.teller is not None:
             tell_acquired(self.context.teller, again, 0.0)

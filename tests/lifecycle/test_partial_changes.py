@@ -122,6 +122,27 @@ async def test_no_lease_is_shortened_by_a_change_of_another(
     await change(lock, steps, check)
 
 
+@pytest.mark.parametrize("seconds", [10, 100])
+@pytest.mark.parametrize("kind", [kind for kind in REENTRANT if kind != "multi_lock"])
+async def test_a_re_entry_ends_when_it_should_although_the_outer_lease_is_left_meanwhile(
+    kind: str, seconds: int, client: Redisson
+) -> None:
+    lock = REENTRANT[kind](client)
+    outer = await lock.acquire()
+    # It starts when the request of the re-entry is on its way.
+    leaving = asyncio.create_task(outer.release())
+    inner = await lock.acquire(lease_time=seconds)
+    assert outer._state == "released"
+    await leaving
+    left = await lock.remaining()
+    assert 0.9 * seconds < inner.remaining <= left + ROUNDING
+    assert left <= seconds + ROUNDING
+    assert not inner._hold.renewed
+    inner._hold.check()
+    await inner.release()
+    assert not await lock.locked()
+
+
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
 async def test_no_lease_of_a_red_lock_is_believed_to_last_longer_than_a_quorum_has_it(
     steps: Steps, fleet: Fleet
