@@ -13,7 +13,6 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, NotHeldError, Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
-from tests.lifecycle.kinds import KINDS, Stage
 from tests.support import until
 
 #: What a release must not change if its message is refused.
@@ -133,24 +132,3 @@ async def test_an_acquire_that_is_refused_halfway_mints_nothing(
     link.cut()
     await dying.aclose()
     assert await semaphore_of(good).available() == 5
-
-
-@pytest.mark.parametrize(
-    "stage", [name for name, kind in KINDS.items() if kind.servers == 1], indirect=True
-)
-async def test_a_grant_without_an_answer_whose_repetition_is_refused_is_given_back(
-    stage: Stage, proxy: ProxyFactory
-) -> None:
-    """The caller is told of the refusal; what the first question got is not its own to release."""
-    link = await proxy()
-    party = stage.party(url=link.url)
-    await (await party.thing.acquire()).release()  # loads the scripts
-    link.refuse()
-    link.cut_after_execution(b"EVALSHA")
-    asking = asyncio.create_task(party.thing.acquire())
-    await link.wait_until(lambda link: link.triggered == 1)
-    async with stage.no_memory():
-        link.pass_through()
-        with pytest.raises(ScriptError, match="OOM"):
-            await asking
-    await stage.assert_nothing_held(party)
