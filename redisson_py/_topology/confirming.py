@@ -128,6 +128,11 @@ class ConfirmingStream(Stream):
         """Never: there is more to each grant than the fast paths know of."""
         return False
 
+    def _spare(self) -> int:
+        """Return how many more commands may be sent now; what gathers is to be sent first."""
+        spare = super()._spare()
+        return spare if self._gate is None else spare - len(self._backlog)
+
     @property
     def waiting(self) -> bool:
         """Whether an answer is due; WAIT's is not before its time is up."""

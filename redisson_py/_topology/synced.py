@@ -99,9 +99,19 @@ class SyncedStream(Stream):
         return False
 
     @property
+    def full(self) -> bool:
+        """Whether callers should wait for room before they send more."""
+        return self.grants.full or super().full
+
+    async def room(self, deadline: float) -> None:
+        """Wait until both transports take more; errors as for `Stream`."""
+        await super().room(deadline)
+        await self.grants.room(deadline)
+
+    @property
     def can_begin(self) -> bool:
         """Whether both connections stand, and there is room; the grant gathers if it must."""
-        return self.grants.ready and super().has_room
+        return self.grants.ready and not self.grants.full and super().has_room
 
     @property
     def in_doubt(self) -> bool:
