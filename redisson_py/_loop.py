@@ -74,8 +74,11 @@ def is_closed(loop: object) -> bool:
 
 def discard(task: Task) -> None:
     """End a task whose event loop was closed before it was done; nothing in it may wait."""
-    # Else asyncio warns users about a task that they never created.
+    # Else asyncio warns users about a task that they never created, or about what it waited for.
     task._log_destroy_pending = False  # type: ignore[attr-defined]
+    waited_for = task._fut_waiter  # type: ignore[attr-defined]
+    if waited_for is not None and waited_for.done() and not waited_for.cancelled():
+        waited_for.exception()
     with suppress(Exception):
         # None for a task that ran to its end at once (Python 3.12).
         task.get_coro().close()

@@ -92,17 +92,6 @@ class TestLeases:
         assert hold.renewed
         hold.check()
 
-    async def test_the_last_renewed_lease_goes_while_a_re_entry_with_an_end_is_under_way(
-        self, hold: Hold, clock: FakeClock
-    ) -> None:
-        outer = make_lease(hold)
-        hold.begin_reentry()
-        await outer.release()
-        hold.end_reentry(uncertain=False)
-        make_lease(hold, limit=clock.present + 5)
-        assert not hold.renewed
-        hold.check()
-
     def test_a_re_entry_under_way_needs_the_whole_lease(self, hold: Hold, clock: FakeClock) -> None:
         make_lease(hold, limit=clock.present + 5)
         hold.begin_reentry()

@@ -1,0 +1,29 @@
+"""What is left of an event loop that was closed."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+
+from redisson_py._loop import discard
+
+
+def test_nothing_is_logged_of_a_discarded_task_or_of_what_it_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    loop = asyncio.new_event_loop()
+    waited_for: asyncio.Future[None] = loop.create_future()
+
+    async def wait(future: asyncio.Future[None]) -> None:
+        await future
+
+    task = loop.create_task(wait(waited_for))
+    loop.run_until_complete(asyncio.sleep(0))
+    waited_for.set_exception(ConnectionRefusedError("nobody listens"))
+    loop.close()
+    discard(task)
+    del task, waited_for
+    gc.collect()
+    assert not caplog.records
