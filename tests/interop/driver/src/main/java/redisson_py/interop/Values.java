@@ -113,7 +113,8 @@ final class Values {
                 return Enum.valueOf((Class) type, arg.asText());
             }
             if (type == java.time.Duration.class) {
-                return java.time.Duration.parse(arg.asText());
+                // A name of a unit is for another overload; which one is tried first is not promised.
+                return arg.asText().startsWith("P") ? java.time.Duration.parse(arg.asText()) : null;
             }
             return type.isAssignableFrom(String.class) ? arg.asText() : null;
         }
