@@ -43,9 +43,9 @@ log = logging.getLogger("redisson_py")
 #: Seconds after which a master without replicas is asked again whether it has any.
 _LOOK_AGAIN = 1.0
 
-#: The part of `sync_timeout` that a WAIT lasts at least: replicas that answer are not too late
+#: The share of `sync_timeout` that a WAIT lasts at least: replicas that answer are not too late
 #: because a call had to gather. Calls with less time left fail together, not after a WAIT each.
-_LAST_PART = 0.25
+_SHORTEST_WAIT_SHARE = 0.25
 
 #: A replica that has all of the master's data, and how much of what followed it has confirmed.
 _ONLINE = re.compile(r"^slave\d+:.*\bstate=online,offset=(\d+)", re.MULTILINE)
@@ -184,7 +184,7 @@ class ConfirmingStream(Stream):
         if self._batch and self._number:
             oldest = self._future(next(iter(self._batch)))
             left = oldest.since + self._sync_timeout - running_loop().time()
-            seconds = max(left, self._sync_timeout * _LAST_PART)
+            seconds = max(left, self._sync_timeout * _SHORTEST_WAIT_SHARE)
             words = ("WAIT", self._number, milliseconds(seconds))
             self._close_gate(words, self._waited, self._not_waited, seconds)
         elif self._batch:
@@ -228,7 +228,7 @@ class ConfirmingStream(Stream):
 
     def _fall_short(self) -> None:
         """Too few replicas have it: calls whose time is up fail, others are waited for again."""
-        began = running_loop().time() - self._sync_timeout * (1 - _LAST_PART)
+        began = running_loop().time() - self._sync_timeout * (1 - _SHORTEST_WAIT_SHARE)
         held = self._held()
         self._batch = {call: None for call in held if self._future(call).since > began}
         for call in held:

@@ -39,7 +39,7 @@ _LONGEST_PATIENCE = 4.0
 
 #: Seconds for which another cluster that a seed tells of is not believed. Longer than a cluster
 #: takes to restart; a cluster that was made anew elsewhere has to be found as well.
-_STRANGERS = 10.0
+_STRANGER_TIMEOUT = 10.0
 
 
 class Answer(NamedTuple):
@@ -134,7 +134,7 @@ class Discovery:
             self._strangers_since = present
             text = "Redis at %s knows none of the nodes of the cluster: it may serve another one"
             log.warning(text, write_address(*answer.origin))
-        return present < self._strangers_since + _STRANGERS
+        return present < self._strangers_since + _STRANGER_TIMEOUT
 
     async def _first_answer(self, candidates: Sequence[Address], probe: bool) -> Answer | None:
         """Return the first answer of some of these nodes, or None if nobody answered in time."""

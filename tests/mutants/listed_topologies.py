@@ -40,7 +40,7 @@ TOPOLOGIES = (
         "a seed of another cluster is believed",
         "a client stays with its cluster while that may be back",
         _DISCOVERY,
-        "return present < self._strangers_since + _STRANGERS",
+        "return present < self._strangers_since + _STRANGER_TIMEOUT",
         "return False",
         (f"{_DISCOVERS}::test_a_seed_that_serves_another_cluster_by_now",),
     ),

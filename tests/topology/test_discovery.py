@@ -178,7 +178,7 @@ async def test_a_seed_that_serves_another_cluster_by_now(monkeypatch: pytest.Mon
             assert not seed.count(b"PING")
             await member.refuse()
             member.cut()
-            monkeypatch.setattr("redisson_py._topology.discovery._STRANGERS", 0.2)
+            monkeypatch.setattr("redisson_py._topology.discovery._STRANGER_TIMEOUT", 0.2)
             await client.ping()
             assert seed.count(b"PING")
 
