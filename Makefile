@@ -26,9 +26,14 @@ SYNC := $(addprefix tests/faults/test_lost_replies,.py _permits.py) tests/lifecy
 # The master is found by sentinels, and found again when its connection breaks.
 SENTINEL := $(addprefix tests/contract/test_,acquire_release.py cancellation_sweep.py loss.py) \
 	tests/faults/test_lost_replies.py
-# About half of all tests by the clock, and those with processes of their own.
-FAULTS := tests/faults tests/soak tests/system
+# The parts of `test`, about as long as each other: by the clock, not by what they are about.
 LIFECYCLE := tests/lifecycle
+RANDOM := tests/lifecycle/test_state_machine.py
+FAULTS := tests/faults $(RANDOM)
+BENCHMARKS := tests/system/test_benchmarks.py
+SYSTEM := tests/system tests/lua
+# Many times over, and counted; the benchmarks once, small.
+SOAKS := tests/soak $(BENCHMARKS)
 # Clusters, Sentinels and replicas of their own, which fail.
 TOPOLOGY := tests/topology tests/testing
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
@@ -54,8 +59,8 @@ REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
-	test-valkey-lifecycle test-valkey-topology test-valkey-rest test-cluster test-interop-cluster \
-	test-sync test-sentinel test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest \
+	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-rest test-soaks \
+	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest \
 	interop coverage soak mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
@@ -101,12 +106,12 @@ unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
 test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
-	$(MAKE) -j5 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-topology \
-		test-valkey-rest interop
+	$(MAKE) -j6 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-rest \
+		test-valkey-topology test-valkey-system interop
 
-test-more: $(VENV)/.checks ## on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python of this machine
-	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-sync \
-		test-sentinel test-redis62 test-interop-cluster test-redis7 test-newest
+test-more: $(VENV)/.checks ## soaks; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
+	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
+		test-sync test-sentinel test-redis62 test-interop-cluster test-redis7 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
 	$(PYTEST) -q
@@ -115,14 +120,19 @@ test-valkey-faults: $(VENV)/.checks
 	$(PYTEST) -q $(FAULTS)
 
 test-valkey-lifecycle: $(VENV)/.checks
-	$(PYTEST) -q $(LIFECYCLE)
+	$(PYTEST) -q $(LIFECYCLE) --ignore=$(RANDOM)
 
 test-valkey-topology: $(VENV)/.checks
 	$(PYTEST) -q $(TOPOLOGY)
 
+test-valkey-system: $(VENV)/.checks
+	$(PYTEST) -q $(SYSTEM) --ignore=$(BENCHMARKS)
+
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(FAULTS:%=--ignore=%) $(INTEROP:%=--ignore=%) $(LIFECYCLE:%=--ignore=%) \
-		$(TOPOLOGY:%=--ignore=%)
+	$(PYTEST) -q $(patsubst %,--ignore=%,$(FAULTS) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
+
+test-soaks: $(VENV)/.checks ## many times over, and counted; `soak` takes longer
+	$(PYTEST) -q $(SOAKS)
 
 test-uvloop: $(VENV)/.checks ## on uvloop
 	$(PYTEST) -q --loop=uvloop $(LOOP)
