@@ -91,6 +91,7 @@ async def test_who_gives_up_or_is_cancelled_does_not_change_the_order(
         waiting = [*await one_by_one(fair, *coming[:2]), *map(asyncio.create_task, coming[2:])]
         for number in (0, 3, 7):
             waiting[number].cancel()
+        await asyncio.wait([waiting[2], waiting[5]])
         await until_queued(fair, 3)
         queued = await fair.queued()
         assert queued[0].startswith(locks[1]._context.owners.client_id), "1 is the first now"
