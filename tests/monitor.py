@@ -52,7 +52,7 @@ class Monitor:
         """Return what was told since the last call, server after server."""
         found: list[bytes] = []
         mark = secrets.token_hex(8)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             for redis, reader, _ in self._told:
                 # What was carried out before is told before.
                 await redis.echo(mark)

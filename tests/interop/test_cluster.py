@@ -180,7 +180,7 @@ async def test_java_cannot_wait_for_a_lock_whose_slot_it_takes_for_another(
     """
     if cluster.version < (7,):
         pytest.skip("has no sharded pub/sub")
-    redisson = await complaining_redissons(cluster.url, timeout=1000, retryAttempts=0)
+    redisson = await complaining_redissons(cluster.url, timeout=2000, retryAttempts=0)
     # That the right node knows the scripts: Redisson would load them elsewhere.
     plain = await redisson.get("getLock", "{c}")
     assert await plain.call("tryLock")

@@ -79,8 +79,8 @@ async def test_our_last_release_wakes_java(scene: Scene) -> None:
 async def test_it_goes_to_and_fro(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     lease = await ours.acquire()
-    async with asyncio.timeout(SOON):
-        for _ in range(5):
+    for _ in range(5):
+        async with asyncio.timeout(SOON):
             waiting = await theirs.waits()
             await lease.release()
             assert await waiting

@@ -9,18 +9,20 @@ import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.cluster_look import master_of
 from tests.fixtures.java import JavaFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
 from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
-from tests.lua.fair_scripts import FairScripts, server_ms
+from tests.lua.fair_scripts import FairScripts
 from tests.primitives.fair_locks import until_queued
 from tests.support import until_async
 
@@ -45,6 +47,20 @@ def about(score: float) -> object:
     return pytest.approx(score, abs=25_000)
 
 
+async def scores(fair: FairScripts) -> dict[str, float]:
+    """Return who waits, and until when Redisson keeps his place, by the server's clock."""
+    untyped: Any = fair.redis
+    pairs = await untyped.zrange(fair.timeouts, 0, -1, withscores=True)
+    return {owner.decode(): score for owner, score in pairs}
+
+
+async def lock_ends(fair: FairScripts) -> float:
+    """Return when the lease of the holder ends, by the server's clock."""
+    both: Any = (await master_of(fair.redis, "k")).pipeline(transaction=True)
+    (seconds, microseconds), left = await both.time().pttl(fair.key).execute()
+    return float(seconds * 1000 + microseconds / 1000 + left)
+
+
 @pytest.mark.parametrize("how", ["java's time is up", "our time is up", "ours is cancelled"])
 async def test_who_gives_up_leaves_nothing_and_brings_those_behind_nearer(
     theirs: JavaLocks, ours: OurLocks, tasks: Tasks, fair: FairScripts, how: str
@@ -53,7 +69,7 @@ async def test_who_gives_up_leaves_nothing_and_brings_those_behind_nearer(
     leaver = Visitor(theirs if how == "java's time is up" else ours, "leaver")
     line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(theirs, "d")]
     await line[0].join(fair)
-    await leaver.join(fair, None if how == "ours is cancelled" else 1)
+    await leaver.join(fair, None if how == "ours is cancelled" else 2)
     for visitor in line[1:]:
         await visitor.join(fair)
     owners = await fair.queued()
@@ -68,7 +84,7 @@ async def test_who_gives_up_leaves_nothing_and_brings_those_behind_nearer(
     left = await fair.moments()
     assert await fair.queued() == [owners[0], *owners[2:]]
     # Between the others nothing changed, but for the wait of the one who left.
-    wait = WAIT if how == "ours is cancelled" else 1000
+    wait = WAIT if how == "ours is cancelled" else 2000
     first, _, *behind = owners
     for owner in behind:
         nearer = before[owner] - before[first] - (left[owner] - left[first])
@@ -80,20 +96,18 @@ async def test_who_gives_up_leaves_nothing_and_brings_those_behind_nearer(
 async def test_redisson_adds_the_number_of_a_timed_wait_and_takes_off_its_milliseconds(
     theirs: JavaLocks, fair: FairScripts
 ) -> None:
-    # So among its own threads too: who waits for a second comes with a millisecond.
+    # So among its own threads too: who waits for two seconds comes with two milliseconds.
     assert await theirs.acquire("a")
-    waiting = theirs.lock().call("tryLock", 1, "SECONDS", thread="leaver")
+    waiting = theirs.lock().call("tryLock", 2, "SECONDS", thread="leaver")
     await until_queued(fair, 1)
     behind = Visitor(theirs, "b")
     await behind.join(fair)
     leaver, owner = await fair.queued()
-    before = await fair.moments()
+    before = await scores(fair)
     assert before[owner] - before[leaver] == WAIT
-    assert before[leaver] == pytest.approx(30_000, abs=900)
-    start = await server_ms(fair.redis) + before[owner]
+    assert before[leaver] - await lock_ends(fair) == pytest.approx(0, abs=900)
     assert not await waiting
-    left = (await fair.moments())[owner] + await server_ms(fair.redis)
-    assert start - left == pytest.approx(1000, abs=100)
+    assert before[owner] - (await scores(fair))[owner] == pytest.approx(2000, abs=100)
     assert await theirs.release("a")
     await in_turn(behind)
 
@@ -108,7 +122,7 @@ async def test_a_wait_that_was_broken_off_leaves_its_entry_until_its_score_has_p
     method: str,
 ) -> None:
     # Redisson's unlock tells an owner that is not there any more; ours ask by themselves.
-    ours = our_fair(clients(lease_time=1), tasks)
+    ours = our_fair(clients(lease_time=3), tasks)
     # With the script that threads use who wait, so that the server knows it.
     await theirs.wait("a")
     lock = theirs.lock()
@@ -146,7 +160,7 @@ async def test_killed_threads_at_the_head_and_in_the_middle_are_passed_over(
 ) -> None:
     machine = start_java()
     doomed = await java_fair(await machine.connect(server_url))
-    ours = our_fair(clients(lease_time=1), tasks)
+    ours = our_fair(clients(lease_time=3), tasks)
     assert await theirs.acquire("a")
     dead = [Visitor(doomed, "first"), Visitor(doomed, "second")]
     line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(ours, "d")]
@@ -200,10 +214,10 @@ async def until_killed(process: Process, fair: FairScripts) -> None:
 async def test_our_killed_waiter_is_passed_over_as_soon_as_one_of_ours_asks(
     theirs: JavaLocks, clients: ClientFactory, tasks: Tasks, fair: FairScripts, start: Start
 ) -> None:
-    ours = our_fair(clients(lease_time=1), tasks)
+    ours = our_fair(clients(lease_time=2.4), tasks)
     assert await theirs.acquire("a")
     line = [Visitor(theirs, "b"), Visitor(ours, "c"), Visitor(theirs, "d")]
-    processes = await asyncio.gather(start(1), start(1))
+    processes = await asyncio.gather(start(1.5), start(1.5))
     await until_killed(processes[0], fair)
     await line[0].join(fair)
     await until_killed(processes[1], fair)
@@ -238,7 +252,7 @@ async def test_our_waiter_stays_alive_whatever_redisson_takes_off_its_score(
     # A thread that came with a short wait takes a long one off (4.10).
     await theirs.wait("a")
     taker, behind = Visitor(theirs, "taker"), Visitor(theirs, "c")
-    waiter = Visitor(our_fair(clients(lease_time=1), tasks), "b")
+    waiter = Visitor(our_fair(clients(lease_time=3), tasks), "b")
     await taker.join(fair, 20)
     await until_asleep(theirs.lock(), "taker")
     await waiter.join(fair)

@@ -120,14 +120,11 @@ async def test_we_behind_a_thread_that_is_interrupted_are_woken(
     assert await scene.state() == []
 
 
-@only(lambda kind: kind.queues)
-@pytest.mark.usefixtures("only_messages")
-async def test_we_wait_no_longer_for_an_interrupted_thread_than_its_place_is_kept(
-    scene: Scene,
-) -> None:
+async def we_are_behind_the_place_of_one_who_was_interrupted(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
-    assert await theirs.try_lock(lease_time=1)
-    java_waits = theirs.send("tryLock", 1000, MS, thread="b")
+    # Short enough to be waited for, and Java must be interrupted before.
+    assert await theirs.try_lock(lease_time=2.5)
+    java_waits = theirs.send("tryLock", 2500, MS, thread="b")
     await theirs.until_asleep()
     waiting = asyncio.create_task(ours.acquire())
     await until_ours_waits(ours)
@@ -139,10 +136,18 @@ async def test_we_wait_no_longer_for_an_interrupted_thread_than_its_place_is_kep
     assert await scene.state() == []
 
 
+@pytest.mark.usefixtures("only_messages")
+async def test_we_wait_no_longer_for_an_interrupted_thread_than_its_place_is_kept(
+    scenes: list[Scene],
+) -> None:
+    queues = [scene for scene in scenes if scene.kind.queues]
+    await at_once(queues, we_are_behind_the_place_of_one_who_was_interrupted)
+
+
 async def we_are_behind_one_whose_time_is_up(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     assert await theirs.try_lock()
-    java_waits = theirs.send("tryLock", 1000, MS, thread="b")
+    java_waits = theirs.send("tryLock", 2000, MS, thread="b")
     await theirs.until_asleep()
     waiting = asyncio.create_task(ours.acquire())
     await until_ours_waits(ours)

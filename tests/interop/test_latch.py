@@ -154,7 +154,7 @@ class TestWaiting:
         await ours.try_set_count(1)
         assert await theirs.call("await", 50, MS) is False
         with pytest.raises(AcquireTimeoutError):
-            await ours.wait(0.05)
+            await ours.wait(0.5)
         assert await counted(ours, theirs) == 1
 
     async def test_a_cancelled_task_and_an_interrupted_thread_leave_the_others_waiting(

@@ -252,7 +252,7 @@ class TestWakeUps:
             await permit.release()
 
         await ours.try_set_permits(0)
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             for thread in "ab":
                 group.create_task(there(theirs, thread))
             group.create_task(there(other, "c", "acquireAsync"))

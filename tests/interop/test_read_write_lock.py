@@ -34,7 +34,7 @@ async def test_readers_of_both_kinds_keep_writers_of_both_out(shared: Shared) ->
     assert await ours.acquire("b", "read")
     for locks in (java, ours):
         assert not await locks.acquire("w", "write")
-        assert not await locks.wait("w", 0.05, "write")
+        assert not await locks.wait("w", 0.5, "write")
         assert await locks.acquire("c", "read")
         assert await locks.release("c", "read")
     # Each kind is the last to leave once.
@@ -157,7 +157,7 @@ async def test_an_upgrade_is_refused_by_redisson_for_ever_and_by_us_at_once(
 async def test_when_our_writer_goes_on_reading_ours_come_at_once_and_javas_with_its_lease(
     shared: Shared, clients: ClientFactory, tasks: Tasks
 ) -> None:
-    assert await shared.ours.acquire("w", "write", lease=1.5)
+    assert await shared.ours.acquire("w", "write", lease=2.5)
     theirs = await shared.waiting(shared.java, "a", "read")
     assert await shared.ours.acquire("w", "read")
     other = clients()

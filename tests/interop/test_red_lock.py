@@ -16,7 +16,7 @@ from tests.interop.kinds import SOON, clients_of
 from tests.interop.tasks import Tasks
 
 #: Of Redisson's clients: what a server that is gone costs.
-HASTY: dict[str, Any] = {"timeout": 1500, "retryAttempts": 0}
+HASTY: dict[str, Any] = {"timeout": 2000, "retryAttempts": 0}
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ async def test_a_killed_java_keeps_us_out_for_its_lease_at_most(
     fleet: Fleet, start_java: JavaFactory
 ) -> None:
     java = start_java()
-    lock, mine = await theirs(java, fleet, lockWatchdogTimeout=1500), fleet.red_lock(3)
+    lock, mine = await theirs(java, fleet, lockWatchdogTimeout=2500), fleet.red_lock(3)
     await lock.call("lock")
     await asyncio.to_thread(java.kill)
     assert await mine.try_acquire() is None

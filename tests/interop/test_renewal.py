@@ -19,18 +19,17 @@ from tests.interop.kinds import LONG, SOON, Scene, at_once, that_look_again, unt
 from tests.support import set_safety_poll, until_async
 
 #: The lease of the watchdogs, in seconds.
-LEASE = 1.8
-#: More than there are in two of its lengths.
-RENEWALS = 7
+LEASE = 3.0
+#: More than there are in one of its lengths.
+RENEWALS = 5
 
 
 class Renewals:
     """Counts how often the lease of a lock was set anew."""
 
-    def __init__(self, redis: Redis, key: str, enough: int = RENEWALS) -> None:
+    def __init__(self, redis: Redis, key: str) -> None:
         self._redis = redis
         self._key = key
-        self._enough = enough
         self._left = 0
         self.count = 0
 
@@ -40,14 +39,14 @@ class Renewals:
         assert 0 < left <= 1000 * LEASE, f"{self._key!r} has {left} ms left"
         self.count += left > self._left
         self._left = left
-        return self.count >= self._enough
+        return self.count >= RENEWALS
 
 
 async def until_renewed(scene: Scene) -> None:
     """Return when the lock was kept, where it is held, for several lengths of its lease."""
     async with asyncio.TaskGroup() as group:
         for redis in await scene.holding():
-            group.create_task(until_async(Renewals(redis, scene.name).look))
+            group.create_task(until_async(Renewals(redis, scene.name).look, 20))
 
 
 async def ours_is_kept(scene: Scene) -> None:
@@ -90,7 +89,7 @@ async def renews(redisson: JavaObject, redis: Redis, name: str) -> None:
     thread = redisson.java.new_name()
     lock = await redisson.get("getLock", name)
     await lock.call("lock", thread=thread)
-    await until_async(Renewals(redis, name, 4).look)
+    await until_async(Renewals(redis, name).look, 20)
     await lock.call("unlock", thread=thread)
 
 

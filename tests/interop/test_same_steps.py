@@ -155,7 +155,7 @@ async def fair_story(locks: Locks, keyspace: Keyspace) -> Notes:
     assert await locks.acquire("a")
     await keyspace.meet("A")
     b = await waits("b")
-    c = await waits("c", 2)
+    c = await waits("c", 3)
     d = await waits("d")
     notes["three wait"] = await keyspace.look()
     assert not await locks.acquire("e")

@@ -45,7 +45,7 @@ class TestDeadHolders:
     ) -> None:
         ours, java = client.get_semaphore(NAME), await theirs(redisson)
         await java.call("trySetPermits", 2)
-        async with holder(server_url, 1, "plain", 2) as process:
+        async with holder(server_url, 2, "plain", 2) as process:
             waiting = java.call("acquire", thread="a")
             await until_asleep(java, "a")
             mine = asyncio.create_task(ours.acquire())
@@ -61,7 +61,7 @@ class TestDeadHolders:
         """Redisson knows of no leases, and a waiting thread of no other wake-up than a message."""
         ours, java = client.get_semaphore(NAME), await theirs(redisson)
         await java.call("trySetPermits", 2)
-        async with holder(server_url, 0.6, "plain", 2) as process:
+        async with holder(server_url, 1.5, "plain", 2) as process:
             waiting = java.call("acquire", thread="a")
             await until_asleep(java, "a")
             process.kill()

@@ -21,16 +21,21 @@ SOON = 5.0
 async def connected(
     url: str, protocol: int = 3, socket_timeout: float = SOON
 ) -> AsyncGenerator[Redis, None]:
-    """Give a client with one open connection, which does not try again."""
+    """Give a client with one open connection, which does not try again.
+
+    `socket_timeout` counts from then on: a busy machine may connect slowly.
+    """
     client = Redis.from_url(
         url,
         protocol=protocol,
-        socket_timeout=socket_timeout,
+        socket_timeout=SOON,
         retry=Retry(NoBackoff(), 0),
         single_connection_client=True,
     )
     async with client:
         await client.ping()
+        assert client.connection is not None
+        client.connection.socket_timeout = socket_timeout
         yield client
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
+import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from redisson_py._options import Options
 from redisson_py.testing import EmbeddedReplicas
 from tests.fixtures.topologies import ReplicasFactory
 from tests.topology.fakes import Scene
@@ -83,6 +85,15 @@ async def pairs(replicas_factory: ReplicasFactory) -> AsyncIterator[PairFactory]
 async def pair(pairs: PairFactory) -> Pair:
     """A master with one replica."""
     return await pairs()
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have clients of clusters give a server as long to answer as other clients do.
+
+    One of a busy machine may stand still for a second; connecting again is not in the bill.
+    """
+    monkeypatch.setattr(Options, "reply_timeout_where", lambda options, _: options.reply_timeout)
 
 
 @pytest_asyncio.fixture

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from redisson_py import Redisson
+from redisson_py import Lease, Redisson
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._stream import health
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
-from tests.support import until, until_async
+from tests.support import answered, until, until_async
 from tests.topology.cluster_support import (
     calls,
     connections,
@@ -33,6 +33,7 @@ async def warm(client: Redisson, *names: str) -> None:
             pass
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("synced", [False, True], ids=["alone", "synced"])
 async def test_a_pair_is_two_scripts_in_two_writes_at_one_node(
     cluster: EmbeddedCluster, clients: ClientFactory, synced: bool
@@ -108,11 +109,17 @@ async def test_idle_clients_say_nothing_and_rest(
     assert not any(client.statistics().losses for client in both)
 
 
+@pytest.mark.usefixtures("patience")
 async def test_ten_thousand_are_renewed_with_a_write_a_node_a_turn(
     cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = clients(cluster.url, lease_time=15, sync_replicas=0)
-    leases = await asyncio.gather(*(client.get_lock(f"n{n}").acquire() for n in range(10_000)))
+    client = clients(cluster.url, lease_time=15, sync_replicas=0, command_timeout=30)
+    await answered(client)
+    leases: list[Lease] = []
+    # Not all at once, which may keep a busy machine from renewing the first in time.
+    for first in range(0, 10_000, 1000):
+        locks = [client.get_lock(f"n{n}") for n in range(first, first + 1000)]
+        leases += await asyncio.gather(*(lock.acquire() for lock in locks))
     streams = [stream_to(client, node) for node in await cluster.masters()]
     turns = 0
     tick = Watchdog._tick

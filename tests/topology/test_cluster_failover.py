@@ -94,10 +94,10 @@ async def test_leases_waiters_and_work_survive(
     await replicated(cluster)
     assert await fail(cluster, how, "probe") is victim
     before = pairs
-    await until(lambda: pairs > before + 10 or probes.done())
+    await until(lambda: pairs > before + 10 or probes.done(), 30)
     assert not events
     # Before they are released: all that is held has been asked after, and is there.
-    await until(lambda: not client._watchdog._at_once and not client._watchdog._unanswered)
+    await until(lambda: not client._watchdog._at_once and not client._watchdog._unanswered, 30)
     for lease in in_the_way:
         await lease.release()
     await asyncio.wait_for(asyncio.gather(*waiters), 20)

@@ -97,7 +97,7 @@ async def test_what_is_held_in_a_slot_that_stays_half_moved(
 ) -> None:
     client, other = clients(cluster.url, lease_time=LEASE), clients(cluster.url, lease_time=LEASE)
     # Long enough for an answer on a busy machine, and short enough for some rounds of refusals.
-    asking = clients(cluster.url, command_timeout=2)
+    asking = clients(cluster.url, command_timeout=3)
     kept: list[Lease] = []
     parted: list[Lease] = []
     long_readers: dict[str, Lease] = {}
@@ -152,8 +152,8 @@ async def test_what_is_held_in_a_slot_that_stays_half_moved(
             ),
         )
         for name, reader in long_readers.items():
-            needed = 1000 * reader.remaining
             milliseconds = [await left(node, name) for node in (migration.source, migration.target)]
+            needed = 1000 * reader.remaining
             assert max(milliseconds) > needed - 1000, (name, milliseconds, needed)
             reader.check()
     assert refusals

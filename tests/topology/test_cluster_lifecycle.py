@@ -19,7 +19,7 @@ from tests.contract import test_cancellation_sweep as of_locks
 from tests.contract.conftest import KINDS
 from tests.contract.sweep_scene import SOON, Trial
 from tests.contract.sweep_scene import Scene as LockScene
-from tests.fixtures.client import ClientFactory
+from tests.fixtures.client import SYNC_TIMEOUT, ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support import set_safety_poll, until, until_async, until_waiting
 from tests.sweep import Probe, Swept, sweep
@@ -54,7 +54,9 @@ async def assert_nothing_left(cluster: EmbeddedCluster, name: str) -> None:
 async def test_closing_leaves_nothing(cluster: EmbeddedCluster) -> None:
     tasks = asyncio.all_tasks()
     for sync in (0, 1):
-        client = Redisson.from_url(cluster.url, client_name="closing", sync_replicas=sync)
+        client = Redisson.from_url(
+            cluster.url, client_name="closing", sync_replicas=sync, sync_timeout=SYNC_TIMEOUT
+        )
         for _ in range(2):
             async with client:
                 leases = [await client.get_lock(name).acquire() for name in NAMES]
@@ -73,7 +75,7 @@ async def test_closing_leaves_nothing(cluster: EmbeddedCluster) -> None:
 
 async def test_closing_while_a_node_is_away(cluster: EmbeddedCluster) -> None:
     tasks = asyncio.all_tasks()
-    client = Redisson.from_url(cluster.url, client_name="closing")
+    client = Redisson.from_url(cluster.url, client_name="closing", sync_timeout=SYNC_TIMEOUT)
     for name in NAMES:
         await client.get_lock(name).acquire()
     victim = await cluster.master_of(NAMES[0])
@@ -116,7 +118,7 @@ async def test_a_wait_that_is_cancelled_in_the_lobby() -> None:
 
 @pytest.mark.parametrize("ends", ["shut down", "closed"])
 def test_another_event_loop(cluster_url: str, ends: str, caplog: pytest.LogCaptureFixture) -> None:
-    client = Redisson.from_url(cluster_url)
+    client = Redisson.from_url(cluster_url, sync_timeout=SYNC_TIMEOUT)
 
     async def use(leave: bool) -> None:
         leases = [await client.get_lock(name).acquire() for name in NAMES]
@@ -144,7 +146,7 @@ def test_another_event_loop(cluster_url: str, ends: str, caplog: pytest.LogCaptu
 
 def test_generators_that_hold_at_the_end_of_an_event_loop(cluster_url: str) -> None:
     """Their blocks end under the protection of what they hold, wherever that is."""
-    client = Redisson.from_url(cluster_url, client_name="generators")
+    client = Redisson.from_url(cluster_url, client_name="generators", sync_timeout=SYNC_TIMEOUT)
     ended: list[str] = []
 
     async def hold(name: str) -> AsyncGenerator[str]:
@@ -179,7 +181,7 @@ def test_generators_that_hold_at_the_end_of_an_event_loop(cluster_url: str) -> N
 
 def test_forks(cluster_url: str) -> None:
     """A child may use a client that has not connected, and not one that has."""
-    unused, used = (Redisson.from_url(cluster_url) for _ in range(2))
+    unused, used = (Redisson.from_url(cluster_url, sync_timeout=SYNC_TIMEOUT) for _ in range(2))
 
     async def use(client: Redisson) -> None:
         async with client:

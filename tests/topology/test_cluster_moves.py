@@ -22,7 +22,7 @@ from tests.fixtures.measured import Measured
 from tests.support import set_safety_poll, until, until_waiting
 from tests.topology.cluster_support import channels, keys
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("patience")]
 
 MOVES = int(os.environ.get("MOVES", "5"))
 #: Less than a lease: a waiter that is not woken sleeps longer.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from redisson_py import MultiLock, Redisson, RedLock
@@ -9,6 +11,7 @@ from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.cluster_look import plain_client
 from tests.fixtures.fleet import Fleet
+from tests.support import answered, answered_at
 
 #: Names whose keys are on each of three masters.
 NAMES = ("a", "b", "k")
@@ -40,7 +43,7 @@ async def test_members_of_a_red_lock_are_not_of_one_cluster(
     lock = RedLock(one, other, fleet.clients(1)[0].get_lock("a"))
     for _ in range(2):
         with pytest.raises(ValueError, match=r"lock '.' at .* in one cluster"):
-            await lock.acquire(timeout=5)
+            await lock.acquire(timeout=20)
     assert not await one.locked()
     assert not await other.locked()
 
@@ -49,10 +52,12 @@ async def test_a_cluster_is_one_vote(
     cluster: EmbeddedCluster, clients: ClientFactory, fleet: Fleet
 ) -> None:
     client = clients(cluster.url)
-    beside = [each.get_lock("a") for each in fleet.clients(2)]
-    lock = RedLock(client.get_lock("a"), *beside)
-    async with lock.hold(timeout=5):
+    others = fleet.clients(2)
+    lock = RedLock(client.get_lock("a"), *(each.get_lock("a") for each in others))
+    async with lock.hold(timeout=20):
         async with lock:
+            # Two of the three have said yes; by now the third has as well.
+            await asyncio.gather(answered_at(client, "a"), *map(answered, others))
             assert await held(cluster) == ["a"]
             assert await fleet.held("a", 2) == 2
 
@@ -69,5 +74,5 @@ async def test_members_of_a_multi_lock_are_on_any_nodes(
     # One lock, that would wait for itself, is refused however its cluster was named.
     twice = MultiLock(*[each.get_lock("c") for each in parts])
     with pytest.raises(ValueError, match="are one lock for Redis"):
-        await twice.acquire(timeout=5)
+        await twice.acquire(timeout=20)
     assert await held(cluster) == []

@@ -12,6 +12,7 @@ from redis.cluster import LoadBalancingStrategy
 from redisson_py import Redisson
 from redisson_py._addresses import Address, write_address
 from redisson_py.testing import EmbeddedCluster, EmbeddedReplicas, EmbeddedServer
+from tests.fixtures.client import SYNC_TIMEOUT
 from tests.fixtures.topologies import ReplicasFactory, SentinelFactory
 
 #: Locks of several slots, and so of several nodes.
@@ -42,10 +43,10 @@ def write(folder: Path, section: str, **values: Any) -> Path:
 
 
 async def test_a_cluster_by_its_url(cluster: EmbeddedCluster) -> None:
-    await use(Redisson.from_url(cluster.url))
+    await use(Redisson.from_url(cluster.url, sync_timeout=SYNC_TIMEOUT))
     # One node is enough.
     host, port = seen(cluster.nodes[-1])
-    await use(Redisson.from_url(f"valkey+cluster://{host}:{port}/0"))
+    await use(Redisson.from_url(f"valkey+cluster://{host}:{port}/0", sync_timeout=SYNC_TIMEOUT))
 
 
 async def test_a_cluster_by_a_client(cluster: EmbeddedCluster) -> None:
@@ -56,17 +57,17 @@ async def test_a_cluster_by_a_client(cluster: EmbeddedCluster) -> None:
         host=host, port=port, decode_responses=True, load_balancing_strategy=strategy
     )
     async with theirs:
-        await use(Redisson(theirs))
+        await use(Redisson(theirs, sync_timeout=SYNC_TIMEOUT))
         assert await theirs.set("k", "v")
-        await use(Redisson(theirs))
+        await use(Redisson(theirs, sync_timeout=SYNC_TIMEOUT))
     await cluster.wait_healthy()
 
 
 async def test_a_cluster_by_a_file(cluster: EmbeddedCluster, tmp_path: Path) -> None:
     nodes = [uri(node) for node in cluster.nodes[:2]]
     path = write(tmp_path, "clusterServersConfig", nodeAddresses=nodes)
-    await use(Redisson.from_file(path))
-    await use(Redisson.from_file(path, sharded_pubsub="off"))
+    await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT))
+    await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT, sharded_pubsub="off"))
 
 
 async def test_addresses_that_a_cluster_announces_are_mapped(cluster: EmbeddedCluster) -> None:
@@ -76,29 +77,29 @@ async def test_addresses_that_a_cluster_announces_are_mapped(cluster: EmbeddedCl
         announced.add((host, port))
         return "localhost", port
 
-    await use(Redisson.from_url(cluster.url, address_map=to_local))
+    await use(Redisson.from_url(cluster.url, sync_timeout=SYNC_TIMEOUT, address_map=to_local))
     assert announced >= {seen(master) for master in await cluster.masters()}
 
     announced.clear()
     host, port = seen(cluster.nodes[0])
     remapped = RedisCluster(host=host, port=port, address_remap=lambda each: to_local(*each))
-    await use(Redisson(remapped))
+    await use(Redisson(remapped, sync_timeout=SYNC_TIMEOUT))
     assert announced >= {seen(master) for master in await cluster.masters()}
 
 
 async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path: Path) -> None:
     """By URL, by a client, by a file; servers and sentinels have passwords of their own."""
     servers = await sentinel_factory(password="data", sentinel_password="seen", service="orders")
-    await use(Redisson.from_url(servers.url))
+    await use(Redisson.from_url(servers.url, sync_timeout=SYNC_TIMEOUT))
 
     make: Any = Sentinel
     addresses = [seen(each) for each in servers.sentinels]
     manager = make(addresses, sentinel_kwargs={"password": "seen"}, password="data")
     theirs: Redis = manager.master_for("orders", decode_responses=True)
     try:
-        await use(Redisson(theirs))
+        await use(Redisson(theirs, sync_timeout=SYNC_TIMEOUT))
         assert await theirs.set("k", "v")
-        await use(Redisson(theirs))
+        await use(Redisson(theirs, sync_timeout=SYNC_TIMEOUT))
     finally:
         await theirs.aclose()
         await manager.aclose()
@@ -117,13 +118,14 @@ async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path
         announced.append((host, port))
         return host, port
 
-    await use(Redisson.from_file(path, address_map=same))
+    await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT, address_map=same))
     assert seen(await servers.master()) in announced
 
 
 async def test_replicas(replicas_factory: ReplicasFactory, tmp_path: Path) -> None:
     servers: EmbeddedReplicas = await replicas_factory(replicas=1)
-    await use(Redisson.from_url(servers.url))
+    await use(Redisson.from_url(servers.url, sync_timeout=SYNC_TIMEOUT))
     # The replica first.
     nodes = [uri(node) for node in reversed(servers.nodes)]
-    await use(Redisson.from_file(write(tmp_path, "replicatedServersConfig", nodeAddresses=nodes)))
+    path = write(tmp_path, "replicatedServersConfig", nodeAddresses=nodes)
+    await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT))

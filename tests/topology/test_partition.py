@@ -118,7 +118,9 @@ async def cut_off(
 async def client_at(address: str, url: str, **options: Any) -> AsyncGenerator[Redisson]:
     """Connect a client from an address, where it stays."""
     with connecting_from(address):
-        async with Redisson.from_url(url, lease_time=LEASE, **options) as client:
+        async with Redisson.from_url(
+            url, lease_time=LEASE, sync_timeout=LEASE, **options
+        ) as client:
             async with client.get_lock("{k}first"):
                 pass
             yield client

@@ -157,17 +157,18 @@ async def test_exact_permissions_are_enough_in_a_cluster(
     assert await calls(cluster.nodes, "wait") > 0
     assert (await calls(cluster.nodes, "ssubscribe") > 0) == sharded
 
-    async with client.get_lock(KEY) as lease:
+    # A lease that ends, because a node stood still, would end the move and the failover.
+    async with client.get_lock(KEY).hold(lease_time=60) as lease:
         move = await cluster.begin_migration(KEY)
         await move.move_keys(*await move.keys())
         snapshot = await client.get_lock(KEY).inspect()
         assert snapshot.holders
         assert await calls([move.target], "asking") > 0
         await move.finish()
-        await lease.extend(5)
+        await lease.extend(50)
         await cluster.failover(KEY)
         assert await client.get_lock(KEY).locked()
-        await lease.extend(5)
+        await lease.extend(60)
     await hand_over(client, other)
     await hand_over(other, client)
     # Redis 6.2 refuses to say that it has no sharded pub/sub.
@@ -312,7 +313,7 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
     async with client.get_lock(KEY) as lease:
         await until(lambda: listens(client))
         await servers.failover()
-        await lease.extend(5)
+        await lease.extend(60)
         await until(lambda: finder_of(client).where != servers.nodes[0].address)
         assert await client.get_lock(KEY).locked()
     assert await calls(servers.nodes, "wait") > 0
@@ -347,7 +348,7 @@ async def test_sentinels_count_replicas_for_whoever_may_not_ask_the_master(
 ) -> None:
     rules = " ".join(less(documented_rules("", "--sync"), "info"))
     servers = await sentinel_factory(replicas=1, users={USER: f"on >{PASSWORD} {rules}"})
-    client = clients(as_user(servers.url), sync_timeout=2)
+    client = clients(as_user(servers.url), sync_timeout=3)
     async with client.get_lock(KEY):
         pass
     assert await calls(servers.nodes, "wait") > 0
@@ -363,7 +364,7 @@ async def test_sentinels_count_replicas_for_whoever_may_not_ask_the_master(
             return False
 
     # They list it still, but say that they do not reach it.
-    await until_async(acquires)
+    await until_async(acquires, 30)
     listed = await servers.sentinels[0].execute("SENTINEL", "REPLICAS", servers.service)
     assert len(listed) == 1
     waits = await calls([master], "wait")

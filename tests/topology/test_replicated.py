@@ -22,7 +22,7 @@ async def test_a_server_that_hands_over_is_followed(
 ) -> None:
     # The master is named last.
     addresses = ",".join(node.address for node in reversed(own_replicas.nodes))
-    client, waiter = [clients(f"redis://{addresses}", lease_time=20) for _ in range(2)]
+    client, waiter = [clients(f"redis://{addresses}", lease_time=60) for _ in range(2)]
     lease = await client.get_lock("held").acquire()
     assert isinstance(client._router, FinderRouter)
     assert isinstance(client._router._finder, ReplicatedFinder)
@@ -43,13 +43,13 @@ async def test_a_server_that_hands_over_is_followed(
 async def test_a_promoted_replica_is_found_when_the_master_died(
     own_replicas: EmbeddedReplicas, clients: ClientFactory
 ) -> None:
-    client = clients(own_replicas.url, lease_time=20)
+    client = clients(own_replicas.url, lease_time=60)
     old, new, other = own_replicas.nodes
     lease = await client.get_lock("held").acquire()
     await until_async(lambda: has(new, "held"))
     await own_replicas.kill(old)
     with pytest.raises(ConnectionLostError) as caught:
-        await client.get_lock("fresh").acquire(timeout=1)
+        await client.get_lock("fresh").acquire(timeout=2)
     for node in (new, other):
         assert f"Redis at {node.address} is a replica" in str(caught.value)
     assert f"no connection to Redis at {old.address}" in str(caught.value)
@@ -67,7 +67,7 @@ async def test_of_two_masters_none_is_believed(
     old, new, _ = own_replicas.nodes
     await new.execute("REPLICAOF", "NO", "ONE")
     with pytest.raises(ConnectionLostError) as caught:
-        await client.get_lock("a").acquire(timeout=1)
+        await client.get_lock("a").acquire(timeout=2)
     assert f"{old.address} and {new.address} both say that they are master" in str(caught.value)
     asking = asyncio.create_task(client.get_lock("a").acquire(timeout=60))
     await old.execute("REPLICAOF", new.host, new.port)

@@ -91,7 +91,7 @@ async def test_sentinels_that_are_away_may_come_back(scene: Scene) -> None:
     for each in sentinels:
         await each.refuse()
     seeker = await scene.seek(*sentinels)
-    told = await refusal(seeker, 0.5)
+    told = await refusal(seeker, 1.5)
     assert isinstance(told, ConnectionLostError)
     for each in sentinels:
         assert f"Sentinel at {where(each)}" in str(told)
@@ -104,7 +104,7 @@ async def test_silent_sentinels_are_named(scene: Scene) -> None:
     (sentinel,) = await scene.sentinels(await scene.server(), 1)
     sentinel.answers = False
     seeker = await scene.seek(sentinel)
-    told = await refusal(seeker, 1.5)
+    told = await refusal(seeker, 2.5)
     assert isinstance(told, ConnectionLostError)
     assert f"Sentinel at {where(sentinel)}" in str(told)
     call = seeker.call("GET", "a")
@@ -118,7 +118,7 @@ async def test_one_that_does_not_know_the_service_yet_may_learn_it(scene: Scene)
     await third.refuse()
     first.otherwise = lambda command: error("ERR No such master with that name")
     seeker = await scene.seek(first, second, third)
-    told = await refusal(seeker, 0.5)
+    told = await refusal(seeker, 1.5)
     assert isinstance(told, ConnectionLostError)
     assert f"Sentinel at {where(first)} knows no 'main'" in str(told)
 
@@ -126,7 +126,7 @@ async def test_one_that_does_not_know_the_service_yet_may_learn_it(scene: Scene)
 async def test_a_replica_is_not_taken_for_the_master(scene: Scene) -> None:
     replica = await scene.server("slave")
     (sentinel,) = await scene.sentinels(replica, 1)
-    told = await refusal(await scene.seek(sentinel), 0.5)
+    told = await refusal(await scene.seek(sentinel), 1.5)
     assert isinstance(told, ConnectionLostError)
     assert "{}:{} is a replica".format(*address_of(replica)) in str(told)
     assert not replica.commands

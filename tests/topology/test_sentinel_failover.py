@@ -89,7 +89,7 @@ async def test_what_was_replicated_is_kept_and_nobody_is_told_anything(
 ) -> None:
     if fail is coordinated and own_sentinel.version < (9, 0, 0):
         pytest.skip("only Valkey 9 has SENTINEL FAILOVER … COORDINATED")
-    client, waiter, third = [clients(own_sentinel.url, lease_time=20) for _ in range(3)]
+    client, waiter, third = [clients(own_sentinel.url, lease_time=60) for _ in range(3)]
     held = [f"held{n}" for n in range(20)]
     leases = [await client.get_lock(name).acquire() for name in held]
     waiting = asyncio.create_task(waiter.get_lock(held[0]).acquire())
@@ -127,7 +127,7 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
     """It goes on as a master for ten seconds after a failover by hand."""
-    client = clients(own_sentinel.url, lease_time=20)
+    client = clients(own_sentinel.url, lease_time=60)
     await client.ping()
     await until(lambda: listens(client))
     told = asyncio.Event()
@@ -180,7 +180,7 @@ async def test_a_coordinated_failover_loses_nothing(
     servers = own_sentinel
     if servers.version < (9, 0, 0):
         pytest.skip("only Valkey 9 has SENTINEL FAILOVER … COORDINATED")
-    client = clients(servers.url, lease_time=20)
+    client = clients(servers.url, lease_time=60)
     await client.ping()
     await until(lambda: listens(client))
     old = await servers.master()
@@ -210,7 +210,7 @@ async def test_a_coordinated_failover_loses_nothing(
 async def test_late_grants_of_a_frozen_master_are_not_believed(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
-    client = clients(own_sentinel.url, lease_time=20)
+    client = clients(own_sentinel.url, lease_time=60)
     await client.ping()
     await until(lambda: listens(client))
     old = await own_sentinel.master()
@@ -239,7 +239,7 @@ async def test_late_grants_of_a_frozen_master_are_not_believed(
 async def test_a_client_outlives_its_sentinels_and_needs_them_to_find_another_master(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
-    client = clients(own_sentinel.url, lease_time=20)
+    client = clients(own_sentinel.url, lease_time=60)
     # All connections that it needs are open then.
     async with client.get_lock("a"):
         pass
@@ -250,7 +250,7 @@ async def test_a_client_outlives_its_sentinels_and_needs_them_to_find_another_ma
         pass
     stream_of(client).abort("the test says so")
     with pytest.raises(ConnectionLostError) as caught:
-        await client.get_lock("a").acquire(timeout=1)
+        await client.get_lock("a").acquire(timeout=2)
     for sentinel in own_sentinel.sentinels:
         assert sentinel.address in str(caught.value)
     asking = asyncio.create_task(client.get_lock("a").acquire(timeout=60))
@@ -283,7 +283,7 @@ async def test_a_sentinel_that_slept_through_a_failover_is_outvoted(
 async def test_an_idle_client_sends_nothing(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
-    client = clients(own_sentinel.url, lease_time=20)
+    client = clients(own_sentinel.url, lease_time=60)
     # All connections that it needs are open then.
     async with client.get_lock("a"):
         pass

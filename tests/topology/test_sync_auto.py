@@ -25,7 +25,7 @@ async def test_one_replica_confirms_if_there_is_any(
 ) -> None:
     master = await own_cluster.master_of("k")
     (replica,) = await own_cluster.replicas_of(master)
-    client = clients(own_cluster.url, sync_timeout=2)
+    client = clients(own_cluster.url, sync_timeout=3)
 
     async def confirmed() -> bool:
         """The replica has said its first word: that may be a second after it is online."""
@@ -50,7 +50,7 @@ async def test_one_replica_confirms_if_there_is_any(
         except ReplicationError:
             return False
 
-    await until_async(acquires)
+    await until_async(acquires, 30)
     before = await waits(master.url)
     async with client.get_lock("k"):
         pass
@@ -70,10 +70,11 @@ async def test_one_replica_confirms_if_there_is_any(
     await until_async(waits_again, 30)
 
 
+@pytest.mark.usefixtures("patience")
 async def test_each_node_has_its_own_confirmations(
     cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
-    client = clients(cluster.url, sync_replicas=1, sync_timeout=5)
+    client = clients(cluster.url, sync_replicas=1, sync_timeout=10)
     names = [f"k{number}" for number in range(60)]
     leases = await asyncio.gather(*(client.get_lock(name).acquire() for name in names))
     await asyncio.gather(*(lease.release() for lease in leases))
@@ -123,9 +124,9 @@ async def test_a_grant_is_confirmed_by_replicas_of_the_node_that_gave_it(
 async def test_what_is_asked_of_a_master_that_fails_is_confirmed_by_the_next(
     own_cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
-    client = clients(own_cluster.url, sync_replicas=1, sync_timeout=5, command_timeout=20)
+    client = clients(own_cluster.url, sync_replicas=1, sync_timeout=10, command_timeout=20)
     master = await own_cluster.master_of("k")
-    waiting = clients(own_cluster.url, sync_replicas=1, sync_timeout=5, command_timeout=20)
+    waiting = clients(own_cluster.url, sync_replicas=1, sync_timeout=10, command_timeout=20)
     async with client.get_lock("k") as lease:
         acquiring = asyncio.create_task(waiting.get_lock("k").acquire(timeout=60))
         await own_cluster.failover("k")
