@@ -20,7 +20,8 @@ from .making import ServerMaker
 #: Answers "" if a condition holds, else what is missing.
 Check = Callable[[], Awaitable[str]]
 _LOOK_AGAIN: Final = 0.01
-_ANSWER_TIME: Final = 2.0
+#: Seconds a server has for one answer: a busy machine may take a while.
+_ANSWER_TIME: Final = 5.0
 
 
 class TopologyOptions(TypedDict, total=False):
