@@ -146,12 +146,12 @@ async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
 
 
 async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), stage.rival()
     outer = await party.thing.acquire(lease_time=0.5)
     inner = await party.thing.acquire()
     async with asyncio.timeout(10):
         await outer.wait_lost()
-    await party.renewed(6)
+    await party.renewed(2)
     assert not inner.lost
     assert await rival.thing.try_acquire() is None
     await inner.release()
@@ -161,10 +161,10 @@ async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
 
 
 async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), stage.rival()
     async with party.thing as outer:
         await inner_that_ended(party)
-        await party.renewed(6)
+        await party.renewed(2)
         assert not outer.lost
         assert await rival.thing.try_acquire() is None
     await stage.assert_nothing_held(party)

@@ -163,7 +163,7 @@ async def test_every_answer_is_true(
             await seen(200, 409)
             await strike()
             # What Redis said in its last moment has arrived.
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1.5)
             answers.turn(away=True)
             await seen(503)
             assert await health(503)
