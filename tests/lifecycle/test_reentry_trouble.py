@@ -107,7 +107,7 @@ async def test_cancelled_re_entry_beside_a_release(stage: Stage) -> None:
 @reentrant
 async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
     """What the re-entry was granted is held on, under its own lease."""
-    party, rival = stage.party(lease_time=3), stage.rival()
+    party, rival = stage.party(lease_time=3), await stage.rival().connected()
     reentry = Reentry(party)
     await reentry.held()
     releasing = reentry.begin(reentry.first.release)
@@ -122,7 +122,7 @@ async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
 
 @reentrant
 async def test_refused_re_entry_leaves_the_first_lease(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=3), stage.rival()
+    party, rival = stage.party(lease_time=3), await stage.rival().connected()
     async with party.thing as first:
         async with stage.no_memory():
             with pytest.raises(RedissonError):
