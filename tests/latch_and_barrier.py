@@ -21,9 +21,9 @@ def get_barrier(client: Redisson, name: str | bytes = "r", parties: int = 3) -> 
     return client.get_barrier(name, parties)
 
 
-async def assert_broken(*waiting: asyncio.Task[int]) -> None:
+async def assert_broken(*waiting: asyncio.Task[int], within: float = 3) -> None:
     """Fail unless all of them are told, and soon: not by the safety poll or a lease."""
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(within):
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {BrokenBarrierError}
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
+from redisson_py._options import Options
 from redisson_py.locks.lock import ServerLock
 from tests.support import until
 
@@ -51,9 +53,9 @@ KINDS = {
 
 LEASE = 30.0
 EXTENDED = 20.0
-WAIT = 2.0
-#: Of the clients that lose replies: they notice after a sixth of it.
-SHORT_LEASE = 1.2
+WAIT = 20.0
+#: Of what the watchdog keeps: another one, and far from its end however busy the machine is.
+WATCHED = 12.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Call:
         before: How many holds it needs.
         after: How many are left.
         lease: Seconds of the lease after it; 0 if nothing is held.
-        watched: Whether the holds are those of the watchdog, with its short lease.
+        watched: Whether the holds are those of the watchdog, with its own lease.
     """
 
     make: Callable[[Redisson, ServerLock, list[Lease]], Awaitable[None]]
@@ -89,9 +91,20 @@ async def _release(client: Redisson, lock: ServerLock, leases: list[Lease]) -> N
 
 
 async def _renew(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
-    renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals > renewals)
+    await renewed(client)
     leases[0].check()
+
+
+async def renewed(client: Redisson) -> None:
+    """Return when what is held was renewed: at once, not after a third of its lease."""
+    renewals = client.statistics().renewals
+    client._watchdog.ask_now(lambda _: True)
+    await until(lambda: client.statistics().renewals > renewals)
+
+
+def notice_soon(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.2) -> None:
+    """Have clients give a silent connection up after this time, and not a sixth of a lease."""
+    monkeypatch.setattr(Options, "reply_timeout", seconds)
 
 
 async def _extend(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
@@ -107,7 +120,7 @@ CALLS = {
     "re-entry": Call(_acquire, before=1, after=2),
     "partial release": Call(_release, before=2, after=1),
     "final release": Call(_release, before=1, after=0, lease=0),
-    "renewal": Call(_renew, before=1, after=1, lease=SHORT_LEASE, watched=True),
+    "renewal": Call(_renew, before=1, after=1, lease=WATCHED, watched=True),
     "extend": Call(_extend, before=1, after=1, lease=EXTENDED),
     "force_release": Call(_force_release, before=1, after=0, lease=0),
 }

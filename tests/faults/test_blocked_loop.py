@@ -8,10 +8,11 @@ import time
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
+from tests.faults.timed_waits import begun_in_time, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.kinds import KINDS
-from tests.support import answered, until_listening, until_waiting
+from tests.support import answered
 
 TIMEOUT = 1.5
 #: How late every reply is: on a busy machine the server is short of time, too.
@@ -31,9 +32,12 @@ async def test_a_wait_for_another_client_has_the_true_answer(
     link, key = await proxy(), "semaphore" if KINDS[name].semaphore else "k"
     far = clients(link.url)
     held = await KINDS[name].make([client], key, 1).acquire()
-    waiting = asyncio.create_task(KINDS[name].make([far], key, 1).try_acquire(timeout=TIMEOUT))
-    await until_waiting(far, 1)
-    await until_listening(far)
+    await answered(far)
+    waiting = await begun_in_time(
+        lambda: KINDS[name].make([far], key, 1).try_acquire(timeout=TIMEOUT),
+        TIMEOUT,
+        lambda: was_told_busy(far),
+    )
     if silent:
         link.black_hole()
     else:
@@ -57,8 +61,11 @@ async def test_a_wait_behind_a_task_of_the_client_is_busy(
     client = clients(link.url)
     lock = client.get_lock("k")
     async with lock:
-        waiting = asyncio.create_task(lock.try_acquire(timeout=TIMEOUT))
-        await until_waiting(client, 1)
+        waiting = await begun_in_time(
+            lambda: lock.try_acquire(timeout=TIMEOUT),
+            TIMEOUT,
+            lambda: client.statistics().waiters == 1,
+        )
         link.delay(LATE, direction="down")
         block_at_the_last_look()
         assert await waiting is None

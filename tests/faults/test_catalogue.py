@@ -218,7 +218,7 @@ async def gone(redis: Redis, name: str) -> bool:
 async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(  # B9
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
-    client = clients(own_server.url, lease_time=0.8)
+    client = clients(own_server.url, lease_time=1.8)
     # Where the snapshot should go there is a folder: saving fails as on a full disk.
     await admin.config_set("save", "3600 1")
     (own_server.directory / "dump.rdb" / "full").mkdir(parents=True)
@@ -317,7 +317,7 @@ async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
     clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)  # which would find it too, later
-    holder, waiter = clients(), clients(link.url, lease_time=1.2)
+    holder, waiter = clients(), clients(link.url, lease_time=3)
     async with holder.get_lock("k"):
         waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
         await until_listening(waiter)

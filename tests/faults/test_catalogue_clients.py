@@ -49,14 +49,14 @@ async def renewed(client: Redisson, times: int) -> None:
 async def test_step_of_the_wall_clock_changes_nothing(  # G7
     step: float, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = clients(lease_time=0.6)
+    client = clients(lease_time=3)
     async with client.get_lock("k") as watched, client.get_lock("l").hold(lease_time=60) as fixed:
         wall, wall_ns = time.time, time.time_ns
         monkeypatch.setattr(time, "time", lambda: wall() + step)
         monkeypatch.setattr(time, "time_ns", lambda: wall_ns() + int(step * 1e9))
-        await renewed(client, 2)
+        await renewed(client, 1)
         assert not watched.lost
-        assert 0 < watched.remaining <= 0.6
+        assert 0 < watched.remaining <= 3
         assert 50 < fixed.remaining <= 60
         assert await client.get_lock("l").try_acquire(timeout=0) is not None
         await client.get_lock("l").release()
@@ -66,7 +66,7 @@ async def test_step_of_the_wall_clock_changes_nothing(  # G7
 async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(  # G10
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = clients(lease_time=0.6)
+    client = clients(lease_time=1.5)
     errors: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
@@ -84,8 +84,9 @@ async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(  # G10
 
 
 async def test_interrupted_process_gives_its_lock_back(  # G16
-    clients: ClientFactory, server_url: str
+    clients: ClientFactory, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_safety_poll(monkeypatch, 60)
     command = ["-m", "tests.system.holder", server_url, "60"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, stdout=PIPE, stderr=PIPE
@@ -98,7 +99,7 @@ async def test_interrupted_process_gives_its_lock_back(  # G16
         await until_listening(client)
         process.send_signal(signal.SIGINT)
         # Long before the lease, and the safety poll, are over.
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(20):
             await (await waiting).release()
     finally:
         if process.returncode is None:
@@ -123,9 +124,10 @@ async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(  # H8
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     link = await proxy()
-    client = clients(link.url, lease_time=0.6, on_release_error="raise")
+    client = clients(link.url, command_timeout=1, on_release_error="raise")
+    await client.ping(timeout=20)
     with pytest.raises(ZeroDivisionError) as caught:
-        async with client.get_lock("k"):
+        async with client.get_lock("k").hold(timeout=20):
             link.refuse()
             link.cut()
             raise ZeroDivisionError
@@ -134,12 +136,12 @@ async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(  # H8
 
 
 async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactory) -> None:  # L9
-    client = clients(lease_time=0.6)
+    client = clients(lease_time=3)
     lock = client.get_lock("k")
     async with lock as outer:
         async with lock:
-            await renewed(client, 2)
-        await renewed(client, 2)
+            await renewed(client, 1)
+        await renewed(client, 1)
         assert not outer.lost
         assert await lock.hold_count() == 1
 
@@ -149,8 +151,10 @@ async def test_lease_time_is_of_one_acquisition_only(client: Redisson) -> None: 
     for seconds in (5, 50):
         async with lock.hold(lease_time=seconds):
             assert 0 < (await lock.remaining() or 0) <= seconds
+        begun = time.monotonic()
         async with lock as lease:
-            assert 29 < (await lock.remaining() or 0) <= 30
+            left = await lock.remaining() or 0
+            assert 29 - (time.monotonic() - begun) < left <= 30
             assert lease._hold.renewed
 
 
@@ -242,7 +246,7 @@ async def test_new_password_is_asked_of_the_provider_and_the_holder_keeps_its_le
     async with Redis.from_url(own_server.url) as admin:
         await set_user(admin, "on", ">old", *documented_rules())
         theirs = Redis.from_url(own_server.url, credential_provider=vault)
-        async with Redisson(theirs, lease_time=1.2) as client, client.get_lock("k") as lease:
+        async with Redisson(theirs, lease_time=3) as client, client.get_lock("k") as lease:
             await set_user(admin, "resetpass", ">new")
             vault.password = "new"
             await admin.client_kill_filter(user="app")

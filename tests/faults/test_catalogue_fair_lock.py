@@ -63,9 +63,10 @@ async def test_waiter_that_gives_up_without_an_answer_leaves_no_place(  # L39
 ) -> None:
     link = await proxy()
     far = clients(link.url)
+    await far.ping()
     fair = await server_side(redis)
     async with client.get_fair_lock("k"):
-        (waiting,) = await one_by_one(fair, far.get_fair_lock("k").acquire(timeout=0.5))
+        (waiting,) = await one_by_one(fair, far.get_fair_lock("k").acquire(timeout=1.5))
         link.refuse()
         link.cut()
         with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
@@ -81,7 +82,7 @@ async def test_place_of_a_waiter_that_was_refused_is_in_nobodys_way(  # L39
 ) -> None:
     far, near = clients(lease_time=LEASE), clients(lease_time=LEASE)
     fair = await server_side(redis)
-    lease = await near.get_fair_lock("k").acquire(lease_time=LEASE)
+    lease = await near.get_fair_lock("k").acquire(lease_time=LEASE + 1)
     (refused,) = await one_by_one(fair, far.get_fair_lock("k").acquire())
     await until_listening(far)
     await redis.set("k", "no lock any more")

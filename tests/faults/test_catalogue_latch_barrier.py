@@ -13,10 +13,10 @@ from redisson_py import Redisson
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until
+from tests.support import answered, set_safety_poll, until
 
 #: Sooner than the safety poll, which would find it too.
-PROMPTLY = 3.0
+PROMPTLY, POLL = 20.0, 60.0
 
 
 @pytest.fixture
@@ -57,8 +57,15 @@ USES: dict[str, tuple[Use, Use]] = {
 @pytest.mark.parametrize(("wait", "let_go"), USES.values(), ids=USES)
 @pytest.mark.parametrize("asked", [False, True], ids=["before the question", "before subscribing"])
 async def test_opening_while_somebody_begins_to_wait_is_not_missed(  # F17
-    asked: bool, wait: Use, let_go: Use, near: Redisson, far: Redisson, link: FaultProxy
+    asked: bool,
+    wait: Use,
+    let_go: Use,
+    near: Redisson,
+    far: Redisson,
+    link: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    set_safety_poll(monkeypatch, POLL)
     await near.get_latch("latch").try_set_count(1)
     link.hold()
     waiting = asyncio.create_task(wait(far))

@@ -25,7 +25,7 @@ from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.support import answered, until, until_async
 
 LEASE = 30.0
-SHORT_LEASE = 0.9
+SHORT_LEASE = 3.0
 
 MakeRedLock = Callable[..., RedLock]
 
@@ -85,7 +85,7 @@ async def test_server_that_forgets_a_red_lock_lets_nobody_else_in(  # C11
         with pytest.raises(QuorumError):
             await rival.acquire(timeout=1)
         before = renewals(lock)
-        await until(lambda: sorted(renewals(lock))[1] >= max(before) + 2)
+        await until(lambda: sorted(renewals(lock))[1] >= max(before) + 1)
         assert not lease.lost
         with pytest.raises(QuorumError):
             await rival.acquire(timeout=1)
@@ -196,6 +196,7 @@ async def test_multi_lock_whose_third_member_does_not_answer_holds_none(  # C15
     link = await proxy()
     far = clients(link.url)
     await answered(far)
+    await answered(client)
     lock = client.get_multi_lock(client.get_lock("k1"), client.get_lock("k2"), far.get_lock("k3"))
     link.refuse()
     link.cut_after_execution(b"EVALSHA")
@@ -225,7 +226,7 @@ async def test_multi_lock_is_held_by_one_at_a_time(  # L25
                 visits.append(names)
 
     both = clients(), clients()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(45):
         await asyncio.gather(
             *[visit(client, names) for client in both for names in ("abc", "cba", "bc", "ac")]
         )
@@ -237,6 +238,7 @@ async def test_multi_lock_with_a_busy_member_gives_up_in_time_and_asks_little(  
 ) -> None:
     lock = client.get_multi_lock(*map(client.get_lock, ("k1", "k2", "k3")))
     await redis.hset("k2", "somebody", "1")  # held for ever
+    await answered(client)
     sent = client.statistics().commands_sent
     with pytest.raises(AcquireTimeoutError):
         await lock.acquire(timeout=0.5)

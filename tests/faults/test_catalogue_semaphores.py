@@ -11,17 +11,24 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
-from tests.support import until_listening
+from tests.support import set_safety_poll, until_listening
 
 NAME = "semaphore"
 #: Sooner than the safety poll, which would find it too.
-PROMPTLY = 3.0
+PROMPTLY, POLL = 20.0, 60.0
 
 Make = Callable[[Redisson], Any]
 KINDS: dict[str, Make] = {
     "plain": lambda client: client.get_semaphore(NAME),
     "with ids": lambda client: client.get_permit_expirable_semaphore(NAME),
 }
+
+
+@pytest.fixture(autouse=True)
+def rare_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_safety_poll(monkeypatch, POLL)
+
+
 both_kinds = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Connection, Redis
 
+from redisson_py._options import Options
 from redisson_py._redis import AbstractConnection, Connector
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -31,8 +32,10 @@ async def test_connection_that_breaks_between_handshake_and_takeover_is_opened_a
         return connection
 
     monkeypatch.setattr(Connector, "open", open_and_lose)
-    async with asyncio.timeout(4):  # an unanswered HELLO would be waited for for 5 s
-        await clients(client_name="victim").ping()
+    # An unanswered HELLO would be waited for for longer.
+    monkeypatch.setattr(Options, "reply_timeout", 50.0)
+    async with asyncio.timeout(20):
+        await clients(client_name="victim", command_timeout=30).ping()
     assert times == 2
 
 

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
@@ -15,7 +16,15 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier, get_latch
-from tests.support import until_async, until_listening
+from tests.support import set_safety_poll, until_async, until_listening
+
+#: Sooner than the safety poll, which would find it too.
+PROMPTLY, POLL = 20.0, 60.0
+
+
+@pytest.fixture(autouse=True)
+def rare_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_safety_poll(monkeypatch, POLL)
 
 
 @pytest_asyncio.fixture
@@ -56,7 +65,7 @@ async def test_a_release_while_it_was_cut_off_is_not_missed(
     link.cut()
     assert await get_barrier(client, parties=2).wait() == 1
     link.pass_through()
-    async with asyncio.timeout(3):  # before the safety poll
+    async with asyncio.timeout(PROMPTLY):
         assert await waiting == 0
 
 
@@ -79,7 +88,7 @@ async def test_a_restart_that_loses_data_breaks_it_for_who_waits(
     waiting = asyncio.create_task(get_barrier(one).wait())
     await until_listening(one)
     await own_server.restart(keep_data=False)
-    await assert_broken(waiting)
+    await assert_broken(waiting, within=PROMPTLY)
     await assert_works(get_barrier(other))
 
 
@@ -90,7 +99,7 @@ from redisson_py import Redisson
 from tests.latch_and_barrier import get_barrier
 
 async def main():
-    async with Redisson.from_url(sys.argv[1], lease_time=0.8) as client:
+    async with Redisson.from_url(sys.argv[1], lease_time=1.8) as client:
         await get_barrier(client).wait()
 
 asyncio.run(main())
@@ -106,7 +115,7 @@ async def test_a_party_whose_process_is_killed_breaks_it_for_the_others(
     await until_async(lambda: _waiting_at(barrier, 2))
     process.kill()
     await process.wait()
-    await assert_broken(waiting)
+    await assert_broken(waiting, within=PROMPTLY)
 
 
 async def test_waiters_for_a_latch_survive_a_restart_that_keeps_data(
@@ -122,7 +131,7 @@ async def test_waiters_for_a_latch_survive_a_restart_that_keeps_data(
     await until_listening(one)
     assert not any(task.done() for task in waiting)
     assert await latch.count_down() == 0
-    async with asyncio.timeout(3):  # before the safety poll
+    async with asyncio.timeout(PROMPTLY):
         await asyncio.gather(*waiting)
 
 
@@ -134,7 +143,7 @@ async def test_waiters_for_a_latch_that_the_server_forgot_are_let_go(
     waiting = [asyncio.create_task(get_latch(one).wait()) for _ in range(3)]
     await until_listening(one)
     await own_server.restart(keep_data=False)
-    async with asyncio.timeout(3):  # before the safety poll
+    async with asyncio.timeout(PROMPTLY):
         await asyncio.gather(*waiting)
 
 

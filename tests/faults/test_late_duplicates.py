@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedServer, FaultProxy
-from tests.faults.calls import CALLS, KINDS, LEASE, SHORT_LEASE, Call, Kind, holders
+from tests.faults.calls import CALLS, KINDS, LEASE, WATCHED, Call, Kind, holders, notice_soon
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.soak.weather import Stragglers
@@ -29,9 +29,12 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 
 
 @pytest.fixture
-async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
-    """A client behind the proxy, connected."""
-    client = clients(link.url, lease_time=SHORT_LEASE)
+async def far(
+    clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> Redisson:
+    """A client behind the proxy, connected, which soon notices that a reply is lost."""
+    notice_soon(monkeypatch)
+    client = clients(link.url, lease_time=WATCHED)
     await answered(client)
     return client
 
@@ -106,6 +109,7 @@ async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_wa
     lease = await far.get_lock("k").acquire()
     assert link.triggered == len(sent) == 1
     assert await client.get_lock("k").force_release()
+    far._watchdog.ask_now(lambda _: True)
     await lease.wait_lost()
     await answered(far)
     async with Stragglers(url_of_k) as late:
@@ -142,9 +146,13 @@ async def test_the_network_delivers_what_a_client_sent_before_it_closed(
 
 @pytest.mark.parametrize("call", TIMED.values(), ids=TIMED)
 async def test_a_stopped_server_goes_on_after_the_client_gave_up(
-    call: Call, clients: ClientFactory, own_server: EmbeddedServer
+    call: Call,
+    clients: ClientFactory,
+    own_server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    far, other = clients(own_server.url, lease_time=SHORT_LEASE), clients(own_server.url)
+    notice_soon(monkeypatch)
+    far, other = clients(own_server.url), clients(own_server.url)
     lock = far.get_lock("k")
     leases: list[Lease] = []
     stopped = asyncio.Event()
@@ -174,9 +182,10 @@ async def test_a_stopped_server_goes_on_after_the_client_gave_up(
 
 
 async def test_an_acquire_timed_out_on_a_stopped_server_leaves_no_ghost(
-    clients: ClientFactory, own_server: EmbeddedServer
+    clients: ClientFactory, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far, other = clients(own_server.url, lease_time=SHORT_LEASE), clients(own_server.url)
+    notice_soon(monkeypatch)
+    far, other = clients(own_server.url), clients(own_server.url)
     await answered(far)
     await own_server.pause()
     with pytest.raises(ConnectionLostError) as caught:

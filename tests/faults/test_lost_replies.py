@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py.locks.lock import ServerLock
 from redisson_py.testing import FaultProxy
-from tests.faults.calls import CALLS, KINDS, LEASE, SHORT_LEASE, Call, Kind, holders
+from tests.faults.calls import CALLS, KINDS, LEASE, WATCHED, Call, Kind, holders, notice_soon
 from tests.faults.losses import LOSSES, Loss, cut
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -29,9 +29,10 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 
 
 @pytest.fixture
-def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
-    """A client behind the proxy."""
-    return clients(link.url, lease_time=SHORT_LEASE)
+def far(clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> Redisson:
+    """A client behind the proxy, which soon notices that a reply is lost."""
+    notice_soon(monkeypatch)
+    return clients(link.url, lease_time=WATCHED)
 
 
 @pytest.fixture(params=KINDS)
@@ -139,7 +140,7 @@ async def test_final_release_asked_twice_lets_a_waiter_be(
     far: Redisson, link: FaultProxy, client: Redisson
 ) -> None:
     lease = await far.get_lock("k").acquire()
-    waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=5))
+    waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
     await until_waiting(client, 1)
     async with cut(link):
         await lease.release()
@@ -160,7 +161,7 @@ async def test_force_release_asked_twice_agrees_with_a_grant_in_between(
     older = await client.get_lock("k").acquire(lease_time=LEASE) if held else None
     await answered(far)
     link.hold()
-    asking = asyncio.create_task(far.get_lock("k").acquire(timeout=5, lease_time=LEASE))
+    asking = asyncio.create_task(far.get_lock("k").acquire(timeout=30, lease_time=LEASE))
     await link.wait_until(lambda link: link.held > 0)
     asked = link.held
     forcing = asyncio.create_task(far.get_lock("k").force_release())

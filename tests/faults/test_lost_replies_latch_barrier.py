@@ -20,6 +20,7 @@ from redisson_py import AcquireTimeoutError, BrokenBarrierError, Redisson
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedServer, FaultProxy
+from tests.faults.calls import notice_soon
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -27,9 +28,8 @@ from tests.latch_and_barrier import get_barrier, get_latch
 from tests.soak.weather import Stragglers
 from tests.support import answered, stream_of, until, until_async, until_listening, until_waiting
 
-#: Of the clients that lose replies: they notice after a sixth of it. Arrivals last as long.
-SHORT_LEASE = 1.2
-SHORTER_LEASE = 0.6
+#: Seconds after which the clients that lose replies notice it.
+SOON, SOONER = 0.2, 0.1
 
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
@@ -41,17 +41,23 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 
 
 @pytest_asyncio.fixture
-async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
+async def far(
+    clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> Redisson:
     """A client behind the proxy, connected."""
-    client = clients(link.url, lease_time=SHORT_LEASE)
+    notice_soon(monkeypatch, SOON)
+    client = clients(link.url)
     await answered(client)
     return client
 
 
 @pytest_asyncio.fixture
-async def quick(clients: ClientFactory, link: FaultProxy) -> Redisson:
+async def quick(
+    clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> Redisson:
     """Another one, which gives a silent connection up sooner."""
-    client = clients(link.url, lease_time=SHORTER_LEASE)
+    notice_soon(monkeypatch, SOONER)
+    client = clients(link.url)
     await answered(client)
     return client
 
@@ -171,7 +177,7 @@ async def test_calls_that_are_sent_back_for_a_moment_are_all_carried_out_in_any_
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
     """Numbers under one key, as one client and object would have it, drop the older of two."""
-    client = clients(own_server.url)
+    client = clients(own_server.url, command_timeout=30)
     latch = get_latch(client)
     await latch.try_set_count(100)
     async with busy(own_server):
@@ -185,7 +191,7 @@ async def test_calls_that_are_cancelled_while_they_are_sent_back_all_count(
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
     """Each keeps its receipt to itself: with that of another, the later would hide the earlier."""
-    client = clients(own_server.url)
+    client = clients(own_server.url, command_timeout=30)
     latch = get_latch(client)
     await latch.try_set_count(100)
     async with busy(own_server):
@@ -336,7 +342,7 @@ async def test_an_arrival_that_comes_after_it_left_is_void(
 ) -> None:
     sent = lose_and_keep(link)
     with pytest.raises(AcquireTimeoutError):
-        await get_barrier(far, parties=2).wait(0.3)
+        await get_barrier(far, parties=2).wait(1)
     await barrier.reset()
     async with Stragglers(url_of_k) as late:
         await late.deliver(sent)

@@ -11,16 +11,17 @@ from redis.asyncio import Redis
 
 from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
 from redisson_py.testing import FaultProxy
+from tests.faults.calls import notice_soon, renewed
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lua.scripts import ask
-from tests.support import answered, until
+from tests.support import answered
 
 NAME = "semaphore"
 TOTAL = 5
-#: Of the clients that lose replies: they notice after a sixth of it.
-SHORT_LEASE = 1.2
+#: Of what the watchdog keeps: far from its end, however busy the machine is.
+WATCHED = 12.0
 LEASE = 30.0
 EXTENDED = 20.0
 
@@ -56,8 +57,7 @@ async def _release(client: Redisson, semaphore: Any, permits: Permits) -> None:
 
 
 async def _renew(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals > renewals)
+    await renewed(client)
     permits[0].check()
 
 
@@ -83,7 +83,7 @@ async def _set_again(client: Redisson, semaphore: Any, permits: Permits) -> None
 
 BOTH = {
     "release": Use(_release, before=(1,)),
-    "renewal": Use(_renew, before=(1,), held=1, lease=SHORT_LEASE),
+    "renewal": Use(_renew, before=(1,), held=1, lease=WATCHED),
     "extend": Use(_extend, before=(1,), held=1, lease=EXTENDED),
     "add": Use(_add, before=(1,), held=1, total=TOTAL + 3),
     "take away": Use(_take_away, before=(3,), held=3, total=TOTAL - 4),
@@ -237,9 +237,10 @@ async def link(proxy: ProxyFactory) -> FaultProxy:
 
 
 @pytest.fixture
-def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
-    """A client behind the proxy."""
-    return clients(link.url, lease_time=SHORT_LEASE)
+def far(clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> Redisson:
+    """A client behind the proxy, which soon notices that a reply is lost."""
+    notice_soon(monkeypatch)
+    return clients(link.url, lease_time=WATCHED)
 
 
 CASES = [

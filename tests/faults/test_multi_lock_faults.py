@@ -39,9 +39,9 @@ async def test_members_on_three_servers(fleet: Fleet) -> None:
 
 
 async def test_release_reaches_the_others_when_one_server_is_gone(fleet: Fleet) -> None:
-    clients = fleet.clients(3, lease_time=1)
+    clients = fleet.clients(3, command_timeout=1)
     lock = MultiLock(*(client.get_lock("k") for client in clients))
-    lease = await lock.acquire()
+    lease = await lock.acquire(timeout=20)
     await fleet.servers[0].kill()
     releasing = asyncio.create_task(lease.release())
     await until_async(fleet.everything_free)

@@ -19,7 +19,7 @@ from redisson_py import BackendError, FencedLock, LeaseLostError, Redisson, RLoc
 from redisson_py._scripts import source
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
-from tests.support import until, until_listening
+from tests.support import set_safety_poll, until, until_listening
 
 Allow = Callable[..., Awaitable[str]]
 
@@ -175,7 +175,7 @@ async def test_who_may_not_listen_waits_all_the_same(
 async def test_refused_renewal_is_told_and_is_no_loss_until_the_lease_ends(
     clients: ClientFactory, allow: Allow, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = clients(await allow(*all_but("hexists")), lease_time=1.2)
+    client = clients(await allow(*all_but("hexists")), lease_time=2.2)
     words = await refusals(redis, "hexists")
     with pytest.raises(LeaseLostError) as caught:
         async with client.get_lock("k"):
@@ -188,7 +188,7 @@ async def test_refused_renewal_is_told_and_is_no_loss_until_the_lease_ends(
 async def test_holder_is_told_in_time_when_everything_is_forbidden(
     clients: ClientFactory, allow: Allow, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = clients(await allow(*documented_rules()), lease_time=1.2)
+    client = clients(await allow(*documented_rules()), lease_time=2.2)
     other = clients()
     with pytest.raises(LeaseLostError):
         async with client.get_lock("k"):
@@ -203,14 +203,21 @@ async def test_holder_is_told_in_time_when_everything_is_forbidden(
 
 
 async def test_waiter_gets_on_when_its_channels_are_forbidden(
-    clients: ClientFactory, allow: Allow, redis: Redis, caplog: pytest.LogCaptureFixture
+    clients: ClientFactory,
+    allow: Allow,
+    redis: Redis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    set_safety_poll(monkeypatch, 0.5)
     client = clients(await allow(*documented_rules()))
-    await taken(redis, "k", 0.6)
+    await taken(redis, "k", 60)
     waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
     await until_listening(client)
     # The server ends the connections of those who listen to what they may not any more.
     await allow("resetchannels")
+    await until(lambda: "cannot listen" in caplog.text)
+    await redis.delete("k")
     lease = await waiting
     assert "cannot listen" in caplog.text
     await allow("&redisson*")

@@ -127,7 +127,7 @@ async def test_calls_that_begin_while_redis_is_away(
 ) -> None:
     client = clients(away.link.url, command_timeout=COMMAND_TIMEOUT, lease_time=3)
     if connected:
-        await answered(client)
+        await client.ping(timeout=HANGS)
     away.begin()
 
     async def said(name: str, call: Call, limit: float) -> str:
@@ -179,6 +179,7 @@ async def test_waiters_of_one_name_fail_together(
 ) -> None:
     rival = clients()
     client = clients(away.link.url, command_timeout=COMMAND_TIMEOUT, lease_time=3)
+    await client.ping(timeout=HANGS)
     async with rival.get_lock("k"):
         lock = client.get_lock("k")
         waiting = [asyncio.create_task(lock.acquire()) for _ in range(20)]
@@ -196,6 +197,7 @@ async def test_who_brought_more_time_gets_it_when_redis_is_back(
 ) -> None:
     rival = clients()
     client = clients(away.link.url, command_timeout=COMMAND_TIMEOUT, lease_time=3)
+    await client.ping(timeout=HANGS)
     async with rival.get_lock("k"):
         lock = client.get_lock("k")
         patient = [asyncio.create_task(lock.acquire(timeout=HANGS)) for _ in range(3)]
@@ -214,6 +216,8 @@ async def test_busy_is_what_redis_said_shortly_before(
 ) -> None:
     rival, client = clients(), clients(away.link.url)
     longer = LAST_LOOK + SHORT
+    # Connected: what is short of time here is the wait.
+    await client.ping(timeout=HANGS)
     async with rival.get_lock("k"):
         async with timed("busy", longer, measured):
             with pytest.raises(AcquireTimeoutError):
@@ -234,7 +238,7 @@ async def test_a_block_whose_release_gets_no_answer_ends_with_a_warning(
 ) -> None:
     client = clients(away.link.url, command_timeout=COMMAND_TIMEOUT)
     async with timed("end of a block", COMMAND_TIMEOUT, measured):
-        async with client.get_lock("k"):
+        async with client.get_lock("k").hold(timeout=HANGS):
             away.begin()
     warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert len([each for each in warnings if "release" in each]) == 1
@@ -249,7 +253,7 @@ async def test_a_block_can_raise_instead(
     client = clients(away.link.url, command_timeout=COMMAND_TIMEOUT, on_release_error="raise")
     async with timed("end of a block that raises", COMMAND_TIMEOUT, measured):
         with pytest.raises(ReleaseFailedError):
-            async with client.get_lock("k"):
+            async with client.get_lock("k").hold(timeout=HANGS):
                 away.begin()
     away.end()
     await until_async(lambda: is_gone(redis, "k"), HANGS)
@@ -259,7 +263,7 @@ async def test_an_explicit_release_and_an_extend_fail(
     away: Away, clients: ClientFactory, redis: Redis, measured: Measured
 ) -> None:
     client = clients(away.link.url, command_timeout=COMMAND_TIMEOUT)
-    lease = await client.get_lock("k").acquire()
+    lease = await client.get_lock("k").acquire(timeout=HANGS)
     away.begin()
     async with timed("extend", COMMAND_TIMEOUT, measured):
         with pytest.raises(ConnectionLostError):
@@ -297,7 +301,7 @@ async def test_a_held_lease_outlives_a_short_outage_and_not_a_long_one(
 async def test_redis_comes_back_without_its_data(
     own_server: EmbeddedServer, clients: ClientFactory, measured: Measured
 ) -> None:
-    client, rival = (clients(own_server.url, lease_time=3) for _ in range(2))
+    client, rival = (clients(own_server.url) for _ in range(2))
     latch = client.get_latch("latch", 1)
     assert await latch.count() == 1
     lease = await client.get_lock("held").acquire()
@@ -342,6 +346,7 @@ async def test_a_block_a_release_and_an_extend_of_what_redis_forgot(
 
 async def test_a_red_lock_without_its_quorum(fleet: Fleet, measured: Measured) -> None:
     lock = fleet.red_lock(3, command_timeout=COMMAND_TIMEOUT)
+    await asyncio.gather(*[client.ping(timeout=HANGS) for client in fleet.made])
     async with lock.hold(timeout=HANGS):
         await until_executed(lock)
     await fleet.servers[0].pause()

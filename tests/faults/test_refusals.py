@@ -86,8 +86,8 @@ async def nothing_taken(redis: Redis) -> bool:
 async def test_loading_server_is_waited_for(
     clients: ClientFactory, server_factory: ServerFactory, measured: Measured
 ) -> None:
-    # A nap after each key that is loaded makes a small file take seconds.
-    server = await server_factory(appendonly=True, config={"key-load-delay": "1"})
+    # A nap after each key that is loaded makes a small file take as long as it shall.
+    server = await server_factory(appendonly=True, config={"key-load-delay": "200"})
     async with Redis.from_url(server.url) as redis:
         pipeline = redis.pipeline(transaction=False)
         for number in range(40_000):
@@ -104,6 +104,7 @@ async def test_loading_server_is_waited_for(
         traffic = Traffic(client, waiter)
         await ask_in_vain(client, 0.8)
         assert await is_loading(redis)
+        await redis.config_set("key-load-delay", 0)
         await starting
         assert await client.get_lock("k").owned()
         await until_async(lambda: nothing_taken(redis))
@@ -178,7 +179,7 @@ async def test_full_house_keeps_newcomers_waiting_and_nobody_else(
     await guest.ping()
     await admin.config_set("maxclients", len(await admin.client_list()))
     with pytest.raises(ConnectionLostError, match="max number of clients") as caught:
-        await newcomer.get_lock("k").acquire(timeout=0.7)
+        await newcomer.get_lock("k").acquire(timeout=1)
     assert not caught.value.maybe_held
     waiting = asyncio.create_task(newcomer.get_lock("k").acquire(timeout=60))
     async with guest.get_lock("k"):
@@ -198,7 +199,7 @@ async def test_full_server_grants_nothing_but_gives_back_and_renews(
     own_server: EmbeddedServer,
     admin: Redis,
 ) -> None:
-    client, waiter = clients(own_server.url, lease_time=1.5), clients(own_server.url)
+    client, waiter = clients(own_server.url, lease_time=3), clients(own_server.url)
     lock, other_lock = kind(client._context, "k"), kind(waiter._context, "k")
     await admin.config_set("maxmemory-policy", "noeviction")
     lease = await lock.acquire()

@@ -37,7 +37,7 @@ async def test_paused_server_is_told_in_time_and_grants_nothing_late(
 ) -> None:
     client = clients()
     await answered(client)
-    await redis.client_pause(1000)
+    await redis.client_pause(2000)
     sign_of_life = asyncio.ensure_future(redis.ping())
     for name in ("k", "f"):
         with pytest.raises(ConnectionLostError, match="no answer"):
@@ -60,13 +60,14 @@ async def test_answer_later_than_a_dead_connection_is_one_hold(
 ) -> None:
     client = clients(link.url, lease_time=LEASE)
     await answered(client)
-    link.delay(0.5, direction="down")
+    link.delay(10, direction="down")
     asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
     # Executed, but the answer did not come in time: the connection is given up.
     await until_async(lambda: redis.exists("k"))
     await until(lambda: not stream_of(client).ready)
     await link.wait_until(lambda link: link.accepted >= 2)
     link.pass_through()
+    link.cut()
     async with await asking as lease:
         assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
     assert await free(redis, "k")
@@ -79,13 +80,14 @@ async def test_answer_later_than_the_caller_waits_is_undone(
 ) -> None:
     client = clients(link.url, lease_time=LEASE)
     await answered(client)
-    link.delay(0.5, direction="down")
+    link.delay(10, direction="down")
     asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60, timeout=0.7))
     await until_async(lambda: redis.exists("k"))
     with pytest.raises(ConnectionLostError):
         await asking
     assert not await free(redis, "k")
     link.pass_through()
+    link.cut()
     await until_async(lambda: free(redis, "k"))
     async with client.get_lock("k").hold(timeout=10) as lease:
         assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
@@ -95,7 +97,7 @@ async def test_answer_later_than_the_caller_waits_is_undone(
 async def test_slow_server_within_bounds_keeps_every_lease(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
-    client = clients(link.url, lease_time=2)
+    client = clients(link.url, lease_time=4)
     await answered(client)
     link.delay(0.05)
     async with asyncio.TaskGroup() as group:

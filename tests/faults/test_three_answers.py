@@ -21,11 +21,19 @@ from redisson_py import (
 )
 from redisson_py._stream import stream as stream_module
 from redisson_py.testing import FaultProxy
+from tests.faults.timed_waits import begun_in_time, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.kinds import KINDS, Kind
-from tests.support import stream_of, until, until_async, until_listening, until_waiting
+from tests.support import (
+    answered,
+    stream_of,
+    until,
+    until_async,
+    until_listening,
+    until_waiting,
+)
 
 SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
 #: These have no queue in this process: each of their tasks asks Redis for itself.
@@ -46,9 +54,8 @@ def near(clients: ClientFactory) -> Redisson:
 
 @pytest_asyncio.fixture
 async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
-    """A client behind the link."""
     client = clients(link.url, command_timeout=0.3)
-    await client.ping()
+    await client.ping(timeout=20)
     return client
 
 
@@ -126,9 +133,9 @@ async def test_busy_a_while_ago_and_silent_since_is_no_answer(
 ) -> None:
     held = await rival(KINDS[name], near).acquire()
     thing = made(KINDS[name], far)
-    waiting = asyncio.create_task(thing.acquire(timeout=2.5))
-    await until_waiting(far, 1)
-    await until_listening(far)
+    waiting = await begun_in_time(
+        lambda: thing.acquire(timeout=2.5), 2.5, lambda: was_told_busy(far)
+    )
     fail(link, fault)
     with pytest.raises(ConnectionLostError):
         await waiting
@@ -146,8 +153,9 @@ async def test_silent_while_it_waits_behind_a_task_is_no_answer(
     held = await (thing if ours else rival(KINDS[name], near)).acquire()
     first = asyncio.create_task(thing.acquire(timeout=60))
     await until_waiting(far, 1)
-    second = asyncio.create_task(thing.try_acquire(timeout=1.5))
-    await until_waiting(far, 2)
+    second = await begun_in_time(
+        lambda: thing.try_acquire(timeout=1.5), 1.5, lambda: far.statistics().waiters == 2
+    )
     link.black_hole()
     with pytest.raises(ConnectionLostError):
         await second
@@ -166,7 +174,7 @@ async def test_no_answer_to_a_latch_or_barrier(
         await latch.wait(0.7)
     with pytest.raises(AcquireTimeoutError):
         await far.get_barrier("c", 2).wait(0.7)
-    await far.get_barrier("c", 2).reset()
+    await near.get_barrier("c", 2).reset()
     fail(link, fault)
     for timeout in (0, 0.1, None):
         with pytest.raises(ConnectionLostError):
@@ -298,8 +306,9 @@ async def test_a_timeout_covers_the_wait_for_room(
 
 async def test_a_quorum_that_said_busy_and_is_silent_since_is_no_answer(fleet: Fleet) -> None:
     holder, asker = fleet.red_lock(3), fleet.red_lock(3)
+    await asyncio.gather(*[client.ping() for client in fleet.made])
     held = await holder.acquire()
-    waiting = asyncio.create_task(asker.try_acquire(timeout=2.5))
+    waiting = asyncio.create_task(asker.try_acquire(timeout=3.5))
     await until(lambda: asker.statistics().waiters)
     await until(lambda: all(client._table.seats for client in fleet.made[3:]))
     for server in fleet.servers[:2]:
@@ -326,7 +335,7 @@ async def test_a_finished_block_whose_release_gets_no_answer_ends_normally(
     fault: str,
 ) -> None:
     thing = made(KINDS[name], far)
-    async with thing:
+    async with thing.hold(timeout=20):
         fail(link, fault)
     (record,) = [each for each in caplog.records if "the release of" in each.getMessage()]
     assert record.levelno == logging.WARNING
@@ -348,7 +357,7 @@ async def test_a_release_that_gets_no_answer_can_be_an_error(
     client = clients(link.url, command_timeout=0.3, on_release_error="raise")
     thing = made(KINDS[name], client)
     with pytest.raises(ReleaseFailedError, match="the release of"):
-        async with thing:
+        async with thing.hold(timeout=20):
             link.black_hole()
     await mend(link, client)
     # The release was repeated, so it is free: long before its lease of 30 s is over.
@@ -369,7 +378,9 @@ async def test_acquire_timeout_is_the_default_of_every_acquire(
 ) -> None:
     kind = KINDS[name]
     held = await rival(kind, near).acquire()
-    thing = made(kind, clients(acquire_timeout=0.5))
+    client = clients(acquire_timeout=0.5)
+    await answered(client)
+    thing = made(kind, client)
     with pytest.raises(AcquireTimeoutError):
         await thing.acquire()
     with pytest.raises(AcquireTimeoutError):
@@ -381,8 +392,7 @@ async def test_acquire_timeout_is_the_default_of_every_acquire(
     assert await thing.try_acquire(timeout=None) is None
     patient = asyncio.create_task(thing.acquire(timeout=math.inf))
     await until(lambda: thing.statistics().waiters == 1)
-    # Longer than the default.
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(0.7)  # longer than the default
     assert not patient.done()
     await held.release()
     await (await patient).release()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from redis.asyncio import Redis
 
@@ -111,6 +111,11 @@ class Party:
     def __init__(self, clients: Clients, thing: Any) -> None:
         self.clients = clients
         self.thing = thing
+
+    async def connected(self) -> Self:
+        """Return it when its clients are connected: a red lock asked once waits a moment only."""
+        await asyncio.gather(*[each.ping() for each in self.clients])
+        return self
 
     @property
     def held(self) -> int:

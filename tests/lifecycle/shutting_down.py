@@ -17,7 +17,7 @@ import redis
 from redisson_py import Redisson
 from tests.lifecycle.kinds import KINDS
 
-LEASE_TIME = 2.5
+LEASE_TIME = 3.2
 #: How long a cleanup takes: longer than a lease.
 CLEANUP = 4.0
 #: And that of a `brief-generator`: less than one.

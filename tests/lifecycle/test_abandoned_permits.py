@@ -71,10 +71,10 @@ async def test_several_are_abandoned(stage: Stage, caplog: pytest.LogCaptureFixt
 
 @semaphores
 async def test_kept_while_its_permit_is(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    party = stage.party(lease_time=1)
+    party = stage.party(lease_time=3)
     permit: Any = await in_a_task(party.thing.acquire())
     gc.collect()
-    await party.renewed(6)
+    await party.renewed(3)
     assert not permit.lost
     assert await stage.out() == 1
     await permit.release()
@@ -84,7 +84,7 @@ async def test_kept_while_its_permit_is(stage: Stage, caplog: pytest.LogCaptureF
 
 @semaphores
 async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    party = stage.party(lease_time=1)
+    party = stage.party(lease_time=3)
     may_end = asyncio.Event()
 
     async def work() -> None:
@@ -93,7 +93,7 @@ async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureF
         await may_end.wait()
 
     task = asyncio.create_task(work())
-    await party.renewed(6)
+    await party.renewed(2)
     assert await stage.out() == 1
     assert warnings(caplog, stage.name) == []
     may_end.set()
@@ -108,7 +108,7 @@ async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureF
 async def test_permit_whose_id_was_read_lives_on(
     stage: Stage, caplog: pytest.LogCaptureFixture, by: str
 ) -> None:
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), stage.rival()
 
     async def take() -> str:
         permit = await party.thing.acquire()
@@ -116,7 +116,7 @@ async def test_permit_whose_id_was_read_lives_on(
 
     permit_id = await in_a_task(take())
     gc.collect()
-    await party.renewed(6)
+    await party.renewed(3)
     assert await rival.thing.available() == 0
     assert warnings(caplog, stage.name) == []
     await (party if by == "its client" else rival).thing.release(permit_id)
@@ -130,7 +130,7 @@ async def test_of_several_permits_those_without_a_reader_are_given_up(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage.permits = 3
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), stage.rival()
 
     async def take() -> tuple[Any, str]:
         kept, read, _ = await party.thing.acquire_many(3)
@@ -143,7 +143,7 @@ async def test_of_several_permits_those_without_a_reader_are_given_up(
         return bool(await rival.thing.available() == 1)
 
     await until_async(one_is_back, 15)
-    await party.renewed(6)
+    await party.renewed(1)
     assert await rival.thing.available() == 1
     assert not kept.lost
     assert len(warnings(caplog, stage.name)) == 1

@@ -150,20 +150,20 @@ async def test_left_by_hand_while_the_task_that_entered_goes_on(stage: Stage) ->
 
 
 async def test_nothing_is_renewed_after_the_block_was_left(stage: Stage) -> None:
-    party = stage.party(lease_time=1)
+    party = stage.party(lease_time=3)
     async for _ in items(party):
         break
     gc.collect()
     await stage.assert_nothing_held(party)
     renewals = [each.statistics().renewals for each in party.clients]
     # Whatever were watched would be renewed after a third of its lease.
-    await asyncio.sleep(1)
+    await asyncio.sleep(1.2)
     assert [each.statistics().renewals for each in party.clients] == renewals
     assert [each.statistics().losses for each in party.clients] == [0] * len(party.clients)
 
 
 async def test_task_that_entered_is_not_cancelled_after_the_block_was_left(stage: Stage) -> None:
-    party = stage.party(lease_time=1)
+    party = stage.party(lease_time=3)
     stack = AsyncExitStack()
     entered, go_on = asyncio.Event(), asyncio.Event()
 
@@ -181,14 +181,14 @@ async def test_task_that_entered_is_not_cancelled_after_the_block_was_left(stage
     await stage.wipe()
     async with stage.other(party):
         # What was held for that block, too, would be found lost by now.
-        await party.renewed(2)
+        await party.renewed(1)
     go_on.set()
     assert await task == 0
 
 
 @pytest.mark.parametrize("on_lost", ["cancel", "raise"])
 async def test_loss_is_raised_where_the_block_is_left(stage: Stage, on_lost: str) -> None:
-    party = stage.party(lease_time=1, on_lost=on_lost)
+    party = stage.party(lease_time=2, on_lost=on_lost)
     stack = AsyncExitStack()
     # The task that entered has ended, so there is nobody to cancel.
     lease = await in_a_task(stack.enter_async_context(party.thing))

@@ -139,7 +139,7 @@ async def test_hold_blocks_of_two_tasks_are_told_apart(stage: Stage) -> None:
 
 @reentrant
 async def test_generator_that_outlives_the_block_around_it(stage: Stage) -> None:
-    party, rival = stage.party(), stage.rival()
+    party, rival = stage.party(), await stage.rival().connected()
     generator: Any = items(party.thing)
     async with party.thing:
         await anext(generator)
@@ -153,7 +153,7 @@ async def test_generator_that_outlives_the_block_around_it(stage: Stage) -> None
 
 @reentrant
 async def test_blocks_of_one_task_that_another_task_leaves(stage: Stage) -> None:
-    party, rival = stage.party(), stage.rival()
+    party, rival = stage.party(), await stage.rival().connected()
     stack = AsyncExitStack()
 
     async def set_up() -> None:

@@ -55,7 +55,7 @@ async def test_lost_permits_are_not_kept_for_ever(
             await again.release()
     else:
         expirable = client.get_permit_expirable_semaphore("permits", 5)
-        permit = await expirable.acquire(lease_time=0.05)
+        permit = await expirable.acquire(lease_time=0.5)
         kept.append(weakref.ref(permit))
         await until(lambda: not client._watchdog.holds)
         await redis.flushall()
@@ -120,7 +120,7 @@ async def test_re_entry_after_an_own_lease_time_says_ended(
 ) -> None:
     link = await proxy("ended")
     lock = clients(url=link.url).get_lock("ended")
-    first = await lock.acquire(lease_time=1)
+    first = await lock.acquire(lease_time=2)
 
     async def let_through_when_ended() -> None:
         await until(lambda: first.lost)

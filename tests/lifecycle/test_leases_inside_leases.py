@@ -41,10 +41,11 @@ async def until_counted(party: Party, count: int) -> None:
 
 async def test_outer_block_ends_after_the_inner_lease(stage: Stage) -> None:
     party = stage.party()
+    rival = await stage.rival().connected()
     async with party.thing as outer:
         await inner_that_ended(party)
         assert not outer.lost
-        assert await stage.rival().thing.try_acquire() is None
+        assert await rival.thing.try_acquire() is None
     assert not outer.lost
     await stage.assert_nothing_held(party)
 
@@ -105,7 +106,7 @@ async def test_inner_lease_says_that_it_ended(stage: Stage) -> None:
 
 
 async def test_release_tells_of_the_inner_lease_once(stage: Stage) -> None:
-    party, rival = stage.party(), stage.rival()
+    party, rival = stage.party(), await stage.rival().connected()
     outer = await party.thing.acquire()
     await inner_that_ended(party)
     with pytest.raises(LeaseLostError) as caught:
@@ -146,12 +147,12 @@ async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
 
 
 async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), await stage.rival().connected()
     outer = await party.thing.acquire(lease_time=0.5)
     inner = await party.thing.acquire()
     async with asyncio.timeout(10):
         await outer.wait_lost()
-    await party.renewed(6)
+    await party.renewed(2)
     assert not inner.lost
     assert await rival.thing.try_acquire() is None
     await inner.release()
@@ -161,10 +162,10 @@ async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
 
 
 async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), await stage.rival().connected()
     async with party.thing as outer:
         await inner_that_ended(party)
-        await party.renewed(6)
+        await party.renewed(2)
         assert not outer.lost
         assert await rival.thing.try_acquire() is None
     await stage.assert_nothing_held(party)

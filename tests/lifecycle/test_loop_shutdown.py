@@ -123,7 +123,7 @@ async def test_held_until_the_tasks_have_cleaned_up(stage: Stage, how: str) -> N
     assert_cleaned(program, 2)
     assert program.said("keyboard interrupt") is (how == "interrupted")
     await until_async(stage.free)
-    await (await stage.rival().thing.acquire(timeout=5)).release()
+    await (await stage.rival().thing.acquire(timeout=15)).release()
 
 
 @pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
@@ -132,7 +132,7 @@ async def test_held_until_the_main_task_has_cleaned_up(stage: Stage) -> None:
         program.process.send_signal(signal.SIGINT)
         await assert_held_until_cleaned(stage, [stage.name])
     assert_cleaned(program, 1)
-    await (await stage.rival().thing.acquire(timeout=5)).release()
+    await (await stage.rival().thing.acquire(timeout=15)).release()
 
 
 @pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
@@ -142,7 +142,7 @@ async def test_held_until_a_generator_has_cleaned_up(stage: Stage, how: str) -> 
     async with running(stage, how) as program:
         await assert_held_until_cleaned(stage, [stage.name])
     assert_cleaned(program, 1)
-    await (await stage.rival().thing.acquire(timeout=5)).release()
+    await (await stage.rival().thing.acquire(timeout=15)).release()
 
 
 @pytest.mark.parametrize("stage", ["red_lock"], indirect=True)

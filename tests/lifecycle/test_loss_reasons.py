@@ -106,7 +106,7 @@ async def test_ended_by_max_hold(stage: Stage) -> None:
 
 @every
 async def test_taken(stage: Stage) -> None:
-    party = stage.party(lease_time=1.5)
+    party = stage.party(lease_time=3)
     assert await in_a_block(party, stage.wipe) == "taken"
     lease = await party.thing.acquire()
     await stage.wipe()
@@ -119,7 +119,7 @@ async def test_taken(stage: Stage) -> None:
 
 @locks
 async def test_forced(stage: Stage) -> None:
-    party, operator = stage.party(lease_time=1.5), stage.party()
+    party, operator = stage.party(lease_time=3), stage.party()
     assert await in_a_block(party, lambda: in_a_task(party.thing.force_release())) == "forced"
     lease = await party.thing.acquire()
     await party.thing.force_release()

@@ -165,7 +165,7 @@ OTHERS = pytest.mark.parametrize("other", ["localhost", "unix socket", "other po
 
 async def use(make: Callable[[], Any]) -> None:
     """Make a lock and use it once; it need not be made."""
-    async with make().hold(timeout=5):
+    async with make().hold(timeout=20):
         pass
 
 
@@ -180,7 +180,7 @@ async def test_a_red_lock_does_not_count_a_server_twice(
         await use(lambda: one.get_red_lock(*locks))
     # What had been asked by then was given back.
     for lock in locks:
-        async with lock.hold(timeout=5):
+        async with lock.hold(timeout=20):
             pass
 
 
@@ -191,7 +191,7 @@ async def test_a_multi_lock_does_not_wait_for_itself_under_another_spelling(
     one, two = (spellings.make(spellings.urls[each]) for each in ("127.0.0.1", other))
     with pytest.raises((ValueError, RuntimeError), match=r"one lock|server|twice"):
         await use(lambda: one.get_multi_lock(one.get_lock("k"), two.get_lock("k")))
-    async with one.get_lock("k").hold(timeout=5):
+    async with one.get_lock("k").hold(timeout=20):
         pass
 
 
@@ -201,6 +201,6 @@ async def test_a_multi_lock_may_have_two_locks_of_one_server_under_two_spellings
 ) -> None:
     one, two = (spellings.make(spellings.urls[each]) for each in ("127.0.0.1", other))
     lock = one.get_multi_lock(one.get_lock("k"), two.get_lock("j"))
-    async with lock.hold(timeout=5):
+    async with lock.hold(timeout=20):
         assert await two.get_lock("k").locked()
         assert await one.get_lock("j").locked()

@@ -206,7 +206,7 @@ async def test_a_server_that_goes_away(
     for password in PASSWORDS[:3]:
         server = await server_factory(password=password)
         client = clients(server.url, command_timeout=0.3)
-        lease = await client.get_lock("k").acquire()
+        lease = await client.get_lock("k").acquire(timeout=20)
         await server.kill()
         errors: list[RedissonError] = []
         for call in (client.ping(), client.get_lock("j").acquire(timeout=0.2), lease.release()):

@@ -160,11 +160,11 @@ async def test_permits_outlive_an_expiry_that_redisson_drops(
     """Its scripts set the counter anew, without the expiry; the records must not die of it."""
     client = clients(lease_time=30)
     semaphore = client.get_semaphore("semaphore")
-    assert await semaphore.try_set_permits(3, lifetime=1.5)
+    assert await semaphore.try_set_permits(3, lifetime=2.5)
     permits = [await semaphore.acquire(), await semaphore.acquire()]
     await redis.set("semaphore", 1 + 4 if call == "add_permits" else 0)
     assert await redis.ttl("semaphore") == -1
-    await asyncio.sleep(2)  # longer than the semaphore was to live
+    await asyncio.sleep(3)  # longer than the semaphore was to live
     assert len((await semaphore.inspect()).holders) == 2
     for permit in permits:
         await permit.release()

@@ -53,7 +53,7 @@ async def test_reads_entered_again_inside_a_write_block(client: Redisson, redis:
         assert await end_of(redis) <= end + ROUNDING
 
 
-@pytest.mark.parametrize("watchdog", [1, 3])
+@pytest.mark.parametrize("watchdog", [2, 3])
 async def test_renewals_of_a_read_inside_a_write_block(
     clients: ClientFactory, redis: Redis, watchdog: float
 ) -> None:
@@ -74,7 +74,7 @@ async def test_write_lease_ends_in_time_under_a_read(
     """Others get in when the write lease ends, and not when the read's would."""
     lock = client.get_read_write_lock("k")
     other = clients().get_read_write_lock("k")
-    write = await lock.write_lock().acquire(lease_time=1)
+    write = await lock.write_lock().acquire(lease_time=2)
     end = await end_of(redis)
     read = await lock.read_lock().acquire()
     assert await end_of(redis) <= end + ROUNDING
@@ -99,7 +99,7 @@ async def test_write_block_is_cancelled_at_its_end_under_a_read(
                 assert await end_of(redis) <= end + ROUNDING
                 await asyncio.sleep(30)
     await until(lambda: client.statistics().held_leases == 0)
-    async with lock.write_lock().hold(timeout=5):
+    async with lock.write_lock().hold(timeout=20):
         pass
     assert reason_of(caught.value) == "ended"
 
@@ -107,9 +107,9 @@ async def test_write_block_is_cancelled_at_its_end_under_a_read(
 async def test_read_goes_on_for_its_full_lease_after_the_write_side(
     clients: ClientFactory, redis: Redis
 ) -> None:
-    client, rival = clients(lease_time=6), clients()
+    client, rival = clients(lease_time=9), clients()
     lock = client.get_read_write_lock("k")
-    write = await lock.write_lock().acquire(lease_time=1.5)
+    write = await lock.write_lock().acquire(lease_time=2.5)
     read = await lock.read_lock().acquire()
     await write.release()
     await until(partial(renewed_since, client, client.statistics().renewals))
@@ -129,10 +129,10 @@ async def test_read_has_its_full_lease_soon_after_the_write_side(
     """Without waiting for its own first renewal, which would come too late for it."""
     client = clients(lease_time=30)
     lock = client.get_read_write_lock("k")
-    write = await lock.write_lock().acquire(lease_time=1.5)
+    write = await lock.write_lock().acquire(lease_time=2.5)
     async with lock.read_lock() as read:
         await write.release()
-        await asyncio.sleep(2)
+        await asyncio.sleep(3)
         assert not read.lost
         assert await redis.exists("k")
     assert not await redis.exists("k")

@@ -12,12 +12,12 @@ from redisson_py import ConnectionLostError, QuorumError
 from tests.fixtures.fleet import Fleet, until_executed
 
 #: Long before the patience of a call on one server is over.
-SOON = 4.0
+SOON, PATIENCE = 20.0, 30.0
 
 
 @asynccontextmanager
 async def silenced(fleet: Fleet, how: str, count: int) -> AsyncIterator[None]:
-    """Have the last servers of three answer no more inside a block; the fixture starts killed."""
+    """Have the last servers of three answer no more inside a block."""
     servers = fleet.servers[3 - count : 3]
     for server in servers:
         await (server.pause() if how == "paused" else server.kill())
@@ -25,8 +25,7 @@ async def silenced(fleet: Fleet, how: str, count: int) -> AsyncIterator[None]:
         yield
     finally:
         for server in servers:
-            if server.running:
-                await server.resume()
+            await (server.resume() if server.running else server.start())
 
 
 @pytest.mark.parametrize("how", ["paused", "killed"])
@@ -34,7 +33,7 @@ async def silenced(fleet: Fleet, how: str, count: int) -> AsyncIterator[None]:
 async def test_none_is_not_said_of_servers_that_did_not_answer(
     timeout: float, how: str, fleet: Fleet
 ) -> None:
-    lock = fleet.red_lock(3)
+    lock = fleet.red_lock(3, command_timeout=PATIENCE)
     async with lock:
         await until_executed(lock)
     async with silenced(fleet, how, 2), asyncio.timeout(SOON):
@@ -49,7 +48,7 @@ async def test_none_is_not_said_of_servers_that_did_not_answer(
 async def test_none_is_said_when_a_quorum_answered_and_one_is_silent(
     how: str, fleet: Fleet
 ) -> None:
-    lock = fleet.red_lock(3)
+    lock = fleet.red_lock(3, command_timeout=PATIENCE)
     async with lock:
         await until_executed(lock)
     holder = fleet.clients(1)[0].get_lock("k")
@@ -77,7 +76,7 @@ async def test_none_is_said_when_a_quorum_is_busy(fleet: Fleet) -> None:
 async def test_looking_does_not_wait_long_for_a_silent_majority(
     look: str, how: str, fleet: Fleet
 ) -> None:
-    lock = fleet.red_lock(3)
+    lock = fleet.red_lock(3, command_timeout=PATIENCE)
     async with lock:
         await until_executed(lock)
     async with silenced(fleet, how, 2), asyncio.timeout(SOON):
@@ -87,7 +86,7 @@ async def test_looking_does_not_wait_long_for_a_silent_majority(
 
 @pytest.mark.parametrize("how", ["paused", "killed"])
 async def test_looking_needs_no_silent_minority(how: str, fleet: Fleet) -> None:
-    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    lock, rival = (fleet.red_lock(3, command_timeout=PATIENCE) for _ in range(2))
     async with lock:
         await until_executed(lock)
     lease = await rival.acquire(lease_time=20)

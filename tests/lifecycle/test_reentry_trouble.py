@@ -107,13 +107,13 @@ async def test_cancelled_re_entry_beside_a_release(stage: Stage) -> None:
 @reentrant
 async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
     """What the re-entry was granted is held on, under its own lease."""
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), await stage.rival().connected()
     reentry = Reentry(party)
     await reentry.held()
     releasing = reentry.begin(reentry.first.release)
     second = await reentry.task
     await releasing
-    await party.renewed(6)
+    await party.renewed(2)
     assert not second.lost
     assert await rival.thing.try_acquire() is None
     await second.release()
@@ -122,13 +122,13 @@ async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
 
 @reentrant
 async def test_refused_re_entry_leaves_the_first_lease(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=1), stage.rival()
+    party, rival = stage.party(lease_time=3), await stage.rival().connected()
     async with party.thing as first:
         async with stage.no_memory():
             with pytest.raises(RedissonError):
                 await party.thing.acquire()
         assert await party.thing.hold_count() == 1
-        await party.renewed(6)
+        await party.renewed(2)
         assert not first.lost
         assert await rival.thing.try_acquire() is None
     await stage.assert_nothing_held(party)

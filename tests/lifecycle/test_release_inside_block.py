@@ -24,7 +24,7 @@ def block_of(party: Party, spelling: str) -> Any:
 @locks
 @spellings
 async def test_released_and_acquired_again(stage: Stage, spelling: str) -> None:
-    party, rival = stage.party(), stage.rival()
+    party, rival = stage.party(), await stage.rival().connected()
     async with block_of(party, spelling) as first:
         await party.thing.release()
         assert first.remaining == 0
@@ -66,7 +66,7 @@ async def test_released_inside_and_not_acquired_again(stage: Stage, spelling: st
 @locks
 async def test_released_inside_and_taken_by_another_task(stage: Stage) -> None:
     """What another task of this client holds by then is not the block's."""
-    party, rival = stage.party(), stage.rival()
+    party, rival = stage.party(), await stage.rival().connected()
     async with party.thing:
         await party.thing.release()
         theirs = await in_a_task(party.thing.acquire())
@@ -89,7 +89,7 @@ async def test_error_of_a_body_that_acquired_again(stage: Stage) -> None:
 
 @pytest.mark.parametrize("stage", REENTRANT, indirect=True)
 async def test_released_and_acquired_again_inside_two_blocks(stage: Stage) -> None:
-    party, rival = stage.party(), stage.rival()
+    party, rival = stage.party(), await stage.rival().connected()
     async with party.thing:
         async with party.thing:
             await party.thing.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -80,15 +81,22 @@ async def test_short_waits_and_those_with_a_timeout_are_not_told(
     client = clients(lease_time=3)
     lock = client.get_lock("k")
     lease = await lock.acquire()
-    timed = asyncio.create_task(lock.acquire(timeout=60))
-    renewals = client.statistics().renewals
-    while client.statistics().renewals < renewals + 2:
-        # Gone again before the second look.
-        short = asyncio.create_task(lock.acquire())
-        seen = client.statistics().renewals
-        await until(lambda seen=seen: client.statistics().renewals > seen)  # type: ignore[misc]
-        short.cancel()
-        await asyncio.gather(short, return_exceptions=True)
+    timed = asyncio.create_task(lock.acquire(timeout=60), name="the patient")
+    clock, longest = asyncio.get_running_loop().time, math.inf
+    # A machine that stands still makes a short wait a long one: once more.
+    while longest > 1.4:
+        assert not any("the patient" in each for each in said(caplog))
+        caplog.clear()
+        longest = 0.0
+        renewals = client.statistics().renewals
+        while client.statistics().renewals < renewals + 2:
+            # Gone again before the second look.
+            begun, seen = clock(), client.statistics().renewals
+            short = asyncio.create_task(lock.acquire())
+            await until(lambda seen=seen: client.statistics().renewals > seen)  # type: ignore[misc]
+            short.cancel()
+            await asyncio.gather(short, return_exceptions=True)
+            longest = max(longest, clock() - begun)
     assert said(caplog) == []
     await lease.release()
     await (await timed).release()

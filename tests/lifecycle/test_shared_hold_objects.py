@@ -12,7 +12,7 @@ import pytest
 
 from redisson_py import AcquireTimeoutError
 from tests.lifecycle.kinds import SHARED, Stage
-from tests.support import until
+from tests.support import answered, until
 
 #: Less than anything else that could end the second's wait.
 AT_ONCE = 5
@@ -102,6 +102,8 @@ async def test_second_comes_while_the_first_waits(stage: Stage) -> None:
 async def test_used_again_after_the_first_ran_out_of_time(stage: Stage) -> None:
     party, rival = stage.party(), stage.rival()
     theirs = await rival.thing.acquire()
+    for client in party.clients:
+        await answered(client)
     block = party.thing.hold(timeout=1)
     with pytest.raises(AcquireTimeoutError):
         async with block:

@@ -1,7 +1,8 @@
 """A process that works under one lock and says on its output what happened.
 
 Run as `python -m tests.system.contender URL SECONDS TASKS BODY_MS`. Prints `ready`, waits for
-a line on its input, works, and prints the number of sections it ran as its last line.
+a line on its input, works, and prints as its last line the number of sections it ran and for how
+many seconds at most it stood still: a busy machine does that to it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,18 @@ async def main(url: str, seconds: float, tasks: int, body_ms: float) -> None:
                     if body_ms:
                         await asyncio.sleep(body_ms / 1000)
 
+        async def longest_stand() -> float:
+            longest, seen = 0.0, loop.time()
+            while seen < end:
+                await asyncio.sleep(0.01)
+                longest, seen = max(longest, loop.time() - seen), loop.time()
+            return longest
+
         async with asyncio.TaskGroup() as group:
+            standing = group.create_task(longest_stand())
             for _ in range(tasks):
                 group.create_task(work())
-    sys.stdout.write(f"{sections}\n")
+    sys.stdout.write(f"{sections} {standing.result():.3f}\n")
 
 
 if __name__ == "__main__":

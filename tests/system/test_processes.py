@@ -56,13 +56,18 @@ async def test_two_processes_take_turns(
 ) -> None:
     # Long enough for hundreds of hand-offs of either kind.
     seconds = 9 if body_ms == 20 else 2
-    both = [await start("contender", server_url, seconds, tasks, body_ms) for _ in range(2)]
-    for process in both:
-        assert await line(process) == "ready"
-    for process in both:
-        assert process.stdin is not None
-        process.stdin.write(b"go\n")
-    sections = [int(await line(process)) for process in both]
+    for _ in range(5):
+        both = [await start("contender", server_url, seconds, tasks, body_ms) for _ in range(2)]
+        for process in both:
+            assert await line(process) == "ready"
+        for process in both:
+            assert process.stdin is not None
+            process.stdin.write(b"go\n")
+        said = [(await line(process)).split() for process in both]
+        sections = [int(each) for each, _ in said]
+        if max(float(stood) for _, stood in said) < seconds / 10:
+            break
+        # A process that stands still for long has fewer turns, whatever the lock does: once more.
     assert sum(sections) >= 200
     assert min(sections) * 3 >= max(sections), sections
 
@@ -70,12 +75,12 @@ async def test_two_processes_take_turns(
 async def test_killed_holder_frees_the_lock_within_its_lease(
     start: Start, server_url: str, client: Redisson
 ) -> None:
-    holder = await start("holder", server_url, 1)
+    holder = await start("holder", server_url, 3)
     assert (await line(holder)).startswith("held")
     lock = client.get_lock("k")
     assert await lock.try_acquire() is None
     holder.kill()
-    async with lock.hold(timeout=10):
+    async with lock.hold(timeout=20):
         left = await lock.remaining()
         assert left is not None
 

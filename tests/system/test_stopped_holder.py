@@ -25,13 +25,13 @@ async def test_a_stopped_body_does_nothing_more_after_its_first_await(
     let_in: dict[str, float] = {}
 
     async def take_over(name: str) -> Lease:
-        lease = await rival.get_lock(name).acquire(timeout=20)
+        lease = await rival.get_lock(name).acquire(timeout=30)
         let_in[name] = now()
         return lease
 
     processes = [
         await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.system.stepper", server_url, "1", *some), stdout=PIPE
+            *(sys.executable, "-m", "tests.system.stepper", server_url, "3", *some), stdout=PIPE
         )
         for some in names
     ]
