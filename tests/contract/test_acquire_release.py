@@ -280,20 +280,30 @@ async def test_grant_that_a_stalled_loop_reads_too_late_is_given_back(
 
 
 async def test_abandoned_hold_is_not_renewed_any_more(
-    make_lock: MakeLock, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+    make_lock: MakeLock,
+    clients: ClientFactory,
+    redis: Redis,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    client = clients(lease_time=1.2)
+    client = clients()
 
     async def forget() -> None:
         await make_lock(client).acquire()
 
     await asyncio.create_task(forget())
-    # Before its lease ends, which would be another reason.
-    renew_now(client)
-    async with make_lock(clients()).hold(timeout=30):
-        pass
-    await until(lambda: not client._watchdog.holds)
+
+    def noticed() -> bool:
+        renew_now(client)
+        return not client._watchdog.holds
+
+    await until(noticed)
     assert "not renewed any more" in caplog.text
+    for name in ("k", "k-2", "k-3"):
+        await redis.pexpire(name, 300)
+    # Would anybody renew it, it lasted for half a minute.
+    renew_now(client)
+    async with make_lock(clients()).hold(timeout=20):
+        pass
 
 
 async def test_hold_of_an_ended_task_is_kept_while_its_lease_is(

@@ -273,18 +273,17 @@ class TestDying:
         waiting: asyncio.Task[int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        # Nothing but the end of the arrival is to tell of the death.
-        set_safety_poll(monkeypatch, 60)
+        set_safety_poll(monkeypatch, 60)  # only the end of the arrival is to tell of the death
         link = await proxy("r")
         doomed = clients(link.url, lease_time=LEASE)
         dying = asyncio.create_task(get_barrier(doomed).wait())
         await until_listening(doomed)
         # Its companion has a longer lease, asks every ten seconds, and yet must know when to look.
         link.black_hole()
-        died = asyncio.get_running_loop().time()
+        died = now()
         await asyncio.wait([waiting], timeout=10)
         assert isinstance(waiting.exception(), BrokenBarrierError)
-        assert asyncio.get_running_loop().time() - died < LEASE + 6
+        assert now() - died < LEASE + 6
         link.pass_through()
         link.cut()
         await assert_broken(dying)

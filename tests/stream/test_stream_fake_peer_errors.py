@@ -63,12 +63,18 @@ class TestErrorReplies:
         # The deadline falls into a pause, not between a question and its answer.
         monkeypatch.setattr(stream, "pause_before", lambda attempt: 0.001 if attempt < 3 else 60)
         peer.otherwise = again_and_again
-        call = talk.call("GET", "k", seconds=0.6)
-        with pytest.raises(ConnectionLostError) as raised:
-            await call.future
+        asked = 0
+        for _ in range(3):
+            before = peer.count(b"GET")
+            call = talk.call("GET", "k", seconds=0.2)
+            with pytest.raises(ConnectionLostError) as raised:
+                await call.future
+            if (asked := peer.count(b"GET") - before) > 1:
+                break
+            # Else a busy machine took all of its time.
         # A script can have changed one key before it names another one.
         assert raised.value.maybe_held == ("non local key" in text)
-        assert peer.count(b"GET") > 1
+        assert asked > 1
 
     async def test_what_waits_to_be_asked_again_keeps_nobody_else_waiting(
         self, talk: Talk, peer: FakePeer
