@@ -42,7 +42,7 @@ async def test_anyio_scopes_inside_and_outside(lock: LockLike) -> None:
         async with lock:
             await anyio.sleep(30)
     assert scope.cancelled_caught
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         assert not await lock.locked()
     assert not_cancelled()
 
@@ -68,7 +68,8 @@ async def test_loss_inside_other_blocks_reaches_the_right_one(
 ) -> None:
     client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
-    async with outer as kept:
+    # Only the inner one is lost, however busy the machine is.
+    async with outer.hold(lease_time=60) as kept:
         with pytest.raises(LeaseLostError) as caught:
             async with asyncio.timeout(20), inner:
                 with anyio.move_on_after(20):
@@ -86,7 +87,7 @@ async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
     client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     with pytest.raises(LeaseLostError) as caught:
-        async with outer, inner:
+        async with outer, inner.hold(lease_time=60):
             await redis.delete("outer")
             await asyncio.sleep(30)
     assert caught.value.name == outer.name
@@ -131,7 +132,7 @@ async def test_loss_in_a_task_group_cancels_its_children(
 async def test_cancellation_from_outside_wins_over_a_loss(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:
-    client = clients(lease_time=0.3)
+    client = clients()
 
     async def work() -> None:
         me = asyncio.current_task()
@@ -157,6 +158,6 @@ async def test_generator_style_reuse_in_one_task(lock: LockLike) -> None:
     for _ in range(3):
         async with lock:
             pass
-        async with lock.hold(timeout=1):
+        async with lock.hold(timeout=30):
             pass
     assert not await lock.locked()

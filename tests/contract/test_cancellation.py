@@ -47,7 +47,7 @@ async def test_waiter_for_another_client_leaves_nothing(
     async with make_lock(holder):
         await give_up(make_lock(waiter))
         assert_idle(waiter)
-    async with make_lock(waiter).hold(timeout=1):
+    async with make_lock(waiter).hold(timeout=30):
         pass
 
 
@@ -59,7 +59,7 @@ async def test_waiter_in_the_local_line_leaves_nothing(
         following = asyncio.create_task(give_up(lock))
         # On a slow machine it may have come and gone between two looks.
         await until(lambda: client.statistics().waiters == 1 or following.done())
-        last = asyncio.create_task(lock.acquire(timeout=5))
+        last = asyncio.create_task(lock.acquire(timeout=30))
         await following
     lease = await last
     await lease.release()
@@ -73,7 +73,7 @@ async def test_next_waiter_gets_in_when_the_head_is_cancelled(
     async with make_lock(holder):
         head = asyncio.create_task(lock.acquire())
         await until_listening(waiter)
-        following = asyncio.create_task(lock.acquire(timeout=5))
+        following = asyncio.create_task(lock.acquire(timeout=30))
         await until_waiting(waiter, 2)
         head.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -86,7 +86,7 @@ async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
     lock: LockLike, client: Redisson
 ) -> None:
     lease = await lock.acquire()
-    waiters = [asyncio.create_task(lock.acquire(timeout=5)) for _ in range(2)]
+    waiters = [asyncio.create_task(lock.acquire(timeout=30)) for _ in range(2)]
     await until_waiting(client, 2)
     release = asyncio.create_task(lease.release())
     # The pass happens in the release's first step; cancel before the waiter gets its turn.
@@ -177,7 +177,7 @@ async def test_group_of_a_thousand_waiters_cancelled(
                 await until_waiting(waiter, 1000)
                 scope.cancel()
         assert_idle(waiter)
-    async with lock.hold(timeout=1):
+    async with lock.hold(timeout=30):
         pass
 
 

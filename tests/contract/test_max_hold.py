@@ -59,7 +59,7 @@ async def test_the_next_task_gets_it_then(
     near, far = (
         asyncio.create_task(until_lost(make_lock(each), max_hold=1)) for each in (client, other)
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert [loss.reason for loss in await asyncio.gather(near, far)] == ["ended"] * 2
 
 
@@ -93,8 +93,8 @@ async def test_redis_does_not_keep_a_short_one_longer(lock: LockLike, redis: Red
 async def test_a_crash_frees_it_within_one_lease(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
-    lease = await make_lock(clients(lease_time=1)).acquire(max_hold=3600)
-    assert await redis.pttl("k") <= 1000
+    lease = await make_lock(clients(lease_time=20)).acquire(max_hold=3600)
+    assert await redis.pttl("k") <= 20_000
     await lease.release()
 
 
@@ -154,7 +154,7 @@ async def test_an_inner_one_ends_without_the_outer(lock: LockLike, redis: Redis)
 
 @reentrant
 async def test_an_outer_one_ends_without_the_inner(lock: LockLike, redis: Redis) -> None:
-    outer = await lock.acquire(max_hold=0.5)
+    outer = await lock.acquire(max_hold=1.2)
     inner = await lock.acquire()
     await outer.wait_lost()
     await until_async(lambda: _is_count(lock, 1))
@@ -176,8 +176,8 @@ async def test_two_limits_each_count_for_themselves(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     lock = make_lock(clients(lease_time=3))
-    long = await lock.acquire(max_hold=2)
-    short = await lock.acquire(max_hold=1)
+    long = await lock.acquire(max_hold=2.5)
+    short = await lock.acquire(max_hold=0.5)
     await short.wait_lost()
     long.check()
     await long.wait_lost()
@@ -209,7 +209,7 @@ async def test_of_a_task_that_is_passed_the_lock(
 async def test_who_is_passed_a_lock_has_no_limit_of_the_one_before(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:
-    client = clients(turn=60, lease_time=2)
+    client = clients(turn=60)
     first = await make_lock(client).acquire(max_hold=60)
     waiting = asyncio.create_task(make_lock(client).acquire())
     await until_waiting(client, 1)
@@ -224,7 +224,7 @@ async def test_who_is_passed_a_lock_has_no_limit_of_the_one_before(
 
 
 async def test_an_extension_replaces_it(lock: LockLike, redis: Redis) -> None:
-    lease = await lock.acquire(max_hold=0.5)
+    lease = await lock.acquire(max_hold=20)
     await lease.extend(60)
     assert lease.remaining > 50
     assert await redis.pttl("k") > 50_000
@@ -238,7 +238,7 @@ async def test_without_renewals_it_expired_before(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     """The end that came first is the reason."""
-    lock = make_lock(clients(lease_time=1))
+    lock = make_lock(clients())
     async with lock.hold(max_hold=60) as lease:
         ends_at = lease._hold.ends_at
         assert lease._overdue_reason == "expired"
@@ -248,7 +248,7 @@ async def test_without_renewals_it_expired_before(
 
 async def test_a_read_under_a_write_goes_on(client: Redisson, redis: Redis) -> None:
     lock = client.get_read_write_lock("k")
-    write = await lock.write_lock().acquire(max_hold=0.5)
+    write = await lock.write_lock().acquire(max_hold=1.2)
     async with lock.read_lock() as read:
         await write.wait_lost()
         await until_async(lambda: _is_read(redis))

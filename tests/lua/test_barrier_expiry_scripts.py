@@ -9,7 +9,8 @@ from redis.exceptions import ResponseError
 from tests.lua.barrier_scripts import BROKEN, RELEASED, WAITING, BarrierScripts, Look
 from tests.lua.scripts import LEASE, TOMBSTONE, Scripts, ask, everything
 
-SHORT = 100
+#: Long enough for a few calls on a busy machine.
+SHORT = 600
 #: Between two readings of a clock on a busy machine.
 MARGIN = 5000
 FRESH = Look(False, 0, 0, 0, {})

@@ -122,12 +122,12 @@ async def test_ids_stay_as_long_as_the_counter_again(
 async def test_what_a_dead_holder_had_comes_back_after_drain(
     plain: SemaphoreScripts, redis: Redis
 ) -> None:
-    await redis.pexpire(plain.key, 2_000)
+    await redis.pexpire(plain.key, 3_000)
     await plain.acquire(B)
     # drainPermits: SET, without the expiry. Then a client asks, in time.
     await redis.set(plain.key, 0)
     assert await plain.acquire("client-c:1") is not None
-    await redis.set("marker", "the old expiry has passed when this is gone", px=2_500)
+    await redis.set("marker", "the old expiry has passed when this is gone", px=3_500)
     await until_async(lambda: gone(redis, "marker"))
     await plain.end(A, B)
     assert await plain.available() == 2
@@ -140,7 +140,7 @@ async def gone(redis: Redis, key: str) -> bool:
 async def test_nothing_is_given_back_to_another_semaphore_of_this_name(
     plain: SemaphoreScripts, redis: Redis
 ) -> None:
-    await redis.pexpire(plain.key, 200)
+    await redis.pexpire(plain.key, 1_200)
     assert await plain.available() == 4
     await until_async(lambda: gone(redis, plain.key.decode()))
     assert await plain.set(5) == 1

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
+from redisson_py._time import now
 from tests.lua.read_write_scripts import ReadWriteScripts
 from tests.lua.scripts import LEASE, Scripts, ask
 from tests.lua.test_golden_vectors import keys, listening
+from tests.support import assert_left
 
 #: Client ids and thread numbers, as Redisson writes them.
 U1 = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:1"
@@ -104,6 +106,7 @@ async def java(rw: ReadWriteScripts, call: str, owner: str, lease_ms: int = LEAS
 
 
 async def test_many_readers(rw: ReadWriteScripts, redis: Redis) -> None:
+    began = now()
     first, second = (b"{rw}:%b:rwlock_timeout:%d" % (U1.encode(), n) for n in (1, 2))
     async with listening(redis, CHANNEL) as listener:
         # 1.
@@ -113,17 +116,17 @@ async def test_many_readers(rw: ReadWriteScripts, redis: Redis) -> None:
         assert await rw.read.acquire(U1, 2, lease_ms=5000) is None
         assert await rw.fields() == {"mode": "read", U1: "2"}
         assert await redis.get(second) == b"1"
-        assert 4000 < await redis.pttl(second) <= 5000
-        assert 29000 < await rw.left() <= 30000
+        assert_left(await redis.pttl(second) / 1000, 5, began)
+        assert_left(await rw.left() / 1000, 30, began)
         assert await rw.read.acquire(U2, lease_ms=60000) is None
-        assert 59000 < await rw.left() <= 60000
+        assert_left(await rw.left() / 1000, 60, began)
         refused = await rw.write.acquire(U1)
         assert refused is not None
-        assert 59000 < refused <= 60000
+        assert_left(refused / 1000, 60, began)
         # 2.
         assert await rw.read.release(U1, 1, lease_ms=30000) == 0
         assert await redis.exists(second) == 0
-        assert 59000 < await rw.left() <= 60000
+        assert_left(await rw.left() / 1000, 60, began)
         assert await rw.read.release(U1) == 0
         assert await rw.fields() == {"mode": "read", U2: "1"}
         assert await rw.read.release(U1) is None
@@ -136,6 +139,7 @@ async def test_many_readers(rw: ReadWriteScripts, redis: Redis) -> None:
 
 
 async def test_one_writer_and_its_downgrade(rw: ReadWriteScripts, redis: Redis) -> None:
+    began = now()
     async with listening(redis, CHANNEL) as listener:
         # 3.
         assert await rw.write.acquire(U1, lease_ms=30000) is None
@@ -143,7 +147,7 @@ async def test_one_writer_and_its_downgrade(rw: ReadWriteScripts, redis: Redis) 
         assert await rw.write.acquire(U1, 2, lease_ms=30000) is None
         assert await rw.fields() == {"mode": "write", U1 + ":write": "2"}
         # Redisson adds the leases; the longer one is what both holds need.
-        assert 29000 < await rw.left() <= 30000
+        assert_left(await rw.left() / 1000, 30, began)
         assert await rw.read.acquire(U1) is None
         assert await rw.fields() == {"mode": "write", U1 + ":write": "2", U1: "1"}
         assert await rw.write.release(U1, 1) == 0
@@ -203,17 +207,18 @@ class TestWithRedisson:
     async def test_its_readers_and_ours_share_and_keep_each_others_leases(
         self, rw: ReadWriteScripts, redis: Redis
     ) -> None:
+        began = now()
         assert await java(rw, "read lock", U1, 60000) is None
         assert await rw.read.acquire(U2, lease_ms=5000) is None
-        assert 59000 < await rw.left() <= 60000
+        assert_left(await rw.left() / 1000, 60, began)
         assert await rw.write.acquire(U2) is not None
         assert (await java(rw, "write lock", U2) or 0) > 0
         assert await java(rw, "read unlock", U1, 60000) == 0
-        assert 4000 < await rw.left() <= 5000
+        assert_left(await rw.left() / 1000, 5, began)
         assert await java(rw, "read lock", U1, 1000) is None
         assert await java(rw, "read lock", U1, 60000) is None
         assert await rw.read.release(U2) == 0
-        assert 59000 < await rw.left() <= 60000
+        assert_left(await rw.left() / 1000, 60, began)
         assert await java(rw, "read unlock", U1) == 0
         assert await java(rw, "read unlock", U1) == 1
         assert await keys(redis) == []

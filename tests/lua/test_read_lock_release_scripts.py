@@ -59,19 +59,19 @@ class TestRelease:
         self, rw: ReadWriteScripts
     ) -> None:
         await rw.read.acquire(B, lease_ms=LEASE)
-        await rw.read.acquire(A, 1, lease_ms=1000)
-        await rw.read.acquire(A, 2, lease_ms=1000)
+        await rw.read.acquire(A, 1, lease_ms=10_000)
+        await rw.read.acquire(A, 2, lease_ms=10_000)
         assert await rw.read.release(A, 1, lease_ms=LONG) == 0
         assert await rw.left() > LEASE
 
     async def test_who_leaves_early_keeps_nobody_waiting(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A, lease_ms=LONG)
         await rw.read.acquire(B, lease_ms=LEASE)
-        await rw.read.acquire(C, lease_ms=1000)
+        await rw.read.acquire(C, lease_ms=10_000)
         assert await rw.read.release(A) == 0
-        assert 1000 < await rw.left() <= LEASE
+        assert 10_000 < await rw.left() <= LEASE
         assert await rw.read.release(B) == 0
-        assert 0 < await rw.left() <= 1000
+        assert 0 < await rw.left() <= 10_000
 
     @pytest.mark.parametrize("readers", [15, 16, 17, 200])
     async def test_among_many_the_one_with_the_longest_lease_counts(
@@ -79,20 +79,20 @@ class TestRelease:
     ) -> None:
         # Above so many that only a few are asked at first.
         for number in range(readers):
-            await rw.read.acquire(f"client:{number}", lease_ms=1000 + number)
+            await rw.read.acquire(f"client:{number}", lease_ms=10_000 + number)
         await rw.read.acquire(B, lease_ms=LEASE)
         await rw.read.acquire(A, lease_ms=LONG)
         assert await rw.read.release(A) == 0
-        assert 1000 + readers < await rw.left() <= LEASE
+        assert 10_000 + readers < await rw.left() <= LEASE
         await rw.end_holds(B)
         for number in range(readers - 1):
             await rw.end_holds(f"client:{number}")
         await rw.read.acquire(A, lease_ms=LONG)
         assert await rw.read.release(A) == 0
-        assert 0 < await rw.left() <= 1000 + readers
+        assert 0 < await rw.left() <= 10_000 + readers
 
     async def test_who_stays_longer_keeps_its_lease(self, rw: ReadWriteScripts) -> None:
-        await rw.read.acquire(A, lease_ms=1000)
+        await rw.read.acquire(A, lease_ms=10_000)
         await rw.read.acquire(B, lease_ms=LONG)
         assert await rw.read.release(A) == 0
         assert await rw.left() > LEASE
@@ -102,7 +102,7 @@ class TestRelease:
     ) -> None:
         await rw.read.acquire(A, lease_ms=LONG)
         await rw.read.acquire(B, lease_ms=LEASE)
-        await redis.pexpire(rw.key, 1000)
+        await redis.pexpire(rw.key, 10_000)
         assert await rw.read.release(B) == 0
         assert await rw.left() > LEASE
 
@@ -147,7 +147,7 @@ class TestRelease:
         await rw.write.acquire(A, lease_ms=LONG)
         await rw.read.acquire(A, 1)
         await rw.read.acquire(A, 2)
-        assert await rw.read.release(A, 1, lease_ms=1000) == 0
+        assert await rw.read.release(A, 1, lease_ms=10_000) == 0
         assert await rw.left() > LEASE
         assert await rw.read.release(A) == 0
         assert await rw.fields() == {"mode": "write", A + ":write": "1"}
@@ -228,7 +228,7 @@ class TestInspect:
         self, rw: ReadWriteScripts, redis: Redis
     ) -> None:
         await rw.read.acquire(A, lease_ms=LONG)
-        await rw.read.acquire(B, lease_ms=1000)
+        await rw.read.acquire(B, lease_ms=10_000)
         await rw.read.acquire(B, 2, lease_ms=LEASE)
         await rw.read.acquire(C)
         await rw.end_holds(C)

@@ -36,7 +36,8 @@ async def until_queued(fair: FairScripts, count: int) -> None:
     async def as_many() -> bool:
         return len(await fair.queued()) == count
 
-    await until_async(as_many)
+    # A process that begins takes its time on a busy machine.
+    await until_async(as_many, 30)
 
 
 async def one_by_one(fair: FairScripts, *working: Coroutine[Any, Any, T]) -> list[asyncio.Task[T]]:

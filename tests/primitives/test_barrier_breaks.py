@@ -19,13 +19,16 @@ from redisson_py import (
     Redisson,
     ScriptError,
 )
+from redisson_py._time import now
 from redisson_py.barriers.barrier import CyclicBarrier
+from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.support import (
     answered,
     assert_all_retrieved,
+    listens,
     set_safety_poll,
     stream_of,
     until,
@@ -35,7 +38,7 @@ from tests.support import (
 )
 
 #: Long enough not to end by itself in a test on a slow machine.
-LEASE = 0.8
+LEASE = 1.6
 
 
 @pytest_asyncio.fixture
@@ -92,6 +95,18 @@ async def by_cancel(barrier: CyclicBarrier) -> None:
 
 
 Leave = Callable[[CyclicBarrier], Coroutine[object, object, None]]
+
+
+async def came(barrier: CyclicBarrier, waiting: asyncio.Task[int], link: FaultProxy) -> bool:
+    """Come as the last; False if the other, which has little time, had left on a busy machine."""
+    try:
+        return await barrier.wait(0) == 1
+    except (AcquireTimeoutError, BrokenBarrierError):
+        link.pass_through()
+        await asyncio.wait([waiting])
+        assert isinstance(waiting.exception(), AcquireTimeoutError | ConnectionLostError)
+        await barrier.reset()
+        return False
 
 
 class TestLeaving:
@@ -178,15 +193,16 @@ class TestLeaving:
         link = await proxy("r")
         far = clients(link.url)
         await answered(far)
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.15))
-        await until_listening(far)
-        # The message does not come before its time is up.
-        link.delay(0.25, direction="down")
-        assert await get_barrier(client, parties=2).wait() == 1
+        for _ in range(5):
+            started = now()
+            waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.15))
+            await until(lambda: waiting.done() or listens(far._table, far._router))  # noqa: B023
+            # The message does not come before its time is up.
+            link.delay(0.25, direction="down")
+            if await came(get_barrier(client, parties=2), waiting, link):
+                break
         assert await waiting == 0
-        assert loop.time() - started >= 0.15
+        assert now() - started >= 0.15
 
     async def test_whose_time_is_up_while_it_asks_was_there_too(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
@@ -194,10 +210,12 @@ class TestLeaving:
         link = await proxy("r")
         far = clients(link.url)
         await answered(far)
-        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
-        await until_listening(far)
-        link.hold()
-        assert await get_barrier(client, parties=2).wait() == 1
+        for _ in range(5):
+            waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
+            await until(lambda: waiting.done() or listens(far._table, far._router))  # noqa: B023
+            link.hold()
+            if await came(get_barrier(client, parties=2), waiting, link):
+                break
         # The question after the message, and the leaving when its time is up.
         await link.wait_until(lambda link: link.held >= 2)
         link.release_held()
@@ -255,18 +273,17 @@ class TestDying:
         waiting: asyncio.Task[int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        # Nothing but the end of the arrival is to tell of the death.
-        set_safety_poll(monkeypatch, 60)
+        set_safety_poll(monkeypatch, 60)  # only the end of the arrival is to tell of the death
         link = await proxy("r")
         doomed = clients(link.url, lease_time=LEASE)
         dying = asyncio.create_task(get_barrier(doomed).wait())
         await until_listening(doomed)
-        # Its companion has a longer lease, and yet must know when to look.
+        # Its companion has a longer lease, asks every ten seconds, and yet must know when to look.
         link.black_hole()
-        died = asyncio.get_running_loop().time()
+        died = now()
         await asyncio.wait([waiting], timeout=10)
         assert isinstance(waiting.exception(), BrokenBarrierError)
-        assert asyncio.get_running_loop().time() - died < LEASE + 2
+        assert now() - died < LEASE + 6
         link.pass_through()
         link.cut()
         await assert_broken(dying)
@@ -295,7 +312,7 @@ class TestDying:
     ) -> None:
         link = await proxy("r")
         far = clients(link.url)
-        mine = asyncio.create_task(get_barrier(far).wait(0.3))
+        mine = asyncio.create_task(get_barrier(far).wait(1.2))
         await until_listening(far)
         link.refuse()
         link.cut()
@@ -314,7 +331,7 @@ class TestDying:
     ) -> None:
         link = await proxy("r")
         far = clients(link.url, lease_time=LEASE)
-        mine = asyncio.create_task(get_barrier(far).wait(0.1))
+        mine = asyncio.create_task(get_barrier(far).wait(1))
         await until_listening(far)
         link.refuse()
         link.cut()

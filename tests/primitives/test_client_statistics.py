@@ -44,7 +44,7 @@ async def test_a_listener_costs_no_command(
 @with_and_without
 async def test_a_crowd_in_one_process(clients: ClientFactory, listener: Recorder | None) -> None:
     client = clients(listener=listener, turn=60)
-    held = 0.02
+    held = 0.5
 
     async def work() -> None:
         async with client.get_lock("k"):
@@ -84,7 +84,7 @@ async def test_no_answer_is_no_timeout(
     clients: ClientFactory, proxy: ProxyFactory, listener: Recorder | None
 ) -> None:
     link = await proxy()
-    client = clients(link.url, listener=listener, command_timeout=0.3)
+    client = clients(link.url, listener=listener, command_timeout=1)
     await client.ping()
     link.black_hole()
     for timeout in (0, 0.2):

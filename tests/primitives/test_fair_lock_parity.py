@@ -64,14 +64,14 @@ async def test_leases_that_nobody_releases_end_in_the_order_of_the_queue(
     order: list[int] = []
 
     async def take(number: int) -> None:
-        lease = await locks[number % 2].try_acquire(timeout=10, lease_time=0.1)
+        lease = await locks[number % 2].try_acquire(timeout=30, lease_time=0.4)
         assert lease is not None
         order.append(number)
 
     async with fair_lock(clients()):
-        tasks = await one_by_one(fair, *(take(number) for number in range(8)))
+        tasks = await one_by_one(fair, *(take(number) for number in range(4)))
     await asyncio.gather(*tasks)
-    assert order == [*range(8)]
+    assert order == [*range(4)]
 
 
 async def test_hundreds_who_want_it_at_once_all_get_it(
@@ -90,6 +90,8 @@ async def test_short_waits_and_a_dead_waiter_do_not_put_off_the_others(
 ) -> None:
     # testWaitTimeoutDrift; testLockAcquiredTimeoutDrift, where waiters get it in between
     link = await proxy()
+    # Who gives up does not have its time run out before the answer of a busy server.
+    wait, rounds = (10, 8) if gets_it else (0.5, 3)
     near, far = clients(), clients(link.url, lease_time=0.6)
     lock = fair_lock(near)
     lease = await lock.acquire()
@@ -98,8 +100,8 @@ async def test_short_waits_and_a_dead_waiter_do_not_put_off_the_others(
 
     async def come_and_go() -> None:
         nonlocal furthest
-        for _ in range(8):
-            gained = await lock.try_acquire(timeout=5 if gets_it else 0.03)
+        for _ in range(rounds):
+            gained = await lock.try_acquire(timeout=wait)
             moments = await fair.moments()
             furthest = max(furthest, *moments.values(), 0)
             if gained is not None:
@@ -112,14 +114,14 @@ async def test_short_waits_and_a_dead_waiter_do_not_put_off_the_others(
         await lease.release()
     await asyncio.gather(*coming)
     # Each of those in line may put its own wait on top, and nothing adds up.
-    assert 0 < furthest <= 1000 * (30 + 300 + 3 * 5) + 1000
+    assert 0 < furthest <= 1000 * (30 + 300 + 3 * wait) + 1000
     dead.cancel()
     await asyncio.wait([dead])
     link.pass_through()
     await answered(far)
     if not gets_it:
         await lease.release()
-    async with lock.hold(timeout=10):
+    async with lock.hold(timeout=30):
         pass
 
 
@@ -130,6 +132,8 @@ async def test_one_who_gave_up_does_not_delay_the_next(
     lock, other = fair_lock(clients()), fair_lock(clients())
     lease = await lock.try_acquire(timeout=0)
     assert lease is not None
+    # Connected: the time is for the lock alone.
+    assert await other.locked()
     assert await other.try_acquire(timeout=0.5) is None
     await lease.release()
     for each in (lock, other, lock):
@@ -143,6 +147,7 @@ async def test_a_timed_try_waits_as_long_as_it_was_told(
 ) -> None:
     # testTryLockWait; that it is not much longer is a matter of load, and no test's
     client = clients()
+    await answered(client)
     lock, other = fair_lock(clients()), fair_lock(client)
     async with lock:
         loop = asyncio.get_running_loop()
@@ -206,8 +211,8 @@ async def test_a_timed_wait_on_a_server_that_does_not_answer_leaves_no_place(
     client = clients()
     await answered(client)
     lease = await fair_lock(clients()).acquire()
-    (waiting,) = await one_by_one(fair, fair_lock(client).try_acquire(timeout=1))
-    await fair.redis.client_pause(1500)
+    (waiting,) = await one_by_one(fair, fair_lock(client).try_acquire(timeout=2))
+    await fair.redis.client_pause(2500)
     with pytest.raises(ConnectionLostError, match="no answer"):
         await waiting
     await answered(client)
@@ -238,8 +243,7 @@ async def test_an_expired_lease_is_the_waiters_and_its_loss_is_told(
     # testExpire: there the late unlock is silent, which hides the loss
     lock = fair_lock(client)
     lease = await lock.acquire(lease_time=0.3)
-    (waiting,) = await one_by_one(fair, fair_lock(client).acquire(timeout=10))
-    gained = await waiting
+    gained = await asyncio.create_task(fair_lock(client).acquire(timeout=30))
     assert lease.lost
     with pytest.raises(LeaseLostError):
         await lock.release()
@@ -255,7 +259,7 @@ async def test_a_client_that_is_gone_frees_it_within_its_lease(
     gone, lock = clients(link.url, lease_time=0.6), fair_lock(clients())
     lease = await fair_lock(gone).acquire()
     die(link)
-    async with lock.hold(timeout=10):
+    async with lock.hold(timeout=30):
         await until(lambda: lease.lost)
     link.pass_through()
     with pytest.raises(LeaseLostError):

@@ -63,7 +63,7 @@ async def test_every_way_gives_a_fenced_lease(client: Redisson) -> None:
     assert isinstance(passed, FencedLease)
     assert passed.token > tried.token
     await passed.release()
-    async with lock as outer, lock as again, lock.hold(timeout=1, lease_time=9) as inner:
+    async with lock as outer, lock as again, lock.hold(timeout=30, lease_time=9) as inner:
         assert {type(lease) for lease in (outer, again, inner)} == {FencedLease}
         assert isinstance(outer, Lease)
         assert inner.token == again.token == outer.token > passed.token

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until, until_async
+from tests.support import Counted, renewed_at_once, until_async
 
 IDLE = 3600
 MS = 1000 * IDLE
@@ -29,12 +29,6 @@ Get = Callable[[Redisson], Any]
 
 async def left(redis: Redis, key: str) -> int:
     return int(await redis.pttl(key))
-
-
-async def until_renewed(client: Redisson) -> None:
-    """Wait for the second renewal from now on: the first may be under way."""
-    renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals > renewals + 1)
 
 
 @every_kind
@@ -61,11 +55,11 @@ async def test_it_ends_so_long_after_the_last_use(
 async def test_it_does_not_end_while_it_is_held(
     get: Get, key: str, clients: ClientFactory, redis: Redis
 ) -> None:
-    client = clients(lease_time=3, idle_lifetime=IDLE)
+    client = clients(idle_lifetime=IDLE)
     lease = await get(client).acquire()
     for _ in range(2):
         await redis.pexpire(key, LATE)
-        await until_renewed(client)
+        await renewed_at_once(client)
         assert await left(redis, key) > MS - LATE
     await lease.extend(2 * IDLE)
     assert await left(redis, key) > 3 * MS - LATE

@@ -141,7 +141,7 @@ FIRST_USES: dict[str, Callable[[CountDownLatch], Awaitable[Any]]] = {
 
 async def _times_out(latch: CountDownLatch) -> None:
     with pytest.raises(AcquireTimeoutError):
-        await latch.wait(0.05)
+        await latch.wait(0.5)
 
 
 class TestInitialCount:

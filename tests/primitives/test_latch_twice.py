@@ -55,7 +55,7 @@ async def test_a_run_is_finished_when_each_job_is_done_however_often(
     await code["done"](worker, *queue[1])
     # Four deliveries are done, and one job of three is not.
     with pytest.raises(TimeoutError):
-        await code["finished"](coordinator, run, JOBS, 0.2)
+        await code["finished"](coordinator, run, JOBS, 0.5)
     waiting = asyncio.create_task(code["finished"](coordinator, run, JOBS, 60))
     await code["done"](worker, *queue[2])
     await waiting

@@ -24,7 +24,7 @@ from redisson_py import (
 )
 from tests.fixtures.client import ClientFactory
 from tests.listening import Recorder
-from tests.support import until, until_listening, until_waiting
+from tests.support import renew_now, until, until_listening, until_waiting
 
 MAKERS: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),
@@ -210,11 +210,12 @@ async def test_each_entry_of_a_task_is_told(client: Redisson, told: Recorder) ->
 async def test_losses_with_their_reasons(
     clients: ClientFactory, told: Recorder, kind: str, redis: Redis
 ) -> None:
-    client = clients(listener=told, lease_time=0.6, on_lost="raise")
+    client = clients(listener=told, on_lost="raise")
     source = MAKERS[kind](client)
     lease = await source.acquire()
     for key in await redis.keys("*k*"):
         await redis.delete(key)
+    renew_now(client)
     await lease.wait_lost()
     owner, token = lease.owner, lease.token
     held_for = told.events[1].held_for
@@ -285,13 +286,14 @@ async def test_force_release_and_a_client_that_closes(client: Redisson, told: Re
 async def test_what_nobody_can_release_any_more(
     clients: ClientFactory, told: Recorder, kind: str
 ) -> None:
-    client = clients(listener=told, lease_time=3)
+    client = clients(listener=told)
 
     async def leave() -> None:
         await MAKERS[kind](client).acquire()
 
     await asyncio.create_task(leave())
     gc.collect()
+    renew_now(client)
     await until(lambda: len(told.events) == 2)
     assert told.story == [f"acquired {kind} k", f"lost {kind} k: abandoned"]
     assert told.events[0].owner == told.events[1].owner

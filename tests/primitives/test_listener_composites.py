@@ -19,11 +19,12 @@ from redisson_py import (
     ReleasedEvent,
     WaitEndedEvent,
 )
+from redisson_py._time import now
 from redisson_py.composite.multi_lock import MultiLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
 from tests.listening import Recorder
-from tests.support import is_single, until, until_listening, until_waiting
+from tests.support import is_single, renew_now, until, until_listening, until_waiting
 
 MULTI = "multi lock a, b"
 RED = "red lock k"
@@ -63,7 +64,9 @@ async def test_the_wait_of_a_multi_lock_is_told_once(
     lease = await other.get_lock(busy).acquire()
     lock = multi(client)
     assert await lock.try_acquire() is None
+    began = now()
     assert await lock.try_acquire(timeout=0.6) is None
+    took = now() - began
     waiting = asyncio.create_task(lock.acquire())
     await until(lambda: sum("waits" in words for words in told.story) == 2)
     await until_listening(client)
@@ -78,7 +81,7 @@ async def test_the_wait_of_a_multi_lock_is_told_once(
     ended = told.of(WaitEndedEvent)
     (acquired,) = [event for event in told.of(AcquiredEvent) if event.kind == "multi lock"]
     assert acquired.waited == ended[1].waited
-    assert ended[0].waited == pytest.approx(0.6, abs=0.5)
+    assert 0.1 <= ended[0].waited <= took
     counts = Counter(words.split()[0] for words in told.story)
     assert counts["acquired"] == counts["released"]
     statistics = client.statistics()
@@ -89,18 +92,19 @@ async def test_the_wait_of_a_multi_lock_is_told_once(
 async def test_a_multi_lock_that_loses_a_member(
     clients: ClientFactory, told: Recorder, redis: Redis
 ) -> None:
-    client = clients(listener=told, lease_time=3)
+    client = clients(listener=told)
     with pytest.raises(LeaseLostError):
         async with multi(client):
             told.events.clear()
             await redis.delete("b")
+            renew_now(client)
             await asyncio.sleep(10)
     assert told.story == ["lost lock b: taken", f"lost {MULTI}: taken", "released lock a"]
     assert client.statistics().losses == client.statistics().losses_by_reason["taken"] == 1
 
 
 async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told: Recorder) -> None:
-    client = clients(listener=told, lease_time=3)
+    client = clients(listener=told)
 
     async def leave() -> None:
         await multi(client).acquire()
@@ -109,6 +113,7 @@ async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told
 
     def collected() -> bool:
         gc.collect()
+        renew_now(client)
         return len(told.events) == 6
 
     await until(collected)

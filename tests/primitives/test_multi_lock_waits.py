@@ -11,13 +11,13 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, Redisson
-from redisson_py.composite import _identity
+from redisson_py.composite import _identity, multi_lock
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rules, url_of_user
-from tests.support import answered, until_async
+from tests.support import Counted, answered, renew_now, until_async
 
 #: A deadlock lasts for ever.
 PATIENCE = 30.0
@@ -94,6 +94,21 @@ async def test_orders_that_differ_end_in_no_deadlock(
             group.create_task(visit(lock))
 
 
+async def test_after_a_refusal_the_members_are_asked_one_by_one_for_a_while(
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_lock, "_CONTENDED", 60.0)
+    client, other = clients(), clients()
+    lock = client.get_multi_lock(*[client.get_lock(name) for name in "abc"])
+    async with other.get_lock("a"):
+        assert await lock.locked()  # connecting counts
+        assert await lock.try_acquire(timeout=0.5) is None
+        async with Counted(redis) as counted:
+            assert await lock.try_acquire(timeout=0.5) is None
+        # For the first only: before, and in time also after listening.
+        assert counted.calls["evalsha"] in (1, 2)
+
+
 async def test_server_of_a_later_member_that_is_away_for_a_while_is_waited_for(
     clients: ClientFactory, other_server: EmbeddedServer
 ) -> None:
@@ -119,7 +134,7 @@ async def is_free(client: Redisson) -> bool:
 async def test_patience_with_a_later_member_has_an_end(
     clients: ClientFactory, other_server: EmbeddedServer
 ) -> None:
-    near, far = clients(), clients(other_server.url, command_timeout=0.5)
+    near, far = clients(), clients(other_server.url, command_timeout=1)
     await answered(far)
     multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
     multi._ownership.one_by_one_until = float("inf")
@@ -131,16 +146,17 @@ async def test_patience_with_a_later_member_has_an_end(
 
 
 async def test_reason_of_a_loss_is_that_of_the_member(clients: ClientFactory, redis: Redis) -> None:
-    client = clients(lease_time=1)
+    client = clients()
     multi = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
     leases: list[Lease] = []
     for how in ("taken", "forced", "ended"):
         lease = await multi.acquire(lease_time=0.3 if how == "ended" else None)
         if how == "taken":
             await redis.delete("b")
+            renew_now(client)
         elif how == "forced":
             await client.get_lock("b").force_release()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await lease.wait_lost()
         assert lease._loss().reason == how
         leases.append(lease)

@@ -21,7 +21,7 @@ from redisson_py._keys import key_slot
 from redisson_py._scripts import source
 from redisson_py.testing import EmbeddedServer
 from tests.monitor import Monitor, words
-from tests.support import stream_of, until
+from tests.support import renewed_at_once, stream_of
 
 Tour = Callable[[Redisson, Any], Awaitable[None]]
 
@@ -32,20 +32,20 @@ async def lock(client: Redisson, name: Any) -> None:
         await lease.extend(20)
         await it.inspect()
     async with it:
-        await renewed(client)
+        await renewed_at_once(client)
     await it.force_release()
 
 
 async def fenced_lock(client: Redisson, name: Any) -> None:
     async with client.get_fenced_lock(name) as lease:
-        await renewed(client)
+        await renewed_at_once(client)
         await lease.extend(20)
 
 
 async def fair_lock(client: Redisson, name: Any) -> None:
     it = client.get_fair_lock(name)
     async with it:
-        waiting = asyncio.create_task(it.try_acquire(timeout=0.3))
+        waiting = asyncio.create_task(it.try_acquire(timeout=0.5))
         assert not await waiting
         await it.inspect()
     await it.force_release()
@@ -62,19 +62,19 @@ async def read_write_lock(client: Redisson, name: Any) -> None:
         await lease.extend(5)
         await asyncio.create_task(cannot_write(both.write_lock()))
     async with read:
-        await renewed(client)
+        await renewed_at_once(client)
     await read.force_release()
     await write.force_release()
 
 
 async def cannot_write(write: Any) -> None:
-    assert not await write.try_acquire(timeout=0.1)
+    assert not await write.try_acquire(timeout=0.5)
 
 
 async def semaphore(client: Redisson, name: Any) -> None:
     it = client.get_semaphore(name, 3)
     permit = await it.acquire(2)
-    await renewed(client)
+    await renewed_at_once(client)
     await it.release(1)
     await it.release(1)
     del permit
@@ -95,7 +95,7 @@ async def expirable_semaphore(client: Redisson, name: Any) -> None:
     async with Redisson.from_url(client_url(client)) as other:
         await other.get_permit_expirable_semaphore(name).update_lease_time(two.id, 20)
     await it.lease_time(one.id)
-    await renewed(client)
+    await renewed_at_once(client)
     await it.release_many([one.id, two.id])
     await it.release(await it.acquire())
     await it.try_set_permits(3)
@@ -124,17 +124,11 @@ async def barrier(client: Redisson, name: Any) -> None:
     it = client.get_barrier(name, 2)
     await asyncio.gather(it.wait(10), it.wait(10))
     with pytest.raises(TimeoutError):
-        await it.wait(0.1)
+        await it.wait(0.5)
     await it.inspect()
     await it.reset()
     await it.abort()
     await it.reset()
-
-
-async def renewed(client: Redisson) -> None:
-    """Wait until what is held has been renewed."""
-    before = client.statistics().renewals
-    await until(lambda: client.statistics().renewals > before)
 
 
 TOURS: list[Tour] = [
@@ -193,7 +187,7 @@ async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedS
             continue
         async with Redis.from_url(node.url) as admin, Monitor(admin) as monitor:
             await admin.flushall()
-            client = Redisson.from_url(node.url, lease_time=1.5, idle_lifetime=60)
+            client = Redisson.from_url(node.url, idle_lifetime=60)
             client._options.names.in_cluster = True
             async with client:
                 await tour(client, name)
@@ -212,7 +206,7 @@ async def test_a_refused_name_would_not_work(name: str, node: EmbeddedServer) ->
     client = Redisson.from_url(node.url)
     async with client:
         with pytest.raises(Exception, match=r"CROSSSLOT|same slot|non local key"):
-            await client.get_lock(name).acquire(timeout=1)
+            await client.get_lock(name).acquire(timeout=30)
         sent = client.statistics().commands_sent
         client._options.names.in_cluster = True
         for make in (

@@ -37,9 +37,14 @@ class TestWakeUps:
             await (await waiting).release()
 
     async def test_a_release_while_the_waiter_was_cut_off_is_not_missed(
-        self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
+        self,
+        client: Redisson,
+        clients: ClientFactory,
+        proxy: ProxyFactory,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
+        set_safety_poll(monkeypatch, 60)
         link = await proxy()
         waiter = clients(link.url)
         semaphore = get(client, 1)
@@ -49,5 +54,5 @@ class TestWakeUps:
         die(link)
         await permit.release()
         link.pass_through()
-        async with asyncio.timeout(3):  # before the safety poll
+        async with asyncio.timeout(20):  # before the safety poll
             await (await waiting).release()

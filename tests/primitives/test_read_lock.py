@@ -21,7 +21,15 @@ from tests.primitives.read_write import (
     renewed,
     whole,
 )
-from tests.support import Counted, stream_of, until, until_async, until_listening
+from tests.support import (
+    Counted,
+    renewed_at_once,
+    set_safety_poll,
+    stream_of,
+    until,
+    until_async,
+    until_listening,
+)
 
 
 @pytest.fixture
@@ -118,14 +126,14 @@ class TestLeases:
         self, lock: ReadLock, clients: ClientFactory, redis: Redis
     ) -> None:
         # parity.md A3: Redisson's watchdog cuts the lease of all to its own.
-        other = clients(lease_time=0.6)
+        other = clients(lease_time=5)
         async with lock.hold(lease_time=20) as lease:
             async with read_write_lock(other).read_lock():
-                await renewed(other, 3)
+                await renewed_at_once(other, 3)
                 assert await redis.pttl("k") > 10_000
             assert await redis.pttl("k") > 10_000
-            async with read_write_lock(other).read_lock().hold(lease_time=1) as short:
-                await short.extend(0.5)
+            async with read_write_lock(other).read_lock().hold(lease_time=5) as short:
+                await short.extend(4)
             assert await redis.pttl("k") > 10_000
             assert lease.remaining > 10
 
@@ -159,12 +167,17 @@ class TestLeases:
             assert await fields(redis) == {"mode": "read", lasting.owner: "1"}
 
     async def test_a_writer_waits_for_the_last_reader_and_no_longer(
-        self, lock: ReadLock, far: ReadLock, clients: ClientFactory
+        self,
+        lock: ReadLock,
+        far: ReadLock,
+        clients: ClientFactory,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # testReadLockExpiration
+        set_safety_poll(monkeypatch, 60)
         order: list[str] = []
-        first = await held_by_another_task(lock, lease_time=20)
-        second = await held_by_another_task(far, lease_time=10)
+        first = await held_by_another_task(lock, lease_time=60)
+        second = await held_by_another_task(far, lease_time=50)
         other = clients()
 
         async def write() -> None:
@@ -176,7 +189,7 @@ class TestLeases:
         for each, name in ((second, "second"), (first, "first")):
             order.append(name)
             await each.let_go()
-        async with asyncio.timeout(4):  # sooner than the safety poll
+        async with asyncio.timeout(20):  # sooner than the safety poll and the end of a lease
             await task
         assert order == ["second", "first", "writer"]
 
@@ -210,10 +223,10 @@ class TestLeases:
         self, lock: ReadLock, far: ReadLock
     ) -> None:
         # testReadLockLeaseTimeout
-        first = await lock.acquire(lease_time=0.5)
+        first = await lock.acquire(lease_time=1.5)
         await lock.acquire(lease_time=20)
         await lock.release()
-        assert 0 < (await lock.remaining() or 0) <= 0.5
+        assert 0 < (await lock.remaining() or 0) <= 1.5
         async with whole(far).write_lock().hold(timeout=10):
             assert first.lost
         with pytest.raises(LeaseLostError):
@@ -274,16 +287,16 @@ class TestRenewals:
         self, clients: ClientFactory, redis: Redis
     ) -> None:
         # testReadLockExpirationRenewal, testReadWriteTTL
-        client = clients(lease_time=0.6)
+        client = clients(lease_time=3)
         both = read_write_lock(client)
         names = [read_write_lock(client, f"k{n}").read_lock() for n in range(50)]
         async with both.write_lock() as write, both.read_lock() as read:
             leases = await asyncio.gather(*[each.acquire() for each in names])
-            await renewed(client, 4)
+            await renewed(client, 2)
             for name in ("k", "k0", "k49"):
                 assert await redis.pttl(name) > 0
             await both.write_lock().release()
-            await renewed(client, 4)
+            await renewed(client, 1)
             assert (await both.read_lock().locked(), await both.read_lock().owned()) == (True, True)
             assert (write.lost, read.lost) == (False, False)
             for lease in leases:
@@ -293,7 +306,7 @@ class TestRenewals:
     async def test_a_hundred_readers_are_renewed_by_one_script(
         self, clients: ClientFactory, redis: Redis
     ) -> None:
-        client = clients(lease_time=1.5)
+        client = clients(lease_time=4.5)
         lock = read_write_lock(client).read_lock()
         others = [await held_by_another_task(lock) for _ in range(100)]
         granted = [each.lease._ends_at for each in others]
@@ -304,16 +317,22 @@ class TestRenewals:
             await each.let_go()
 
     async def test_a_reader_whose_client_died_keeps_nobody_out(
-        self, clients: ClientFactory, proxy: ProxyFactory
+        self, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:
         # testMultiInstanceReadLockZombieCleanup
         link = await proxy()
         dead = await read_write_lock(clients(link.url, lease_time=0.6)).read_lock().acquire()
         link.hold()
-        living = clients(lease_time=0.6)
+        living = clients()
+
+        async def ended() -> bool:
+            return not await redis.exists("{k}:" + dead.owner + ":rwlock_timeout:1")
+
         async with read_write_lock(living).read_lock():
             await until(lambda: dead.lost)
-            await renewed(living, 2)
+            # The server lets it go a moment later than we do.
+            await until_async(ended)
+            await renewed_at_once(living, 2)
         async with read_write_lock(living).write_lock().hold(timeout=0):
             pass
         link.pass_through()
@@ -323,9 +342,15 @@ class TestRenewals:
 
 class TestWaiting:
     async def test_all_that_waited_for_a_writer_enter_together(
-        self, lock: ReadLock, far: ReadLock, clients: ClientFactory, redis: Redis
+        self,
+        lock: ReadLock,
+        far: ReadLock,
+        clients: ClientFactory,
+        redis: Redis,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         # testWriteRead
+        set_safety_poll(monkeypatch, 60)
         async with lock, far:
             pass
         write = await read_write_lock(clients()).write_lock().acquire()
@@ -339,7 +364,7 @@ class TestWaiting:
         traffic = lock._context.executor.router.stream_for(b"k").traffic
         writes = traffic.writes
         async with Counted(redis) as counted:
-            async with asyncio.timeout(4):  # sooner than the safety poll
+            async with asyncio.timeout(20):  # sooner than the safety poll
                 await write.release()
                 readers = await asyncio.gather(*waiting)
         assert len(await fields(redis)) == 41

@@ -15,7 +15,7 @@ from redisson_py import NotHeldError, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.fair_locks import die
-from tests.support import set_safety_poll, until, until_async, until_listening
+from tests.support import answered, set_safety_poll, until, until_async, until_listening
 
 NAME = "semaphore"
 
@@ -68,7 +68,7 @@ class TestCounting:
     ) -> None:
         """RedissonSemaphoreTest.testTrySetPermits."""
         semaphore = get(client)
-        assert await semaphore.try_set_permits(10, lifetime=0.6) is True
+        assert await semaphore.try_set_permits(10, lifetime=1.6) is True
         assert await semaphore.try_set_permits(15) is False
         assert await semaphore.available() == 10
 
@@ -300,7 +300,7 @@ class TestHolders:
         """Weakness 11: with Redisson it is gone for ever."""
         link = await proxy()
         semaphore = get(client)
-        dead = await get(clients(link.url, lease_time=0.6), 3).acquire(2)
+        dead = await get(clients(link.url, lease_time=1.6), 3).acquire(2)
         kept = await semaphore.acquire()
         assert await semaphore.available() == 0
         die(link)
@@ -323,10 +323,11 @@ class TestHolders:
         self, clients: ClientFactory
     ) -> None:
         """Weakness 41."""
-        holder, other = clients(lease_time=0.6), clients()
+        holder, other = clients(lease_time=1.6), clients()
+        await answered(other)  # connecting counts
         permit = await get(holder, 1).acquire()
-        ends = asyncio.get_running_loop().time() + 0.7
-        assert await get(other).try_acquire(timeout=0.75) is None
+        ends = asyncio.get_running_loop().time() + 1.7
+        assert await get(other).try_acquire(timeout=1.75) is None
         assert asyncio.get_running_loop().time() >= ends
         assert not permit.lost
         await permit.release()
@@ -359,8 +360,10 @@ class TestWakeUps:
         clients: ClientFactory,
         proxy: ProxyFactory,
         free: Callable[[Semaphore], Awaitable[None]],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
+        set_safety_poll(monkeypatch, 60)
         link = await proxy()
         waiter = clients(link.url)
         semaphore = get(client, 1)
@@ -370,7 +373,7 @@ class TestWakeUps:
         die(link)
         await free(semaphore)
         link.pass_through()
-        async with asyncio.timeout(3):  # before the safety poll
+        async with asyncio.timeout(20):  # before the safety poll
             await (await waiting).release()
         if client.statistics().held_leases:
             await permit.release()

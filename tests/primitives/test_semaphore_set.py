@@ -16,7 +16,14 @@ from redisson_py import (
     Semaphore,
 )
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, answered, until, until_listening, until_waiting
+from tests.support import (
+    Counted,
+    answered,
+    renew_now,
+    until,
+    until_listening,
+    until_waiting,
+)
 
 NAME = "semaphore"
 Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]
@@ -97,9 +104,10 @@ class TestDelete:
         assert (await semaphore.inspect()).available is None
 
     async def test_what_is_held_is_void(self, clients: ClientFactory) -> None:
-        holder, other = clients(lease_time=1), clients(lease_time=1)
+        holder, other = clients(), clients()
         released, renewed = await plain(holder, 2).acquire(), await plain(other).acquire()
         assert await plain(holder).delete()
+        renew_now(other)
         await until(lambda: renewed.lost)
         with pytest.raises(LeaseLostError) as raised:
             await released.release()

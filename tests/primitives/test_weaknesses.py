@@ -13,10 +13,13 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
+from redisson_py._time import now
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support import (
     Counted,
     answered,
+    assert_left,
+    renew_now,
     set_safety_poll,
     stream_of,
     until,
@@ -38,7 +41,7 @@ async def taken_by_a_stranger(redis: Redis, name: str, milliseconds: int) -> Non
 
 
 async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redis) -> None:  # A2
-    client = clients(lease_time=0.6)
+    client = clients()
 
     async def come_and_go(number: int) -> None:
         lock = client.get_lock(f"k{number % 4}")
@@ -55,11 +58,12 @@ async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redi
     renewals = client.statistics().renewals
     for number in range(4):
         await taken_by_a_stranger(redis, f"k{number}", 500)
+    # What it had not let go.
+    renew_now(client)
 
     async def all_gone() -> bool:
         return not await redis.exists(*[f"k{number}" for number in range(4)])
 
-    # More than twice the time after which the client would renew what it had not let go.
     await until_async(all_gone)
     assert client.statistics().renewals == renewals
 
@@ -71,14 +75,13 @@ async def test_lease_times_of_one_object_do_not_mix(client: Redisson) -> None:  
     own = asyncio.create_task(lock.acquire(lease_time=60))
     await until_waiting(client, 2)
     assert lease.remaining < 5
-    await lease.release()
-    lease = await watched
-    assert 29 < lease.remaining < 30
-    assert 29 < (await lock.remaining() or 0) <= 30
-    await lease.release()
-    lease = await own
-    assert 59 < lease.remaining < 60
-    assert 59 < (await lock.remaining() or 0) <= 60
+    for waiting, seconds in ((watched, 30), (own, 60)):
+        began = now()
+        await lease.release()
+        lease = await waiting
+        assert lease.remaining < seconds
+        assert_left(lease.remaining, seconds, began)
+        assert_left(await lock.remaining(), seconds, began)
     await lease.release()
 
 
@@ -89,12 +92,14 @@ async def test_a_token_is_its_holders_in_every_way_to_acquire(
     tokens: list[int | None] = []
     async with lock as lease:
         tokens.append(lease.token)
+    began = now()
     async with lock.hold(lease_time=5) as lease:
-        assert 4 < (await lock.remaining() or 0) <= 5, "a token does not cost the lease time"
+        # A token does not cost the lease time.
+        assert_left(await lock.remaining(), 5, began)
         tokens.append(lease.token)
         async with lock as inner:
             assert inner.token == lease.token, "a re-entry is no new holder"
-    lease = await lock.acquire(timeout=1)
+    lease = await lock.acquire(timeout=30)
     tokens.append(lease.token)
     assert await lock.force_release()
     gained = await far.try_acquire()
@@ -167,8 +172,9 @@ async def test_a_release_that_nobody_was_told_of_is_noticed(  # C28
 
 
 async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
-    clients: ClientFactory, redis: Redis
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    set_safety_poll(monkeypatch, 60)
     holder, client = clients(), clients()
     names = [f"{{k}}{number}" for number in range(300)]
     leases = await asyncio.gather(*[holder.get_lock(name).acquire() for name in names])
@@ -181,7 +187,7 @@ async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
         task.cancel()
     await asyncio.wait(tasks[::2])
     await asyncio.gather(*[lease.release() for lease in leases])
-    async with asyncio.timeout(4):  # sooner than the safety poll: all were told
+    async with asyncio.timeout(20):  # sooner than the safety poll: all were told
         gained = await asyncio.gather(*tasks[1::2])
     assert client.statistics().wake_ups >= 150
     assert client.statistics().connections == 1
@@ -190,7 +196,7 @@ async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
 
 async def test_renewals_do_not_multiply_with_the_acquisitions(clients: ClientFactory) -> None:
     # C33; no matter how slow the machine: that makes them fewer.
-    client = clients(lease_time=0.6)
+    client = clients(lease_time=3)
     lock = client.get_lock("k")
     present = asyncio.get_running_loop().time
     start = present()
@@ -199,10 +205,10 @@ async def test_renewals_do_not_multiply_with_the_acquisitions(clients: ClientFac
             pass
     async with lock as lease:
         renewals = client.statistics().renewals
-        await until(lambda: client.statistics().renewals >= renewals + 4)
+        await until(lambda: client.statistics().renewals >= renewals + 2)
         assert not lease.lost
     # One chain of them: no two are nearer to each other than half of a third of the lease.
-    assert client.statistics().renewals <= (present() - start) / 0.1 + 1
+    assert client.statistics().renewals <= (present() - start) / 0.5 + 1
 
 
 # What can be asked and said.
@@ -234,7 +240,7 @@ async def test_it_can_be_asked_who_holds_who_waits_and_for_how_long(  # D37
 async def test_a_renewed_lock_can_have_a_longest_time_to_be_held(  # D40
     clients: ClientFactory, redis: Redis
 ) -> None:
-    client = clients(lease_time=0.6)
+    client = clients(lease_time=3)
     lock = client.get_lock("k")
     longest = 0
 
@@ -247,7 +253,9 @@ async def test_a_renewed_lock_can_have_a_longest_time_to_be_held(  # D40
     # Not in the body: below Python 3.12 redis-py can swallow a cancellation.
     looking = asyncio.create_task(look())
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1), lock as lease:
+        async with asyncio.timeout(None) as limit, lock as lease:
+            await until(lambda: client.statistics().renewals >= 2)
+            limit.reschedule(asyncio.get_running_loop().time())
             await lease.wait_lost()
     assert not lease.lost
     while not looking.done():
@@ -255,5 +263,5 @@ async def test_a_renewed_lock_can_have_a_longest_time_to_be_held(  # D40
         await asyncio.wait([looking], timeout=0.1)
     # Until then it was renewed, and never kept longer than a crash may cost.
     assert client.statistics().renewals >= 2
-    assert 0 < longest <= 600
+    assert 0 < longest <= 3000
     assert not await lock.locked()

@@ -16,9 +16,15 @@ from tests.primitives.read_write import (
     fields,
     held_by_another_task,
     read_write_lock,
-    renewed,
 )
-from tests.support import Counted, stream_of, until, until_async
+from tests.support import (
+    Counted,
+    renewed_at_once,
+    set_safety_poll,
+    stream_of,
+    until,
+    until_async,
+)
 
 
 @pytest.fixture
@@ -133,7 +139,9 @@ class TestLeases:
         self, lock: ReadWriteLock, far: ReadWriteLock
     ) -> None:
         # testWriteLockExpiration; Redisson adds the leases up
-        outer = await lock.write_lock().acquire(lease_time=3)
+        # Connected: the leases are to last for what comes.
+        assert not await far.write_lock().locked()
+        outer = await lock.write_lock().acquire(lease_time=4)
         inner = await lock.write_lock().acquire(lease_time=0.5)
         assert await far.write_lock().try_acquire(timeout=1) is None
         await inner.wait_lost()
@@ -172,11 +180,11 @@ class TestLeases:
         self, clients: ClientFactory, redis: Redis
     ) -> None:
         # parity.md A3: the long reader that a watchdog cut short loses the lock in silence.
-        client = clients(lease_time=0.6)
+        client = clients(lease_time=5)
         lock = read_write_lock(client)
         await lock.write_lock().acquire()
         read = await lock.read_lock().acquire(lease_time=20)
-        await renewed(client, 3)
+        await renewed_at_once(client, 3)
         assert await redis.pttl("k") > 10_000
         await lock.write_lock().acquire()
         await lock.write_lock().release()
@@ -237,15 +245,16 @@ class TestLeases:
 
 class TestWaiting:
     async def test_the_end_of_a_writer_wakes_readers_and_writers(
-        self, lock: ReadWriteLock, far: ReadWriteLock
+        self, lock: ReadWriteLock, far: ReadWriteLock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        set_safety_poll(monkeypatch, 60)
         holder = await lock.write_lock().acquire()
         waiting = [
             asyncio.create_task(held_by_another_task(side))
             for side in (far.read_lock(), far.read_lock(), far.write_lock(), far.write_lock())
         ]
         await all_asleep(far, 3)  # one writer stands for all in its line
-        async with asyncio.timeout(4):  # sooner than the safety poll
+        async with asyncio.timeout(20):  # sooner than the safety poll
             await holder.release()
             for each in asyncio.as_completed(waiting):
                 await (await each).let_go()
@@ -254,12 +263,18 @@ class TestWaiting:
         ("held", "wanted"), [("read_lock", "write_lock"), ("write_lock", "read_lock")]
     )
     async def test_a_forced_release_wakes_whoever_waits(
-        self, lock: ReadWriteLock, far: ReadWriteLock, held: str, wanted: str
+        self,
+        lock: ReadWriteLock,
+        far: ReadWriteLock,
+        held: str,
+        wanted: str,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        set_safety_poll(monkeypatch, 60)
         lease = await getattr(lock, held)().acquire()
         waiting = asyncio.create_task(getattr(far, wanted)().acquire())
         await all_asleep(far, 1)
-        async with asyncio.timeout(4):  # sooner than the safety poll
+        async with asyncio.timeout(20):  # sooner than the safety poll
             assert await getattr(lock, held)().force_release()
             gained = await waiting
         await gained.release()

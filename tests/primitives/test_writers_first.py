@@ -138,7 +138,7 @@ async def test_readers_come_in_when_a_writer_leaves(
 ) -> None:
     client = clients()
     async with far.read_lock():
-        timeout = 1 if how == "times out" else None
+        timeout = 2 if how == "times out" else None
         async with waiting_writer(preferring(client), redis, timeout) as writer:
             reader = asyncio.create_task(held_by_another_task(far.read_lock()))
             await all_asleep(far, 1)
@@ -195,7 +195,7 @@ async def test_a_dead_writer_keeps_readers_out_for_a_while_only(
         present: Any = await redis.time()
         await redis.zadd(WRITERS, {"dead:1:write": (present[0] + 2) * 1000})
         reader = asyncio.create_task(held_by_another_task(far.read_lock()))
-        await all_asleep(far, 1)
+        await until_in_or_asleep(far, reader)
         await (await reader).let_go()
     await redis.delete(WRITERS)
 

@@ -148,7 +148,9 @@ class TestSilence:
         peer.plan.append(SILENCE)
         call = talk.call("GET", "k")
         assert await call.future == b"GET k"
-        assert [link.commands for link in peer.links] == [[(b"GET", b"k")]] * 2
+        # But for one whose greeting took too long on a busy machine.
+        used = [link.commands for link in peer.links if link.commands]
+        assert used == [[(b"GET", b"k")]] * 2
         assert call.uncertain
         await peer.until(lambda: peer.open == 1)
 

@@ -63,12 +63,18 @@ class TestErrorReplies:
         # The deadline falls into a pause, not between a question and its answer.
         monkeypatch.setattr(stream, "pause_before", lambda attempt: 0.001 if attempt < 3 else 60)
         peer.otherwise = again_and_again
-        call = talk.call("GET", "k", seconds=0.2)
-        with pytest.raises(ConnectionLostError) as raised:
-            await call.future
+        asked = 0
+        for _ in range(3):
+            before = peer.count(b"GET")
+            call = talk.call("GET", "k", seconds=0.2)
+            with pytest.raises(ConnectionLostError) as raised:
+                await call.future
+            if (asked := peer.count(b"GET") - before) > 1:
+                break
+            # Else a busy machine took all of its time.
         # A script can have changed one key before it names another one.
         assert raised.value.maybe_held == ("non local key" in text)
-        assert peer.count(b"GET") > 1
+        assert asked > 1
 
     async def test_what_waits_to_be_asked_again_keeps_nobody_else_waiting(
         self, talk: Talk, peer: FakePeer
@@ -147,7 +153,7 @@ class TestDeadlines:
     async def test_sent_and_cut_off_may_be_held(self, talk: Talk, peer: FakePeer) -> None:
         await peer.refuse()
         peer.plan.append(CUT)
-        call = talk.call("SET", "k", "v", seconds=0.2)
+        call = talk.call("SET", "k", "v", seconds=1)
         with pytest.raises(ConnectionLostError, match="may have been executed") as raised:
             await call.future
         assert raised.value.maybe_held
@@ -169,7 +175,7 @@ class TestDeadlines:
 
         peer.plan.append(CUT)
         peer.otherwise = not_yet
-        call = talk.call("SET", "k", "v", seconds=0.3)
+        call = talk.call("SET", "k", "v", seconds=1)
         with pytest.raises(ConnectionLostError) as raised:
             await call.future
         assert call.uncertain
@@ -326,7 +332,7 @@ class TestRefusedConnections:
     ) -> None:
         peer.selected = error("BUSY Redis is busy running a script.")
         talk = await talks(path="/1")
-        call = talk.call("GET", "k", seconds=5)
+        call = talk.call("GET", "k", seconds=30)
         await peer.until(lambda: len(peer.links) == 2 or call.future.done())
         peer.selected = OK
         assert await call.future == b"GET k"
@@ -360,7 +366,8 @@ class TestRefusedConnections:
             return SILENCE if greetings == 2 else hello()
 
         peer.greeting = not_the_second
-        talk = await talks(reply_timeout=0.05)
+        # Not so short that a busy machine takes the third for missing, too.
+        talk = await talks(reply_timeout=1)
         assert await talk.ask("GET", "k") == b"GET k"
         assert greetings == 4
 

@@ -128,7 +128,7 @@ class TestGivenClients:
             {"protocol": 2, "decode_responses": True, "encoding": "latin-1"},
             {"max_connections": 1},
             {"retry": Retry(ExponentialBackoff(), 10), "health_check_interval": 1},
-            {"socket_timeout": 0.5, "retry_on_timeout": True},
+            {"socket_timeout": 5, "retry_on_timeout": True},
             {"single_connection_client": True},
         ],
         ids=lambda settings: "+".join(settings),

@@ -337,11 +337,11 @@ async def test_a_task_that_was_passed_a_lost_hold_is_the_next_to_ask(
 async def test_a_lost_hold_is_not_waited_for_beyond_the_deadline(
     queue: LocalQueue[Hold], hold: Hold, clock: FakeClock
 ) -> None:
-    waiter = WaitingTask(queue, deadline=asyncio.get_running_loop().time() + 0.5)
+    waiter = WaitingTask(queue, deadline=asyncio.get_running_loop().time() + 1.2)
     await turns()
     assert pass_on(queue, hold)
     clock.sleep(LEASE)
-    time.sleep(0.5)  # noqa: ASYNC251  # the loop's clock goes on, and the waiter is not told
+    time.sleep(1.2)  # noqa: ASYNC251  # the loop's clock goes on, and the waiter is not told
     queue.releasing = True
     assert await waiter.task is False
     assert not queue.waiters
