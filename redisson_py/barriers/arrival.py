@@ -19,7 +19,12 @@ from redisson_py._loop import current_task, running_loop, wait_until
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.barriers.common import receipt_time
-from redisson_py.errors import BackendError, BrokenBarrierError, ClientClosedError
+from redisson_py.errors import (
+    BackendError,
+    BrokenBarrierError,
+    ClientClosedError,
+    ConnectionLostError,
+)
 
 #: Seconds for which a wait whose time is up goes on, to learn whether it was released just before.
 LEAVE_REPLY_WAIT = 0.5
@@ -161,13 +166,24 @@ class Arrival:
         return executor.start(commands.LEAVE, self._key, args, must=True, until=until)
 
     async def position_when_left(self) -> int | None:
-        """Return the position if it was released although its time was up."""
+        """Return the position if it was released although its time was up, else None.
+
+        Raises:
+            ConnectionLostError: Redis has not said which; or any other error of a call.
+        """
         if self._leaving is None:
             return None
         answer = self._leaving.future
-        if not (answer.done() or await wait_until(answer, LEAVE_REPLY_WAIT)) or answer.exception():
-            return None
-        released = commands.leave_reply(answer.result())
+        if not (answer.done() or await wait_until(answer, LEAVE_REPLY_WAIT)):
+            raise ConnectionLostError(
+                f"barrier {self._name!r}: no answer on leaving when the time was up;"
+                " this party may have been released just before",
+                maybe_held=True,
+            )
+        try:
+            released = commands.leave_reply(answer.result())
+        except ReplyError as error:
+            raise self._leaving.refusal(error) from error
         return None if released is None else released.position
 
     def give_up(self, error: BaseException) -> None:

@@ -163,7 +163,8 @@ class CyclicBarrier:
         Raises:
             BrokenBarrierError: The barrier is broken, or was broken or reset meanwhile.
             AcquireTimeoutError: Not all came within `timeout` seconds.
-            ConnectionLostError: Redis did not answer.
+            ConnectionLostError: Redis did not answer; on leaving, too: then this party may have been
+                released just before.
             ScriptError: Redis refused: wrong type of key, a hash that is not a barrier's, or no
                 permission.
             ClientClosedError: The client was closed.

@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import Redisson
+from redisson_py import ConnectionLostError, Redisson
+from redisson_py._commands.barrier import LEAVE
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
@@ -67,6 +68,22 @@ async def test_a_release_while_it_was_cut_off_is_not_missed(
     link.pass_through()
     async with asyncio.timeout(PROMPTLY):
         assert await waiting == 0
+
+
+async def test_whose_time_is_up_and_who_cannot_leave_may_have_been_released(
+    clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    far, near = clients(link.url, lease_time=3), get_barrier(clients(), parties=2)
+    waiting = asyncio.create_task(get_barrier(far, parties=2).wait(1.5))
+    await until_async(lambda: _waiting_at(near, 1))
+    shas = [wording.sha.encode() for wording in LEAVE.wordings]
+    link.swallow_reply(lambda command: any(sha in command for sha in shas), 100)
+    with pytest.raises(ConnectionLostError, match="may have been released") as caught:
+        await waiting
+    assert caught.value.maybe_held
+    link.pass_through()
+    await near.reset()
 
 
 async def test_a_restart_that_keeps_data_keeps_who_waits(
