@@ -163,8 +163,8 @@ class CyclicBarrier:
         Raises:
             BrokenBarrierError: The barrier is broken, or was broken or reset meanwhile.
             AcquireTimeoutError: Not all came within `timeout` seconds.
-            ConnectionLostError: Redis did not answer. If the question was whether this party had been
-                released when its time was up, it may have been.
+            ConnectionLostError: Redis did not answer. Where its time was up, this party may have
+                been released just before.
             ScriptError: Redis refused: wrong type of key, a hash that is not a barrier's, or no
                 permission.
             ClientClosedError: The client was closed.
