@@ -155,7 +155,11 @@ class EmbeddedReplicas(Replicated):
 
         async def check() -> str:
             info = await self._info(old, "replication")
-            return "" if info["role"] == "slave" else self._blame(old, "it is still the master")
+            if info["role"] != "slave":
+                return self._blame(old, "it is still the master")
+            # Until its new master has accepted it, it takes no other order.
+            state = info["master_failover_state"]
+            return "" if state == "no-failover" else self._blame(old, state)
 
         await self._until(f"{old.address} should hand over to {new.address}", check)
         await self._follow(new)
