@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 import pytest_asyncio
@@ -87,7 +88,7 @@ async def test_loading_server_is_waited_for(
     clients: ClientFactory, server_factory: ServerFactory, measured: Measured
 ) -> None:
     # A nap after each key that is loaded makes a small file take as long as it shall.
-    server = await server_factory(appendonly=True, config={"key-load-delay": "200"})
+    server = await server_factory(appendonly=True, config={"key-load-delay": "60"})
     async with Redis.from_url(server.url) as redis:
         pipeline = redis.pipeline(transaction=False)
         for number in range(40_000):
@@ -104,7 +105,8 @@ async def test_loading_server_is_waited_for(
         traffic = Traffic(client, waiter)
         await ask_in_vain(client, 0.8)
         assert await is_loading(redis)
-        await redis.config_set("key-load-delay", 0)
+        with suppress(ResponseError):  # Redis 6.2 changes nothing while it loads
+            await redis.config_set("key-load-delay", 0)
         await starting
         assert await client.get_lock("k").owned()
         await until_async(lambda: nothing_taken(redis))
