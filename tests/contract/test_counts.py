@@ -211,7 +211,7 @@ async def test_waiting_subscribes_once(
     assert counted.calls["subscribe"] <= (2 if kind.passes else 3)
 
 
-async def test_who_waited_lets_go_of_the_channel(
+async def test_the_channel_is_let_go_of_after_a_wait(
     kind: Kind, clients: ClientFactory, redis: Redis
 ) -> None:
     waiter = clients()

@@ -70,7 +70,7 @@ async def test_a_release_while_it_was_cut_off_is_not_missed(
         assert await waiting == 0
 
 
-async def test_whose_time_is_up_and_who_cannot_leave_may_have_been_released(
+async def test_a_leaving_party_without_an_answer_may_have_been_released(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     link = await proxy()

@@ -48,7 +48,7 @@ def about(score: float) -> object:
 
 
 async def scores(fair: FairScripts) -> dict[str, float]:
-    """Return who waits, and until when Redisson keeps his place, by the server's clock."""
+    """Return the waiters, and when Redisson drops each, by the server's clock."""
     untyped: Any = fair.redis
     pairs = await untyped.zrange(fair.timeouts, 0, -1, withscores=True)
     return {owner.decode(): score for owner, score in pairs}
@@ -96,7 +96,7 @@ async def test_who_gives_up_leaves_nothing_and_brings_those_behind_nearer(
 async def test_redisson_adds_the_number_of_a_timed_wait_and_takes_off_its_milliseconds(
     theirs: JavaLocks, fair: FairScripts
 ) -> None:
-    # So among its own threads too: who waits for two seconds comes with two milliseconds.
+    # So among its own threads too: a wait of two seconds is counted as two milliseconds.
     assert await theirs.acquire("a")
     waiting = theirs.lock().call("tryLock", 2, "SECONDS", thread="leaver")
     await until_queued(fair, 1)

@@ -33,7 +33,7 @@ from tests.support import (
     until_listening,
 )
 
-#: Long enough for who waits to live while the machine is busy.
+#: Long enough for waiters to stay alive on a busy machine.
 LEASE = 1.5
 
 

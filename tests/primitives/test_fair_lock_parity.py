@@ -90,7 +90,7 @@ async def test_short_waits_and_a_dead_waiter_do_not_put_off_the_others(
 ) -> None:
     # testWaitTimeoutDrift; testLockAcquiredTimeoutDrift, where waiters get it in between
     link = await proxy()
-    # Who gives up does not have its time run out before the answer of a busy server.
+    # A waiter that is to give up has been answered by then, also by a busy server.
     wait, rounds = (10, 8) if gets_it else (0.5, 3)
     near, far = clients(), clients(link.url, lease_time=0.6)
     lock = fair_lock(near)
