@@ -19,6 +19,7 @@ from tests.support import (
     assert_left,
     renew_now,
     renewed_at_once,
+    set_safety_poll,
     until,
     until_listening,
     until_waiting,
@@ -213,11 +214,16 @@ async def test_release_wakes_a_waiter_of_another_client(
 
 
 async def test_waiter_gets_it_when_the_lease_ends_without_a_message(
-    lock: LockLike, make_lock: MakeLock, clients: ClientFactory
+    lock: LockLike,
+    make_lock: MakeLock,
+    clients: ClientFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    set_safety_poll(monkeypatch, 60)  # which would find it too, as would the look before a timeout
     other = clients()
     lease = await lock.acquire(lease_time=0.2)
-    gained = await make_lock(other).acquire(timeout=30)
+    async with asyncio.timeout(20):
+        gained = await make_lock(other).acquire()
     # The holder knew before the server let anybody else in.
     assert lease.lost
     await gained.release()
