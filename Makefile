@@ -60,7 +60,8 @@ REDISSON ?= 4.7.0
 .DEFAULT_GOAL := help
 .PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-rest test-soaks \
-	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop test-redis7 test-redis62 test-newest \
+	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
+	test-redis7 test-redis62 test-newest \
 	interop coverage soak mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets

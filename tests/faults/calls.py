@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redisson_py import Lease, Redisson
 from redisson_py._options import Options
 from redisson_py.locks.lock import ServerLock
-from tests.support import until
+from tests.support import renewed_at_once
 
 MakeLock = Callable[[Redisson], ServerLock]
 
@@ -91,15 +91,8 @@ async def _release(client: Redisson, lock: ServerLock, leases: list[Lease]) -> N
 
 
 async def _renew(client: Redisson, lock: ServerLock, leases: list[Lease]) -> None:
-    await renewed(client)
+    await renewed_at_once(client)
     leases[0].check()
-
-
-async def renewed(client: Redisson) -> None:
-    """Return when what is held was renewed: at once, not after a third of its lease."""
-    renewals = client.statistics().renewals
-    client._watchdog.ask_now(lambda _: True)
-    await until(lambda: client.statistics().renewals > renewals)
 
 
 def notice_soon(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.2) -> None:

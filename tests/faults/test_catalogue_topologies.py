@@ -8,7 +8,7 @@ import pytest
 
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
-from tests.support import until, until_async
+from tests.support import renew_now, until, until_async
 from tests.topology.cluster_support import calls, info
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -34,7 +34,7 @@ async def test_ask_and_tryagain_of_a_moving_slot(  # D2, D3
     assert len([key for key in await move.keys() if READ in key]) > 1
     await move.move_keys(PLAIN, READ)
     before, renewals = await sent_away(move.source), client.statistics().renewals
-    client._watchdog.ask_now(lambda _: True)
+    renew_now(client)
     acquiring = asyncio.create_task(client.get_lock(FREE).acquire(timeout=60))
     # The lock's renewal follows, with ASKING; the reader's is asked again at the source.
     await until(lambda: client.statistics().renewals > renewals)

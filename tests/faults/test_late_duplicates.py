@@ -14,7 +14,7 @@ from tests.faults.calls import CALLS, KINDS, LEASE, WATCHED, Call, Kind, holders
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.soak.weather import Stragglers
-from tests.support import answered, stream_of, until
+from tests.support import answered, renew_now, stream_of, until
 
 #: A renewal cannot be timed into a buffer: the connection is given up for idle first.
 TIMED = {name: call for name, call in CALLS.items() if name != "renewal"}
@@ -109,7 +109,7 @@ async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_wa
     lease = await far.get_lock("k").acquire()
     assert link.triggered == len(sent) == 1
     assert await client.get_lock("k").force_release()
-    far._watchdog.ask_now(lambda _: True)
+    renew_now(far)
     await lease.wait_lost()
     await answered(far)
     async with Stragglers(url_of_k) as late:

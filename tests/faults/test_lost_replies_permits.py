@@ -11,12 +11,12 @@ from redis.asyncio import Redis
 
 from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
 from redisson_py.testing import FaultProxy
-from tests.faults.calls import notice_soon, renewed
+from tests.faults.calls import notice_soon
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lua.scripts import ask
-from tests.support import answered
+from tests.support import answered, renewed_at_once
 
 NAME = "semaphore"
 TOTAL = 5
@@ -57,7 +57,7 @@ async def _release(client: Redisson, semaphore: Any, permits: Permits) -> None:
 
 
 async def _renew(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    await renewed(client)
+    await renewed_at_once(client)
     permits[0].check()
 
 

@@ -41,7 +41,7 @@ async def holders(redis: Redis) -> dict[str, str]:
 async def until_held(redis: Redis, wanted: dict[str, str]) -> None:
     """Return when each member is held by whom it should be, and no other.
 
-    Who waits for a member gives back the others now and then, and takes them again.
+    A side that waits for one member releases the others now and then, and acquires them again.
     """
 
     async def held() -> bool:

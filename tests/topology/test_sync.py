@@ -19,7 +19,7 @@ from redisson_py import (
 from redisson_py._topology.synced import SyncedStream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory, url_of_user
-from tests.support import set_safety_poll, stream_of, until, until_async, until_waiting
+from tests.support import renew_now, set_safety_poll, stream_of, until, until_async, until_waiting
 from tests.topology.conftest import Pair, PairFactory
 
 MANY = 64
@@ -221,7 +221,7 @@ async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
         async with client.get_lock("k"), client.get_lock("other"):
             await pair.freeze()
             await pair.redis.delete("k")
-            client._watchdog.ask_now(lambda _: True)
+            renew_now(client)
             await asyncio.sleep(30)
     assert caught.value.reason == "taken"
 
