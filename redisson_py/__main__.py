@@ -1,5 +1,22 @@
-"""Runs `redisson_py._cli`."""
+"""`python -m redisson_py` and the console script `redisson-py`: starts `redisson_py._cli`."""
 
-from redisson_py._cli import main
+import sys
 
-raise SystemExit(main())
+
+def main() -> None:
+    """Run the command line; without what it needs, say how to install it."""
+    try:
+        from redisson_py._cli.main import cli
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("click", "rich"):
+            raise
+        sys.stderr.write(
+            f"redisson-py: {error.name} is not installed; the command line needs"
+            " pip install 'redisson-py[cli]'\n"
+        )
+        raise SystemExit(1) from None
+    cli(prog_name="redisson-py")
+
+
+if __name__ == "__main__":
+    main()

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 import redis as redis_py
 
-from redisson_py import _cli
 from redisson_py.testing import EmbeddedServer, find_server, server_version
 from redisson_py.testing._process import GuardedProcess, Probe
+from tests.cli.invoking import invoke
 from tests.support import until
 
 #: A call of each command that a plain server does not get, and what it is about.
@@ -46,9 +46,10 @@ KINDS: dict[str, tuple[list[str], set[str]]] = {
 }
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    assert _cli.main(["acl", *arguments]) == 0
-    return capsys.readouterr().out.split()
+def printed(*arguments: str) -> list[str]:
+    result = invoke("acl", *arguments)
+    assert result.exit_code == 0
+    return result.stdout.split()
 
 
 def allowed(words: list[str]) -> set[str]:
@@ -72,18 +73,16 @@ def assert_exact(server: redis_py.Redis, rules: list[str], commands: set[str]) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_more_is_printed_is_what_is_asked_for(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_more_is_printed_is_what_is_asked_for(kind: str) -> None:
     arguments, more = KINDS[kind]
-    plain = printed(capsys)
-    words = printed(capsys, *arguments)
+    plain = printed()
+    words = printed(*arguments)
     assert allowed(words) - allowed(plain) == more
     assert [word for word in words if word[0] != "+"] == [word for word in plain if word[0] != "+"]
 
 
-def test_a_sentinel_gets_its_own_commands_only(capsys: pytest.CaptureFixture[str]) -> None:
-    words = printed(capsys, "--sentinel")
+def test_a_sentinel_gets_its_own_commands_only() -> None:
+    words = printed("--sentinel")
     assert words[:3] == ["resetkeys", "resetchannels", "-@all"]
     assert words[-1] == "&+switch-master"
     assert allowed(words) == {command for command in CALLS if "sentinel" in command} | {
@@ -93,12 +92,10 @@ def test_a_sentinel_gets_its_own_commands_only(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("other", ["--cluster", "--sync"])
-def test_the_users_of_sentinels_and_of_servers_are_different(
-    other: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        _cli.main(["acl", "--sentinel", other])
-    assert "give it alone" in capsys.readouterr().err
+def test_the_users_of_sentinels_and_of_servers_are_different(other: str) -> None:
+    result = invoke("acl", "--sentinel", other)
+    assert result.exit_code == 2
+    assert "give it alone" in result.stderr
 
 
 @pytest.fixture
@@ -140,11 +137,9 @@ async def sentinel(kind: str, tmp_path: Path) -> AsyncIterator[redis_py.Redis]:
 
 
 @pytest.mark.parametrize("case", KINDS)
-def test_a_node_takes_them(
-    case: str, kind: str, node: redis_py.Redis, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_node_takes_them(case: str, kind: str, node: redis_py.Redis) -> None:
     arguments, more = KINDS[case]
-    rules = printed(capsys, *arguments)
+    rules = printed(*arguments)
     if server_version(find_server(kind)) >= (7, 0, 0):
         assert_exact(node, rules, more)
     elif "spublish" in more:
@@ -154,10 +149,8 @@ def test_a_node_takes_them(
         ask(node, "ACL", "SETUSER", "whole", "reset", *rules)
 
 
-async def test_a_sentinel_takes_them(
-    kind: str, sentinel: redis_py.Redis, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rules = printed(capsys, "--sentinel")
+async def test_a_sentinel_takes_them(kind: str, sentinel: redis_py.Redis) -> None:
+    rules = printed("--sentinel")
     if server_version(find_server(kind)) >= (7, 0, 0):
         assert_exact(sentinel, rules, allowed(rules))
     else:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from redisson_py import _cli
 from redisson_py._keys import LAYOUT
 from redisson_py._scripts import manifest, source
+from tests.cli.invoking import invoke
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "lua" / "manifest.txt"
@@ -35,7 +35,7 @@ def edit(file: Path, old: str, new: str) -> None:
 
 
 def write(lua: Path) -> int:
-    return _cli.main(["scripts", "--write", str(lua / "manifest.txt")])
+    return invoke("scripts", "--write", str(lua / "manifest.txt")).exit_code
 
 
 def test_the_committed_manifest_is_fresh() -> None:
@@ -57,9 +57,8 @@ def test_the_layout_comes_first() -> None:
     assert COMMITTED.read_text().splitlines()[0] == f"layout {LAYOUT}"
 
 
-def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _cli.main(["scripts"]) == 0
-    assert capsys.readouterr().out == COMMITTED.read_text()
+def test_the_command_prints_it() -> None:
+    assert invoke("scripts").stdout == COMMITTED.read_text()
 
 
 def test_the_package_runs_as_a_command() -> None:
@@ -85,13 +84,12 @@ def test_a_first_manifest_is_written(lua: Path) -> None:
     assert (lua / "manifest.txt").read_text() == manifest.render(source.load_all())
 
 
-def test_a_changed_text_under_the_same_version_is_refused(
-    lua: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_text_under_the_same_version_is_refused(lua: Path) -> None:
     before = (lua / "manifest.txt").read_text()
     edit(lua / "lock" / "renew.lua", "return renewed", "return  renewed")
-    assert write(lua) == 1
-    assert capsys.readouterr().err == "raise the version of lock.renew: the text has changed\n"
+    result = invoke("scripts", "--write", str(lua / "manifest.txt"))
+    assert result.exit_code == 1
+    assert result.stderr == "redisson-py: raise the version of lock.renew: the text has changed\n"
     assert (lua / "manifest.txt").read_text() == before
 
 
@@ -122,11 +120,8 @@ def test_a_script_that_is_gone_leaves_the_manifest(lua: Path) -> None:
     assert "\nlock.inspect " not in (lua / "manifest.txt").read_text()
 
 
-def test_the_acl_rule_allows_what_is_needed_and_no_more(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert _cli.main(["acl"]) == 0
-    words = capsys.readouterr().out.split()
+def test_the_acl_rule_allows_what_is_needed_and_no_more() -> None:
+    words = invoke("acl").stdout.split()
     assert words[:3] == ["resetkeys", "resetchannels", "-@all"]
     assert {word for word in words if word.startswith("+")} == {
         f"+{command}" for command in source.commands()
@@ -135,10 +130,7 @@ def test_the_acl_rule_allows_what_is_needed_and_no_more(
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["scripts", "--force"]])
-def test_other_commands_are_refused(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        _cli.main(arguments)
-    assert exit_.value.code == 2
-    assert "usage: python -m redisson_py" in capsys.readouterr().err
+def test_other_commands_are_refused(arguments: list[str]) -> None:
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "Usage: redisson-py" in result.stderr

@@ -1,0 +1,1 @@
+"""The command line: `main` has the group, `commands` a module for each command."""

@@ -1,0 +1,1 @@
+"""A module for each command, named after it; `redisson_py._cli.main` puts them together."""

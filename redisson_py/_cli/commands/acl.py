@@ -1,0 +1,76 @@
+"""`redisson-py acl`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from redisson_py._cli.status import answer, json_option
+from redisson_py._scripts import source
+
+#: What clients of a cluster send beside what every client sends.
+_CLUSTER = {"asking", "cluster|slots"}
+#: What they send too unless `sharded_pubsub` is "off". Redis 6.2 knows none of them.
+_SHARDED = {"pubsub|shardnumsub", "spublish", "ssubscribe", "sunsubscribe"}
+_SYNC = {"wait"}
+#: What is sent to sentinels.
+_SENTINEL = {
+    "ping",
+    "sentinel|get-master-addr-by-name",
+    "sentinel|master",
+    "sentinel|sentinels",
+    "subscribe",
+}
+_NOTHING = ["resetkeys", "resetchannels", "-@all"]
+
+
+@click.command()
+@click.option("--cluster", is_flag=True, help="On the nodes of a cluster.")
+@click.option(
+    "--sharded-pubsub",
+    type=click.Choice(["auto", "off"]),
+    default="auto",
+    help="What the client says; off for every cluster of Redis 6.2.",
+)
+@click.option(
+    "--sync",
+    is_flag=True,
+    help="For clients with sync_replicas: all of clusters and of Sentinel, unless it is 0.",
+)
+@click.option(
+    "--sentinel", is_flag=True, help="On the sentinels; what they watch has its own user."
+)
+@json_option
+def acl(
+    *,
+    cluster: bool,
+    sharded_pubsub: Literal["auto", "off"],
+    sync: bool,
+    sentinel: bool,
+    as_json: bool,
+) -> None:
+    """Print the permissions that a user of this library needs, as ACL SETUSER takes them."""
+    if sentinel and (cluster or sync):
+        raise click.UsageError("--sentinel prints what sentinels ask for: give it alone")
+    rules = permissions(
+        cluster=cluster, sharded=sharded_pubsub == "auto", sync=sync, sentinel=sentinel
+    )
+    if as_json:
+        answer(rules)
+    else:
+        click.echo(" ".join(rules))
+
+
+def permissions(*, cluster: bool, sharded: bool, sync: bool, sentinel: bool = False) -> list[str]:
+    """Return the rules of a user, in the words of ACL SETUSER."""
+    if sentinel:
+        return [*_NOTHING, *(f"+{command}" for command in sorted(_SENTINEL)), "&+switch-master"]
+    more = _SYNC if sync else set[str]()
+    if cluster:
+        more = more | _CLUSTER | (_SHARDED if sharded else set())
+    words = [f"+{command}" for command in sorted({*source.commands(), *more})]
+    # A name with braces of its own, as in its tokens' key, has no more put around it. Without a
+    # prefix, ~* is all that is needed.
+    keys = ["~<prefix>*", "~{<prefix>*", "~redisson_*{<prefix>*", "~redisson_*:<prefix>*"]
+    return [*_NOTHING, *words, *keys, "&redisson*"]

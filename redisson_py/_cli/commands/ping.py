@@ -1,0 +1,28 @@
+"""`redisson-py ping`."""
+
+from __future__ import annotations
+
+import click
+
+from redisson_py._cli.servers import Servers, servers_options
+from redisson_py._cli.status import answer, asynchronous, json_option
+from redisson_py._time import now
+
+
+@click.command()
+@servers_options
+@click.option(
+    "--timeout", type=click.FloatRange(min=0), default=5.0, show_default=True, help="Seconds."
+)
+@json_option
+@asynchronous
+async def ping(*, servers: Servers, timeout: float, as_json: bool) -> None:
+    """Say whether the servers answer: exit status 0, or 69 if they do not."""
+    began = now()
+    async with servers.client() as client:
+        await client.ping(timeout=timeout)
+    took = now() - began
+    if as_json:
+        answer({"answered": True, "seconds": round(took, 6)})
+    else:
+        click.echo(f"PONG after {took * 1000:.1f} ms, connecting included")

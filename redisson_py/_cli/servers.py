@@ -1,0 +1,67 @@
+"""The options that name the servers, and the client that is made of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import click
+
+from redisson_py import Redisson, RedissonOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where a command goes.
+
+    Attributes:
+        url: The URL, if there is one; it may hold a password.
+        config: The configuration file, if there is no URL.
+        prefix: Put before every name, or None for that of the file.
+    """
+
+    url: str | None
+    config: Path | None
+    prefix: str | None
+
+    def client(self, **options: Unpack[RedissonOptions]) -> Redisson:
+        """Return a client of the servers; nothing connects yet.
+
+        Raises:
+            click.UsageError: No servers are named, or what names them is not usable.
+        """
+        if self.prefix is not None:
+            options["prefix"] = self.prefix
+        try:
+            if self.url is not None:
+                return Redisson.from_url(self.url, **options)
+            if self.config is not None:
+                return Redisson.from_file(self.config, **options)
+        except (OSError, ValueError, TypeError, ModuleNotFoundError) as error:
+            raise click.UsageError(str(error)) from None
+        raise click.UsageError(
+            "no servers: give --url or --config, or set REDISSON_URL or REDISSON_CONFIG"
+        )
+
+
+def servers_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --url, --config and --prefix to a command, which gets them as `servers`."""
+
+    @click.option("--url", envvar="REDISSON_URL", help="The servers, as for Redisson.from_url.")
+    @click.option(
+        "--config",
+        envvar="REDISSON_CONFIG",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="A file that names them, as for Redisson.from_file; --url wins.",
+    )
+    @click.option("--prefix", help="What your services put before every name.")
+    @functools.wraps(command)
+    def with_servers(
+        *, url: str | None, config: Path | None, prefix: str | None, **rest: Any
+    ) -> Any:
+        return command(servers=Servers(url, config, prefix), **rest)
+
+    return with_servers

@@ -1,0 +1,51 @@
+"""How commands end: exit statuses, errors in one line, and answers as text or JSON."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import anyio
+import click
+
+from redisson_py import AcquireTimeoutError, RedissonError
+
+#: Those of sysexits.h.
+UNAVAILABLE, LOST, BUSY = 69, 74, 75
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def answer(value: Any) -> None:
+    """Print one JSON document on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def fail(status: int, message: str) -> NoReturn:
+    """Say one line on stderr and exit."""
+    click.echo(f"redisson-py: {message}", err=True)
+    sys.exit(status)
+
+
+def asynchronous(command: Callable[..., Awaitable[int | None]]) -> Callable[..., None]:
+    """Make a command of a coroutine function: its result is the exit status, None is 0.
+
+    What Redis refuses or does not answer is one line and 69, busy is 75.
+    """
+
+    @functools.wraps(command)
+    def runs(**options: Any) -> None:
+        try:
+            status = anyio.run(functools.partial(command, **options))
+        except AcquireTimeoutError as error:
+            fail(BUSY, str(error))
+        except RedissonError as error:
+            fail(UNAVAILABLE, str(error))
+        except KeyboardInterrupt:
+            sys.exit(130)
+        sys.exit(status or 0)
+
+    return runs

@@ -1,0 +1,1 @@
+"""The pytest plugin of the extra `pytest`: real servers and clients as fixtures."""
