@@ -126,6 +126,12 @@ def _variant(request: pytest.FixtureRequest, what: str) -> str:
         from pytest_asyncio import is_async_test
 
         if is_async_test(item):
+            if "anyio_backend" in request.fixturenames:
+                pytest.fail(
+                    "pytest-asyncio and anyio both take this test for theirs, each with an event"
+                    " loop of its own: set asyncio_mode to strict, or leave anyio's mark out",
+                    pytrace=False,
+                )
             mark = item.get_closest_marker("asyncio")
             options = {} if mark is None else mark.kwargs
             default = config.getini("asyncio_default_test_loop_scope")
