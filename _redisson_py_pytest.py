@@ -1,4 +1,4 @@
-"""What pytest loads of redisson_py: options and fixtures. `redisson_py.pytest_plugin` does the work.
+"""What pytest loads: options and fixtures. `redisson_py.pytest_plugin` does the work.
 
 Every pytest run loads this where redisson_py is installed, used or not. So it is not a part of the
 package and imports nothing that pytest has not imported: an import of redisson_py would make each
@@ -204,6 +204,6 @@ def _asyncio_fixtures() -> ModuleType:
     for scope in _SCOPES:
         for what, function in {"client": _client, "proxy": _proxy}.items():
             name = f"_redisson_{what}_{scope}"
-            fixture = pytest_asyncio.fixture(copied(function), loop_scope=scope, name=name)  # type: ignore[call-overload]
+            fixture = pytest_asyncio.fixture(copied(function), loop_scope=scope, name=name)
             setattr(fixtures, name, fixture)
     return fixtures

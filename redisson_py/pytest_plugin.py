@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, Generic, NoReturn, Protocol, TypeVar, final
+from typing import Final, Generic, NoReturn, Protocol, TypeVar, final
 from urllib.parse import urlsplit
 
 import pytest
@@ -77,7 +77,7 @@ class Database:
 
 
 @contextmanager
-def database(config: pytest.Config) -> Iterator[Database]:
+def database(config: pytest.Config) -> Generator[Database, None, None]:
     """Start a server for the session, or use the one that the user names."""
     url = config.getoption("--redisson-url") or os.environ.get(URL_VARIABLE)
     if url:
@@ -124,7 +124,7 @@ def _host_of(url: str) -> str:
 
 
 @contextmanager
-def _server_is_found() -> Iterator[None]:
+def _server_is_found() -> Generator[None, None, None]:
     try:
         yield
     except ServerNotFoundError as error:
@@ -139,7 +139,7 @@ def _server_is_found() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def client(url: str) -> AsyncIterator[Redisson]:
+async def client(url: str) -> AsyncGenerator[Redisson, None]:
     """Make a client, and close it in this event loop; fail if it is left in use."""
     made = Redisson.from_url(url)
     yield made
@@ -147,7 +147,7 @@ async def client(url: str) -> AsyncIterator[Redisson]:
 
 
 @contextmanager
-def client_without_loop(url: str) -> Iterator[Redisson]:
+def client_without_loop(url: str) -> Generator[Redisson, None, None]:
     """Make a client for a test that runs event loops itself."""
     made = Redisson.from_url(url)
     yield made
@@ -195,7 +195,7 @@ class Kept(Generic[_S]):
         self._at_first: list[EmbeddedServer] = []
 
     @contextmanager
-    def lent(self) -> Iterator[_S]:
+    def lent(self) -> Generator[_S, None, None]:
         """Lend them for one test; new ones if the last test broke what cannot be mended."""
         servers = self._servers or self._start()
         _run_apart(self._begin(servers))
@@ -229,7 +229,7 @@ class Kept(Generic[_S]):
 
 
 @contextmanager
-def clusters() -> Iterator[Kept[EmbeddedCluster]]:
+def clusters() -> Generator[Kept[EmbeddedCluster], None, None]:
     """Keep a cluster for the session."""
     kept = Kept(EmbeddedCluster, _empty_cluster, _mend_cluster)
     try:
@@ -239,7 +239,7 @@ def clusters() -> Iterator[Kept[EmbeddedCluster]]:
 
 
 @contextmanager
-def sentinels() -> Iterator[Kept[EmbeddedSentinel]]:
+def sentinels() -> Generator[Kept[EmbeddedSentinel], None, None]:
     """Keep a master with replicas and sentinels for the session."""
     kept = Kept(EmbeddedSentinel, _empty_sentinel, _is_untouched)
     try:

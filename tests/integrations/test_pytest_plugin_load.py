@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integrations.suites import STRICT, run
+from tests.integrations.suites import run
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -24,9 +24,7 @@ def test_loading_it_imports_one_module(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(): pass")
     run(pytester, "--collect-only")
     run(pytester, "--collect-only", "-p", "no:redisson_py")
-    modules = [
-        set((pytester.path / name).read_text().splitlines()) for name in ("with", "without")
-    ]
+    modules = [set((pytester.path / name).read_text().splitlines()) for name in ("with", "without")]
     assert modules[0] - modules[1] == {"_redisson_py_pytest"}
     assert "redisson_py" not in modules[0]
 
@@ -54,17 +52,3 @@ def test_the_fixtures_are_listed_with_what_they_are(pytester: pytest.Pytester) -
     result.stdout.fnmatch_lines_random(
         [f"redisson_{name} -- *" for name in ("url", "client", "proxy", "cluster", "sentinel")]
     )
-
-
-def test_coverage_counts_the_imports_of_the_package(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("coverage")
-    pytester.makepyfile(
-        """
-        import sys
-
-        def test_it():
-            assert "redisson_py" not in sys.modules
-            import redisson_py.errors
-        """
-    )
-    run(pytester, ini=STRICT).assert_outcomes(passed=1)

@@ -30,12 +30,18 @@ LOCKS: dict[str, Callable[[Redisson], LockLike]] = {
     "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
     "multi lock": lambda client: client.get_multi_lock(client.get_lock("k"), client.get_lock("m")),
 }
+
+
+def _acquiring(make: Callable[[Redisson], LockLike]) -> Callable[[Redisson], Awaitable[Lease]]:
+    return lambda client: make(client).acquire()
+
+
 ACQUIRES: dict[str, Callable[[Redisson], Awaitable[Lease]]] = {
-    **{name: (lambda client, make=make: make(client).acquire()) for name, make in LOCKS.items()},
+    **{name: _acquiring(make) for name, make in LOCKS.items()},
     "semaphore": lambda client: client.get_semaphore("semaphore", 2).acquire(2),
-    "expirable semaphore": lambda client: (
-        client.get_permit_expirable_semaphore("semaphore", 2).acquire()
-    ),
+    "expirable semaphore": lambda client: client.get_permit_expirable_semaphore(
+        "semaphore", 2
+    ).acquire(),
 }
 
 
@@ -97,7 +103,7 @@ async def test_a_red_lock_loses_as_many_members_as_it_takes(
     servers = [await server_factory() for _ in range(3)]
     members = [clients(url=server.url).get_lock("k") for server in servers]
     with pytest.raises(LeaseLostError) as caught:
-        async with Redisson.get_red_lock(*members) as lease:
+        async with clients().get_red_lock(*members) as lease:
             await lose(lease)
     assert caught.value.reason == "taken"
     assert not any([await member.locked() for member in members])
@@ -186,9 +192,48 @@ async def test_a_lost_lease_stays_as_it_is(client: Redisson) -> None:
     assert caught.value.reason == "forced"
 
 
-async def test_only_leases_can_be_lost(client: Redisson) -> None:
-    with pytest.raises(TypeError, match="not RLock"):
-        await lose(client.get_lock("k"))  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", ["lock", "fair lock", "fenced lock", "read lock", "write lock"])
+async def test_what_a_client_holds_of_a_lock_is_lost(clients: ClientFactory, name: str) -> None:
+    client, make = clients(), LOCKS[name]
+    lease = await make(client).acquire()
+    async with client.get_lock("other") as other:
+        await lose(make(client))  # type: ignore[arg-type]
+        assert lease.lost
+        other.check()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_all_readers_and_all_permits_of_a_client_are_lost(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    lock, semaphore = client.get_read_write_lock("k").read_lock(), client.get_semaphore("semaphore")
+    await semaphore.try_set_permits(5)
+    leases: list[Lease] = await asyncio.gather(
+        *(asyncio.create_task(lock.acquire()) for _ in range(2)),
+        *(asyncio.create_task(semaphore.acquire()) for _ in range(2)),
+    )
+    async with other.get_read_write_lock("k").read_lock(), other.get_semaphore("semaphore"):
+        await lose(lock)
+        await lose(semaphore)
+        assert all(lease.lost for lease in leases)
+        assert await other.get_semaphore("semaphore").available() == 4
+    for lease in leases:
+        with pytest.raises(LeaseLostError):
+            await lease.release()
+
+
+async def test_what_is_not_held_cannot_be_lost(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    async with other.get_lock("k") as lease:
+        with pytest.raises(NotHeldError, match="this client does not hold it"):
+            await lose(client.get_lock("k"))
+        lease.check()
+
+
+async def test_something_else_cannot_be_lost(client: Redisson) -> None:
+    for other in (client, "k", client.get_multi_lock(client.get_lock("k"))):
+        with pytest.raises(TypeError, match=f"not {type(other).__name__}"):
+            await lose(other)  # type: ignore[arg-type]
 
 
 async def test_without_an_answer_nothing_is_lost(
