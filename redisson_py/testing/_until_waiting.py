@@ -26,8 +26,7 @@ async def until_waiting(of: Counting, tasks: int = 1, *, timeout: float = 10.0) 
     """Return when tasks wait: for a lock, or for anything of a client. Cancelling is harmless.
 
     Use it in place of a sleep, before a test does what waiters are to notice. Only tasks of this
-    client count, from the moment when they asked and did not get it at once; the answer of Redis may
-    still be on its way.
+    client count, from when they ask: the answer of Redis may still be on its way.
 
     Args:
         of: The client, or what they wait for; another object of the same name will do.
