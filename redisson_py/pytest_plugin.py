@@ -11,7 +11,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Generic, NoReturn, Protocol, TypeVar, final
+from typing import Final, Generic, Protocol, TypeVar, final
 from urllib.parse import urlsplit
 
 import pytest
@@ -23,8 +23,6 @@ from redisson_py.testing import (
     EmbeddedSentinel,
     EmbeddedServer,
     ServerNotFoundError,
-    ServerStartError,
-    TopologyError,
 )
 
 URL_VARIABLE: Final = "REDISSON_PY_TEST_URL"
@@ -158,15 +156,11 @@ async def _close(client: Redisson) -> None:
     left = client.statistics()
     await client.aclose()
     if left.held_leases or left.waiters:
-        _fail_left(left.held_leases, left.waiters)
-
-
-def _fail_left(held: int, waiting: int) -> NoReturn:
-    pytest.fail(
-        f"the test left {held} leases of redisson_client held and {waiting} tasks waiting; the"
-        " log record 'closing while still holding' names what was held",
-        pytrace=False,
-    )
+        pytest.fail(
+            f"the test left redisson_client in use (leases held: {left.held_leases}, tasks waiting:"
+            f" {left.waiters}); the log record 'closing while still holding' names what was held",
+            pytrace=False,
+        )
 
 
 # Topologies
@@ -178,18 +172,18 @@ class Kept(Generic[_S]):
 
     Args:
         make: Finds the binary; nothing is started.
-        begin: Empties the servers.
+        empty: Deletes all data; returns True.
         mend: Undoes what a test did; returns whether the next test can have them.
     """
 
     def __init__(
         self,
         make: Callable[[], _S],
-        begin: Callable[[_S], Awaitable[None]],
+        empty: Callable[[_S], Awaitable[bool]],
         mend: Callable[[_S], Awaitable[bool]],
     ) -> None:
         self._make: Final = make
-        self._begin: Final = begin
+        self._empty: Final = empty
         self._mend: Final = mend
         self._servers: _S | None = None
         self._at_first: list[EmbeddedServer] = []
@@ -197,12 +191,14 @@ class Kept(Generic[_S]):
     @contextmanager
     def lent(self) -> Generator[_S, None, None]:
         """Lend them for one test; new ones if the last test broke what cannot be mended."""
-        servers = self._servers or self._start()
-        _run_apart(self._begin(servers))
+        servers = self._servers
+        if servers is None or not _run_apart(self._succeeds(self._empty, servers)):
+            self.close()
+            servers = self._start()
         try:
             yield servers
         finally:
-            if not _run_apart(self._mended(servers)):
+            if not _run_apart(self._succeeds(self._mend, servers)):
                 self.close()
 
     def close(self) -> None:
@@ -219,12 +215,11 @@ class Kept(Generic[_S]):
         self._at_first = list(servers.nodes)
         return servers
 
-    async def _mended(self, servers: _S) -> bool:
-        if servers.nodes != self._at_first:
-            return False
+    async def _succeeds(self, act: Callable[[_S], Awaitable[bool]], servers: _S) -> bool:
+        """Return whether they could be emptied or mended, and are those that were started."""
         try:
-            return await self._mend(servers)
-        except (CommandError, OSError, RuntimeError, ServerStartError, TopologyError):
+            return servers.nodes == self._at_first and await act(servers)
+        except (CommandError, OSError, RuntimeError):
             return False
 
 
@@ -248,9 +243,10 @@ def sentinels() -> Generator[Kept[EmbeddedSentinel], None, None]:
         kept.close()
 
 
-async def _empty_cluster(cluster: EmbeddedCluster) -> None:
+async def _empty_cluster(cluster: EmbeddedCluster) -> bool:
     for master in await cluster.masters():
         await master.execute("FLUSHALL")
+    return True
 
 
 async def _mend_cluster(cluster: EmbeddedCluster) -> bool:
@@ -258,8 +254,9 @@ async def _mend_cluster(cluster: EmbeddedCluster) -> bool:
     return True
 
 
-async def _empty_sentinel(sentinel: EmbeddedSentinel) -> None:
+async def _empty_sentinel(sentinel: EmbeddedSentinel) -> bool:
     await (await sentinel.master()).execute("FLUSHALL")
+    return True
 
 
 async def _is_untouched(sentinel: EmbeddedSentinel) -> bool:

@@ -20,7 +20,7 @@ STRICT: Final = """
 """
 AUTO: Final = STRICT + "    asyncio_mode = auto\n"
 #: Seconds that a whole run may take on a busy machine.
-PATIENCE: Final = 50
+PATIENCE: Final = 200
 
 
 def run(pytester: pytest.Pytester, *args: str, ini: str = STRICT) -> pytest.RunResult:

@@ -7,7 +7,7 @@ import pytest
 from tests.integrations.suites import run
 
 pytest_plugins = ["pytester"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 
 
 def test_loading_it_imports_one_module(pytester: pytest.Pytester) -> None:

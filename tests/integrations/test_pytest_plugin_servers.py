@@ -13,7 +13,7 @@ from tests.integrations.suites import AUTO, NOTE, interrupt, noted, run, started
 from tests.support import until, until_async
 
 pytest_plugins = ["pytester"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 
 
 def test_a_cluster_is_mended_and_emptied(pytester: pytest.Pytester) -> None:
@@ -119,7 +119,7 @@ async def test_no_server_is_left_by_ctrl_c(pytester: pytest.Pytester) -> None:
     )
     process = started(pytester)
     try:
-        await until(lambda: noted(pytester.path), 50)
+        await until(lambda: noted(pytester.path), 200)
         assert interrupt(process) == pytest.ExitCode.INTERRUPTED
     finally:
         process.kill()
