@@ -20,6 +20,7 @@ LUA = {path.relative_to(files.ROOT / "lua").as_posix() for path in files.of_kind
 LUA.add("manifest.txt")
 
 #: What pytest loads; not a part of the package, which it must not import.
+#: What pytest loads lies beside the package.
 PLUGIN = "_redisson_py_pytest.py"
 
 _LOAD_ALL = """
@@ -102,11 +103,13 @@ def test_a_wheel_has_every_script_byte_for_byte(wheel: zipfile.ZipFile) -> None:
 
 
 def test_a_wheel_has_every_module_byte_for_byte(wheel: zipfile.ZipFile) -> None:
-    modules = {files.name(path) for path in files.of_kind(".py", "redisson_py")} | {PLUGIN}
-    packed = {name for name in wheel.namelist() if name.endswith(".py")}
-    assert packed == modules
-    for name in modules:
-        assert wheel.read(name) == (files.ROOT / name).read_bytes()
+    modules = {
+        files.name(path).removeprefix("redisson_py/_beside/"): path
+        for path in files.of_kind(".py", "redisson_py")
+    }
+    assert {name for name in wheel.namelist() if name.endswith(".py")} == modules.keys()
+    for name, path in modules.items():
+        assert wheel.read(name) == path.read_bytes()
 
 
 def test_a_wheel_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
