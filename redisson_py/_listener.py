@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, final
 
 log = logging.getLogger("redisson_py")
+
+#: Numbers acquisitions; called only where somebody listens.
+new_acquisition = itertools.count(1).__next__
 
 LossReason = Literal["expired", "ended", "taken", "forced", "abandoned"]
 WaitOutcome = Literal["granted", "timeout", "cancelled", "failed"]
@@ -25,6 +29,8 @@ class AcquiredEvent:
         owner: The owner in Redis: the client's id and a number.
         token: The fencing token of a fenced lock, else None.
         waited: Seconds that the caller waited; 0.0 if it did not have to.
+        acquisition: A number of this acquisition, which no other has in this process. The event
+            that ends it has the same. It is not compared.
     """
 
     name: str | bytes
@@ -32,6 +38,7 @@ class AcquiredEvent:
     owner: str
     token: int | None
     waited: float
+    acquisition: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,7 @@ class ReleasedEvent:
         owner: The owner in Redis.
         token: The fencing token of a fenced lock, else None.
         held_for: Seconds from the grant to the call that released it.
+        acquisition: That of its `AcquiredEvent`. It is not compared.
     """
 
     name: str | bytes
@@ -86,6 +94,7 @@ class ReleasedEvent:
     owner: str
     token: int | None
     held_for: float
+    acquisition: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,7 @@ class LostEvent:
         held_for: Seconds from the grant to the loss.
         reason: As in `LeaseLostError.reason`; or `"abandoned"`: its task has ended and nobody
             can release it any more, so it is not renewed.
+        acquisition: That of its `AcquiredEvent`. It is not compared.
     """
 
     name: str | bytes
@@ -108,6 +118,7 @@ class LostEvent:
     token: int | None
     held_for: float
     reason: LossReason
+    acquisition: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
