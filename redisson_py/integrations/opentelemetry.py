@@ -281,6 +281,9 @@ class _Metrics:
         self._losses = meter.create_counter(
             "redisson_py.hold.losses", "{loss}", "Acquisitions that ended without a release."
         )
+        self._delays = meter.create_counter(
+            "redisson_py.renewal.delays", "{renewal}", "Renewals that were confirmed late."
+        )
         self._lag = histogram(
             "redisson_py.renewal.lag",
             "How long after they were due late renewals were confirmed.",
@@ -318,7 +321,9 @@ class _Metrics:
             self._timeouts.add(1, series.plain)
 
     def renewed_late(self, event: RenewedLateEvent) -> None:
-        self._lag.record(event.late, self._series(event.kind, event.name).plain)
+        series = self._series(event.kind, event.name)
+        self._delays.add(1, series.plain)
+        self._lag.record(event.late, series.plain)
 
     def connection_lost(self, event: ConnectionLostEvent) -> None:
         server = _server(event.where)
@@ -338,6 +343,7 @@ class _Metrics:
             series = self._known[key] = _Series(*key)
             # From zero: the first loss is an increase then, which an alert sees.
             self._timeouts.add(0, series.plain)
+            self._delays.add(0, series.plain)
             for reason in _LOSSES:
                 self._losses.add(0, series.with_outcome("hold", reason))
         return series

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import threading
 import zlib
 from collections.abc import Iterator
@@ -26,9 +27,10 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, Redisson
+from redisson_py import AcquireTimeoutError, Redisson, RenewedLateEvent
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
+from tests.house import files
 from tests.integrations.telemetry import Telemetry
 from tests.support import answered, renew_now
 
@@ -101,6 +103,43 @@ async def test_prometheus_scrapes_what_happened(
     )
     taken = found["redisson_py_hold_duration_seconds_count", "taken"]
     assert taken.labels["error_type"] == "taken"
+
+
+PAGE = (files.ROOT / "docs" / "telemetry.md").read_text("utf-8")
+
+
+async def test_the_page_lists_every_instrument_and_its_alerts_name_what_prometheus_gets(
+    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    registry = CollectorRegistry()
+    telemetry = Telemetry(PrometheusMetricReader(registry=registry))
+    link = await proxy("orders:1")
+    listener = telemetry.listener(names=True)
+    client = clients(link.url, listener=listener)
+    await answered(client)
+    link.cut()
+    await client.ping(timeout=20)
+    await everything_happens(client, redis)
+    listener.renewed_late(RenewedLateEvent("orders:1", "lock", "c:1", 11.0, 9.0))
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    data = telemetry.reader.get_metrics_data()
+    assert data is not None
+    (resource,) = data.resource_metrics
+    instruments = {metric.name for one in resource.scope_metrics for metric in one.metrics}
+    telemetry.close()
+    assert instruments == {
+        *re.findall(r"^\| `(redisson_py\.\S+)` \| (?:hist|up|count)", PAGE, re.MULTILINE)
+    }
+    (alerts,) = re.findall(r"```promql\n(.*?)```", PAGE, re.DOTALL)
+    known = {sample.name for sample in samples} | {key for each in samples for key in each.labels}
+    named = {*re.findall(r"\bredisson_py_\w+", alerts)}
+    assert len(named) >= 8
+    assert named <= known
+    # What stands in tables: attributes and instruments only.
+    spans = [span.attributes or {} for span in telemetry.ours()]
+    attributes = {key for each in spans for key in each} | {"redisson_py.token"}
+    words = {*re.findall(r"\bredisson_py\.[a-z_.]+[a-z]", PAGE)}
+    assert words - instruments - attributes - {"redisson_py.integrations.opentelemetry"} == set()
 
 
 class Collector:

@@ -124,6 +124,7 @@ async def test_renewals_that_come_late(
     link = await proxy()
     client = clients(link.url, listener=telemetry.listener(), lease_time=9)
     lease = await client.get_lock("k").acquire()
+    assert telemetry.points("renewal.delays") == {labels("lock"): 0}
     link.refuse()
     link.cut()
     # Now less than a third is left, and enough for a renewal.
@@ -131,6 +132,7 @@ async def test_renewals_that_come_late(
     link.pass_through()
     await until(lambda: telemetry.points("renewal.lag"))
     assert telemetry.points("renewal.lag") == {labels("lock"): 1}
+    assert telemetry.points("renewal.delays") == {labels("lock"): 1}
     (point,) = telemetry.raw("renewal.lag")
     assert 3 < point.sum < 6
     await lease.release()
