@@ -25,7 +25,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
 from tests.integrations.telemetry import Telemetry, parent, seconds
-from tests.support import answered, renew_now, until, until_listening, until_waiting
+from tests.support import answered, renew_now, until, until_listening
 
 MAKERS: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),
@@ -96,7 +96,7 @@ async def test_each_of_many_tasks_has_its_own_spans(
 
     async with source:
         tasks = [asyncio.create_task(work(number)) for number in range(5)]
-        await until_waiting(client, 5)
+        await until(lambda: telemetry.total("wait.active") == 5)
     await asyncio.gather(*tasks)
     for act in ("wait", "hold"):
         found = [parent(span) for span in telemetry.spans(f"{act} {kind}")]
@@ -202,7 +202,7 @@ async def test_a_loss_is_an_error_of_the_hold(
 async def test_a_lease_whose_own_time_is_up_is_no_error(
     client: Redisson, telemetry: Telemetry
 ) -> None:
-    lease = await client.get_lock("k").acquire(lease_time=0.1)
+    lease = await client.get_lock("k").acquire(lease_time=2)
     await lease.wait_lost()
     (span,) = telemetry.ours()
     assert outcome(span) == "ended"
@@ -239,9 +239,9 @@ async def test_waits_that_end_otherwise(
             await lock.acquire(timeout=timeout)
 
     with pytest.raises(AcquireTimeoutError):
-        await asyncio.create_task(wait(0.5))
+        await asyncio.create_task(wait(2))
     cancelled = asyncio.create_task(wait(None))
-    await until_waiting(client, 1)
+    await until(lambda: telemetry.total("wait.active") == 1)
     cancelled.cancel()
     await asyncio.wait([cancelled])
     spans = telemetry.spans("wait lock")
@@ -260,7 +260,7 @@ async def test_a_client_that_closes_ends_every_span(
     client = clients(listener=listener)
     await client.get_lock("k").acquire()
     waiting = asyncio.create_task(client.get_lock("k").acquire())
-    await until_waiting(client, 1)
+    await until(lambda: telemetry.total("wait.active") == 1)
     await client.aclose()
     with pytest.raises(ClientClosedError):
         await waiting
