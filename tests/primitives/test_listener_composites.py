@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
@@ -31,8 +31,10 @@ RED = "red lock k"
 
 
 @pytest.fixture
-def told() -> Recorder:
-    return Recorder()
+def told() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.assert_paired()
 
 
 def multi(client: Redisson) -> MultiLock:

@@ -62,7 +62,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *("pairs", "pairs of 2 processes", "hand-off in one process"),
         *("hand-off across processes", "waiting", "renewals", "loss"),
         *("primitives", "contended", "wake-ups", "order", "semaphores", "red lock"),
-        *("processor time of pairs", "hand-off in turns", "calls", "imports"),
+        *("processor time of pairs", "hand-off in turns", "calls", "imports", "telemetry"),
         *("growth with tasks", "growth with names", "growth with waiters"),
         *("topologies", "processor time on topologies", "recovery"),
     }
