@@ -22,6 +22,9 @@ LUA = {
 }
 LUA.add("manifest.txt")
 
+#: What pytest loads; not a part of the package, which it must not import.
+PLUGIN = "_redisson_py_pytest.py"
+
 _LOAD_ALL = """
 import pathlib, redisson_py
 from redisson_py._scripts import source
@@ -105,6 +108,7 @@ def test_a_wheel_has_every_script_byte_for_byte(wheel: zipfile.ZipFile) -> None:
 
 def test_a_wheel_has_every_module_byte_for_byte(wheel: zipfile.ZipFile) -> None:
     modules = {repository.name(path) for path in repository.of_kind(".py", "redisson_py")}
+    modules.add(PLUGIN)
     packed = {name for name in wheel.namelist() if name.endswith(".py")}
     assert packed == modules
     for name in modules:
@@ -117,7 +121,7 @@ def test_a_wheel_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
 
 def test_a_wheel_has_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"redisson_py"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"redisson_py", PLUGIN}
     assert not [name for name in wheel.namelist() if "rubbish" in name or name.endswith(".pyc")]
 
 
