@@ -30,9 +30,10 @@ from redis.asyncio import Redis
 from redisson_py import AcquireTimeoutError, Redisson, RenewedLateEvent
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.house import files
 from tests.integrations.telemetry import Telemetry
-from tests.support import answered, renew_now
+from tests.support import repository
+from tests.support.leases import renew_now
+from tests.support.streams import answered
 
 
 async def everything_happens(client: Redisson, redis: Redis) -> None:
@@ -105,7 +106,7 @@ async def test_prometheus_scrapes_what_happened(
     assert taken.labels["error_type"] == "taken"
 
 
-PAGE = (files.ROOT / "docs" / "telemetry.md").read_text("utf-8")
+PAGE = (repository.ROOT / "docs" / "telemetry.md").read_text("utf-8")
 
 
 async def test_the_page_lists_every_instrument_and_its_alerts_name_what_prometheus_gets(

@@ -18,8 +18,10 @@ from redisson_py.integrations.opentelemetry import OpenTelemetryListener
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.integrations.telemetry import Labels, Telemetry
-from tests.listening import Recorder
-from tests.support import answered, renew_now, until
+from tests.support.leases import renew_now
+from tests.support.recorder import Recorder
+from tests.support.streams import answered
+from tests.support.waiting import until
 
 #: What is there from the first moment on, so that the first loss is an increase.
 REASONS = {"expired", "ended", "taken", "forced", "abandoned"}

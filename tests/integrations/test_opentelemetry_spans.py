@@ -25,7 +25,9 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
 from tests.integrations.telemetry import Telemetry, parent, seconds
-from tests.support import answered, renew_now, until, until_listening
+from tests.support.leases import renew_now
+from tests.support.streams import answered
+from tests.support.waiting import until, until_listening
 
 MAKERS: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),

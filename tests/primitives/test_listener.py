@@ -23,8 +23,9 @@ from redisson_py import (
     WaitStartedEvent,
 )
 from tests.fixtures.client import ClientFactory
-from tests.listening import Recorder
-from tests.support import renew_now, until, until_listening, until_waiting
+from tests.support.leases import renew_now
+from tests.support.recorder import Recorder
+from tests.support.waiting import until, until_listening, until_waiting
 
 MAKERS: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),

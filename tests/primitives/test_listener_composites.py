@@ -23,8 +23,10 @@ from redisson_py._time import now
 from redisson_py.composite.multi_lock import MultiLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.listening import Recorder
-from tests.support import is_single, renew_now, until, until_listening, until_waiting
+from tests.support.leases import renew_now
+from tests.support.recorder import Recorder
+from tests.support.streams import is_single
+from tests.support.waiting import until, until_listening, until_waiting
 
 MULTI = "multi lock a, b"
 RED = "red lock k"

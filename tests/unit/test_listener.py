@@ -12,7 +12,7 @@ import pytest
 import redisson_py
 from redisson_py import AcquiredEvent, Listener, Listeners, Redisson
 from redisson_py._listener import METHODS, Teller, check_listener
-from tests.listening import Recorder
+from tests.support.recorder import Recorder
 
 EVENT = AcquiredEvent("k", "lock", "c:1", None, 0.0)
 NOBODY = "redis://127.0.0.1:1"
