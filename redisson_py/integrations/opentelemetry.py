@@ -27,12 +27,12 @@ from redisson_py import (
 try:
     from opentelemetry.metrics import Histogram, MeterProvider, get_meter
     from opentelemetry.trace import Span, Status, StatusCode, TracerProvider, get_tracer
-except ModuleNotFoundError as error:
+except ModuleNotFoundError as _error:
     raise ModuleNotFoundError(
         "redisson_py.integrations.opentelemetry needs OpenTelemetry:"
         " pip install 'redisson-py[otel]'",
-        name=error.name,
-    ) from error
+        name=_error.name,
+    ) from _error
 
 __all__ = ["MAX_OPEN_SPANS", "NamePolicy", "OpenTelemetryListener"]
 
