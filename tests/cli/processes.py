@@ -1,0 +1,109 @@
+"""`redisson-py` as a process of its own, and the processes that it starts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from tests.support import until
+
+StartCommandLine = Callable[..., Awaitable["CommandLine"]]
+
+#: Seconds that anything may take on a busy machine.
+PATIENCE = 30.0
+
+#: Prints its process id, and ends when a line comes.
+WAITS = ("sh", "-c", "echo $$; read line")
+#: Prints the ids of itself and of a child, which ignore every signal that can be ignored.
+STUBBORN = (
+    *("sh", "-c"),
+    "trap '' HUP INT QUIT TERM USR1 USR2; sleep 600 & echo $$ $!; wait; sleep 600",
+)
+
+
+class CommandLine:
+    """One process of the command line, with pipes for its standard streams."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, arguments: Sequence[str], url: str, **options: Any) -> Self:
+        """Start it for the servers of a URL."""
+        environment = {**os.environ, "REDISSON_URL": url}
+        environment.pop("REDISSON_CONFIG", None)
+        command = options.pop("wrapped_in", ())
+        process = await asyncio.create_subprocess_exec(
+            *(*command, sys.executable, "-m", "redisson_py", *arguments),
+            **{"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, "env": environment, **options},
+        )
+        return cls(process)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.returncode is None
+
+    async def line(self) -> str:
+        """Return the next line of its output, or of its command's."""
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            return (await self._process.stdout.readline()).decode().strip()
+
+    async def numbers(self) -> list[int]:
+        """Return the numbers of the next line."""
+        return [int(each) for each in (await self.line()).split()]
+
+    def write(self, text: str) -> None:
+        """Write to its input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(text.encode())
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    async def end(self, answers: str = "") -> tuple[int, str, str]:
+        """Return its exit status, the rest of its output, and its errors, when it has ended."""
+        async with asyncio.timeout(PATIENCE):
+            output, errors = await self._process.communicate(answers.encode())
+        assert self._process.returncode is not None
+        return self._process.returncode, output.decode(), (errors or b"").decode()
+
+    async def ended(self) -> int:
+        """Return its exit status when it has ended, whoever still has its streams."""
+        async with asyncio.timeout(PATIENCE):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        """Kill it if it runs; its guard ends what it has started."""
+        if self.running:
+            self._process.kill()
+            await self._process.wait()
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process runs, and is not only waiting to be reaped."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+async def until_gone(*pids: int) -> None:
+    """Return when none of these processes runs any more."""
+    await until(lambda: not any(map(is_running, pids)), PATIENCE)
+
+
+def kill_group(pid: int) -> None:
+    """Kill what is left of a process group that a test has started."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
