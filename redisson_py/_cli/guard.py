@@ -14,11 +14,11 @@ from typing import Final, final
 #: The process group and whole seconds of grace are its arguments.
 _SCRIPT: Final = """\
 read -r _
-kill -TERM -- "-$1"
-kill -CONT -- "-$1"
+kill -s TERM -- "-$1"
+kill -s CONT -- "-$1"
 left=$2
-while [ "$left" -gt 0 ] && kill -0 -- "-$1"; do sleep 1; left=$((left - 1)); done
-kill -KILL -- "-$1"
+while [ "$left" -gt 0 ] && kill -s 0 -- "-$1"; do sleep 1; left=$((left - 1)); done
+kill -s KILL -- "-$1"
 """
 
 

@@ -67,26 +67,34 @@ class CommandLine:
         self._process.stdin.write(text.encode())
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
-        self._process.send_signal(number)
+        """Send it a signal, if it has not ended yet."""
+        # Not asyncio's, which would reap it behind the back of its own watcher.
+        with suppress(ProcessLookupError):
+            os.kill(self._process.pid, number)
 
-    async def end(self, answers: str = "") -> tuple[int, str, str]:
-        """Return its exit status, the rest of its output, and its errors, when it has ended."""
-        async with asyncio.timeout(PATIENCE):
-            output, errors = await self._process.communicate(answers.encode())
-        assert self._process.returncode is not None
-        return self._process.returncode, output.decode(), (errors or b"").decode()
+    async def end(self, answers: str | None = None) -> tuple[int, str, str]:
+        """Return its exit status, the rest of its output, and its errors, when it has ended.
 
-    async def ended(self) -> int:
-        """Return its exit status when it has ended, whoever still has its streams."""
+        `answers` ends its input; without, that stays open.
+        """
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if answers is not None:
+            process.stdin.write(answers.encode())
+            process.stdin.close()
         async with asyncio.timeout(PATIENCE):
-            return await self._process.wait()
+            output, errors = await asyncio.gather(process.stdout.read(), process.stderr.read())
+            return await process.wait(), output.decode(), errors.decode()
 
     async def kill(self) -> None:
         """Kill it if it runs; its guard ends what it has started."""
         if self.running:
             self._process.kill()
             await self._process.wait()
+        # What its command has started may still have the other ends of its pipes.
+        self._process._transport.close()  # type: ignore[attr-defined]  # asyncio's
 
 
 def is_running(pid: int) -> bool:

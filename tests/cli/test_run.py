@@ -279,10 +279,8 @@ async def test_the_command_has_our_streams_and_other_descriptors(
 ) -> None:
     reading, writing = os.pipe()
     try:
-        run = await command_line(
-            *("run", "k", "--", "sh", "-c", f"echo errors >&2; echo more > /proc/self/fd/{writing}; cat"),
-            pass_fds=[writing],
-        )
+        script = f"echo errors >&2; echo more > /proc/self/fd/{writing}; cat"
+        run = await command_line("run", "k", "--", "sh", "-c", script, pass_fds=[writing])
         text = "text\n" * 100_000
         assert await run.end(text) == (0, text, "errors\n")
         assert os.read(reading, 100) == b"more\n"

@@ -256,9 +256,7 @@ class _Run:
         """
         program = self._command[0]
         with ExitStack() as stack:
-            block = running(
-                self._command, _environment(lease), self._grace, lambda: not lease.lost
-            )
+            block = running(self._command, _environment(lease), self._grace, lambda: not lease.lost)
             try:
                 if lease.lost:
                     return LOST, "was not started"
