@@ -100,10 +100,23 @@ class CommandLine:
 def is_running(pid: int) -> bool:
     """Return whether a process runs, and is not only waiting to be reaped."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+        return _state(pid)[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped."""
+    return _state(pid)[0] == "T"
+
+
+def parent_of(pid: int) -> int:
+    """Return the process id of the parent of a process."""
+    return int(_state(pid)[1])
+
+
+def _state(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 async def until_gone(*pids: int) -> None:

@@ -18,6 +18,7 @@ from tests.cli.processes import (
     WAITS,
     StartCommandLine,
     is_running,
+    is_stopped,
     until_gone,
 )
 from tests.cli.test_run import waits_for_messages
@@ -136,10 +137,6 @@ async def test_what_we_were_started_to_ignore_is_ignored(command_line: StartComm
     await run.line()
     run.send_signal(signal.SIGHUP)
     assert await run.end("\n") == (0, "", "")
-
-
-def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 async def test_a_stopped_command_keeps_its_lock_where_there_is_no_terminal(
