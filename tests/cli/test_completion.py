@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.shell_completion import BashComplete
 
+from redisson_py._cli.main import cli
 from tests.cli.invoking import invoke
 from tests.fixtures.redis_server import unavailable
 
@@ -21,6 +23,12 @@ def test_the_script_asks_the_program_itself(shell: str) -> None:
     result = invoke("completion", shell)
     assert result.exit_code == 0
     assert f"_REDISSON_PY_COMPLETE={shell}_complete" in result.stdout
+
+
+def test_the_command_of_a_run_is_completed_as_a_file() -> None:
+    complete = BashComplete(cli, {}, "redisson-py", "_REDISSON_PY_COMPLETE")
+    (item,) = complete.get_completions(["run", "k", "--"], "scri")
+    assert (item.value, item.type) == ("scri", "file")
 
 
 def test_other_shells_are_refused() -> None:

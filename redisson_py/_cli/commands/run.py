@@ -10,6 +10,7 @@ from typing import Final, final
 
 import anyio
 import click
+from click.shell_completion import CompletionItem
 
 from redisson_py import (
     AcquireTimeoutError,
@@ -52,9 +53,15 @@ class _RunCommand(click.Command):
         return rest
 
 
-@click.command(cls=_RunCommand)
+@click.command(cls=_RunCommand, short_help="Hold a lock while a command runs.")
 @click.argument("name")
-@click.argument("command", metavar="-- CMD...", nargs=-1, required=True)
+@click.argument(
+    "command",
+    metavar="-- CMD...",
+    nargs=-1,
+    required=True,
+    shell_complete=lambda ctx, param, incomplete: [CompletionItem(incomplete, type="file")],
+)
 @click.option(
     "--timeout",
     type=Seconds(),
@@ -68,7 +75,7 @@ class _RunCommand(click.Command):
     help="How long the lock outlives this host if it dies; renewed while CMD runs, however long"
     " that takes.  [default: 30, or what --config says]",
 )
-@click.option("--fair", is_flag=True, help="Who waits longest is next, across processes.")
+@click.option("--fair", is_flag=True, help="The longest waiter is next, across processes.")
 @click.option("--fenced", is_flag=True, help=f"Put a fencing token into {_TOKEN}.")
 @click.option(
     "--permits",
@@ -89,8 +96,8 @@ class _RunCommand(click.Command):
 @click.option(
     "--grace",
     type=Seconds(),
-    default=10.0,
-    show_default="10",
+    default="10",
+    show_default=True,
     help="When the lock is lost, CMD gets SIGTERM, and SIGKILL after this long; 0: at once.",
 )
 @servers_options
@@ -110,16 +117,16 @@ async def run(
 ) -> int:
     """Hold the lock NAME while CMD runs, on any host: flock for fleets.
 
-    Exits with the exit status of CMD. CMD does not run unless the lock was acquired, and if the
-    lock is lost while it runs, it is ended.
+    CMD runs once the lock is acquired, and is ended if the lock is lost meanwhile. The exit status
+    is that of CMD.
 
     \b
-    redisson-py run nightly-report -- ./report.sh        wait for the lock, run, release
-    redisson-py run cron:cleanup -n --busy-exit 0 -- x   skip this run if one is going on
-    redisson-py run deploy --timeout 60 -- make deploy   give up after a minute (status 75)
-    redisson-py run ledger --fenced -- ./post            $REDISSON_PY_TOKEN grows with each run
-    redisson-py run thumbnails --permits 4 -- ./resize   at most four at a time
-    redisson-py run schema --write -- ./migrate          while others use --read
+    redisson-py run report -- ./report.sh          wait, run, release
+    redisson-py run cron -n --busy-exit 0 -- ./x   skip it while another one runs
+    redisson-py run deploy --timeout 60 -- make    give up after a minute
+    redisson-py run ledger --fenced -- ./post      the token tells old from new
+    redisson-py run resize --permits 4 -- ./x      at most four at a time
+    redisson-py run schema --write -- ./migrate    alone; others use --read
 
     A plain NAME is the lock of client.get_lock(NAME), and of Redisson's getLock in Java.
 
