@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, final
 
@@ -41,7 +41,7 @@ def why_not_found(program: str) -> tuple[int, str] | None:
 
 
 @contextmanager
-def handled(numbers: Iterable[int], handle: Callable[[int], None]) -> Iterator[None]:
+def handled(numbers: Iterable[int], handle: Callable[[int], None]) -> Generator[None]:
     """Have the event loop handle signals, but for those that we were started to ignore."""
     loop = asyncio.get_running_loop()
     ours = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
@@ -60,7 +60,7 @@ def running(
     environment: Mapping[str, str],
     grace: float,
     may_continue: Callable[[], bool],
-) -> Iterator[Child]:
+) -> Generator[Child]:
     """Run a command for a block; what its group still runs when an error ends the block is killed.
 
     Its standard streams and other inheritable descriptors are ours. Where there is a terminal, it

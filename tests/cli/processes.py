@@ -42,7 +42,13 @@ class CommandLine:
         command = options.pop("wrapped_in", ())
         process = await asyncio.create_subprocess_exec(
             *(*command, sys.executable, "-m", "redisson_py", *arguments),
-            **{"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, "env": environment, **options},
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=environment,
+            # Not in the terminal that the tests were started in.
+            start_new_session=True,
+            **options,
         )
         return cls(process)
 

@@ -97,9 +97,9 @@ async def test_signals_at_any_moment_leave_nothing_held_and_no_command_behind(
 ) -> None:
     """Sent at moments that are spread over the life of a run, from its first imports on."""
     seen = set()
-    for moment in range(30):
+    for moment in range(14):
         run = await command_line("run", "k", "--", *WAITS)
-        await asyncio.sleep(moment * 0.02)
+        await asyncio.sleep(moment * 0.05)
         run.send_signal(signal.SIGTERM)
         status, output, errors = await run.end()
         # The plain signal: it came before Python had set up anything.

@@ -41,6 +41,13 @@ _ENDING: Final = (
 _OWNER, _TOKEN = "REDISSON_PY_OWNER", "REDISSON_PY_TOKEN"
 
 
+def _complete_file(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Leave it to the shell."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 class _RunCommand(click.Command):
     """A command whose last arguments are those of another, behind `--`."""
 
@@ -60,7 +67,7 @@ class _RunCommand(click.Command):
     metavar="-- CMD...",
     nargs=-1,
     required=True,
-    shell_complete=lambda ctx, param, incomplete: [CompletionItem(incomplete, type="file")],
+    shell_complete=_complete_file,
 )
 @click.option(
     "--timeout",
