@@ -30,7 +30,7 @@ REPEATS = 'echo pid=$$; while read word && [ -n "$word" ]; do echo "<$word>"; do
 
 #: Counts; ends on SIGTERM.
 COUNTS = """import os, signal, sys, time
-def end(*_): os.write(1, b"ended 42\\n"); sys.exit(1)
+def end(*_): os.write(1, b"ended %d\\n" % 42); sys.exit(1)
 signal.signal(signal.SIGTERM, end)
 print(f"pid={os.getpid()}", flush=True)
 for n in range(10000): os.write(1, f"count {n}\\n".encode()); time.sleep(0.05)"""
