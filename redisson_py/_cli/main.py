@@ -8,7 +8,9 @@ import click
 
 from redisson_py import __version__
 from redisson_py._cli.commands.acl import acl
+from redisson_py._cli.commands.completion import completion
 from redisson_py._cli.commands.ping import ping
+from redisson_py._cli.commands.run import run
 from redisson_py._cli.commands.scripts import scripts
 
 
@@ -18,8 +20,20 @@ from redisson_py._cli.commands.scripts import scripts
 def cli(*, verbose: bool) -> None:
     """Locks and other synchronizers on Redis and Valkey, for shells and operators.
 
-    Servers are named by --url, by REDISSON_URL, or by --config (a redisson.yml, TOML or JSON).
-    """
+    \b
+    export REDISSON_URL=redis://localhost:6379/0
+    redisson-py ping                         do the servers answer?
+    redisson-py run nightly -- ./report.sh   hold a lock while a command runs
+
+    \b
+    Servers, for every command that talks to them:
+      --url or REDISSON_URL         redis:// rediss:// redis+cluster:// redis+sentinel:// ...
+      --config or REDISSON_CONFIG   a file: redisson.yml as for Java, TOML or JSON
+
+    \b
+    Exit statuses: 0 done, 2 wrong usage, 69 no answer from Redis, or a refusal, 75 busy.
+    Those of `run` are in redisson-py run --help.
+    """  # noqa: D301  # click's mark of lines that are not to be wrapped
     if verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
     else:
@@ -27,5 +41,5 @@ def cli(*, verbose: bool) -> None:
         logging.getLogger("redisson_py").addHandler(logging.NullHandler())
 
 
-for _command in (acl, ping, scripts):
+for _command in (acl, completion, ping, run, scripts):
     cli.add_command(_command)

@@ -50,12 +50,17 @@ class Servers:
 def servers_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add --url, --config and --prefix to a command, which gets them as `servers`."""
 
-    @click.option("--url", envvar="REDISSON_URL", help="The servers, as for Redisson.from_url.")
+    @click.option(
+        "--url",
+        envvar="REDISSON_URL",
+        metavar="URL",
+        help="The servers, as for Redisson.from_url.  [env: REDISSON_URL]",
+    )
     @click.option(
         "--config",
         envvar="REDISSON_CONFIG",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="A file that names them, as for Redisson.from_file; --url wins.",
+        help="A redisson.yml, TOML or JSON; --url wins.  [env: REDISSON_CONFIG]",
     )
     @click.option("--prefix", help="What your services put before every name.")
     @functools.wraps(command)

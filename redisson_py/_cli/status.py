@@ -24,9 +24,14 @@ def answer(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
-def fail(status: int, message: str) -> NoReturn:
-    """Say one line on stderr and exit."""
+def say(message: str) -> None:
+    """Print one line on stderr."""
     click.echo(f"redisson-py: {message}", err=True)
+
+
+def fail(status: int, message: str) -> NoReturn:
+    """Print one line on stderr and exit."""
+    say(message)
     sys.exit(status)
 
 

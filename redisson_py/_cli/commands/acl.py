@@ -25,7 +25,7 @@ _SENTINEL = {
 _NOTHING = ["resetkeys", "resetchannels", "-@all"]
 
 
-@click.command()
+@click.command(short_help="Print the permissions that the library needs.")
 @click.option("--cluster", is_flag=True, help="On the nodes of a cluster.")
 @click.option(
     "--sharded-pubsub",

@@ -9,7 +9,7 @@ from redisson_py._cli.status import answer, asynchronous, json_option
 from redisson_py._time import now
 
 
-@click.command()
+@click.command(short_help="Say whether the servers answer.")
 @servers_options
 @click.option(
     "--timeout", type=click.FloatRange(min=0), default=5.0, show_default=True, help="Seconds."

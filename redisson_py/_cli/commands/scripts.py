@@ -11,7 +11,7 @@ from redisson_py._dialect import Dialect
 from redisson_py._scripts import manifest, source
 
 
-@click.command()
+@click.command(short_help="Print the manifest of the Lua scripts.")
 @click.option(
     "--write", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file."
 )

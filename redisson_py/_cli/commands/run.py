@@ -1,0 +1,309 @@
+"""`redisson-py run`: flock for fleets."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Final, final
+
+import anyio
+import click
+from click.shell_completion import CompletionItem
+
+from redisson_py import (
+    AcquireTimeoutError,
+    Lease,
+    LeaseLostError,
+    LockLike,
+    Redisson,
+    RedissonError,
+    RedissonOptions,
+    Semaphore,
+)
+from redisson_py._cli.child import Child, handled, running, why_not_found
+from redisson_py._cli.seconds import Seconds
+from redisson_py._cli.servers import Servers, servers_options
+from redisson_py._cli.status import BUSY, LOST, asynchronous, fail, say
+from redisson_py._cli.terminal import die_of_interrupt, is_in_foreground
+
+#: Signals that end a process which does not handle them, and that people and services send.
+_ENDING: Final = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+)
+_OWNER, _TOKEN = "REDISSON_PY_OWNER", "REDISSON_PY_TOKEN"
+
+
+def _complete_file(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Leave it to the shell."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+class _RunCommand(click.Command):
+    """A command whose last arguments are those of another, behind `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse a CMD without `--`: its options would be taken for ours."""
+        separated = "--" in args
+        rest = super().parse_args(ctx, args)
+        if not separated and not ctx.resilient_parsing:
+            raise click.UsageError("put -- before the command: redisson-py run NAME -- CMD", ctx)
+        return rest
+
+
+@click.command(cls=_RunCommand, short_help="Hold a lock while a command runs.")
+@click.argument("name")
+@click.argument(
+    "command",
+    metavar="-- CMD...",
+    nargs=-1,
+    required=True,
+    shell_complete=_complete_file,
+)
+@click.option(
+    "--timeout",
+    type=Seconds(),
+    help="Wait no longer than this for the lock, connecting included; 0 asks once. Without it,"
+    " wait until it is free.",
+)
+@click.option("--nonblock", "-n", is_flag=True, help="Do not wait: the same as --timeout 0.")
+@click.option(
+    "--lease",
+    type=Seconds(positive=True),
+    help="How long the lock outlives this host if it dies; renewed while CMD runs, however long"
+    " that takes.  [default: 30, or what --config says]",
+)
+@click.option("--fair", is_flag=True, help="The longest waiter is next, across processes.")
+@click.option("--fenced", is_flag=True, help=f"Put a fencing token into {_TOKEN}.")
+@click.option(
+    "--permits",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run up to N at a time. The first use of NAME sets N.",
+)
+@click.option("--read", is_flag=True, help="Run beside other readers, but beside no writer.")
+@click.option("--write", is_flag=True, help="Run alone: no reader, no other writer.")
+@click.option(
+    "--busy-exit",
+    type=click.IntRange(0, 255),
+    metavar="N",
+    default=BUSY,
+    show_default=True,
+    help="Exit status when the lock stays busy.",
+)
+@click.option(
+    "--grace",
+    type=Seconds(),
+    default="10",
+    show_default=True,
+    help="When the lock is lost, CMD gets SIGTERM, and SIGKILL after this long; 0: at once.",
+)
+@servers_options
+@asynchronous
+async def run(
+    *,
+    servers: Servers,
+    name: str,
+    command: tuple[str, ...],
+    timeout: float | None,
+    nonblock: bool,
+    lease: float | None,
+    permits: int | None,
+    busy_exit: int,
+    grace: float,
+    **kinds: bool,
+) -> int:
+    """Hold the lock NAME while CMD runs, on any host: flock for fleets.
+
+    CMD runs once the lock is acquired, and is ended if the lock is lost meanwhile. The exit status
+    is that of CMD.
+
+    \b
+    redisson-py run report -- ./report.sh          wait, run, release
+    redisson-py run cron -n --busy-exit 0 -- ./x   skip it while another one runs
+    redisson-py run deploy --timeout 60 -- make    give up after a minute
+    redisson-py run ledger --fenced -- ./post      the token tells old from new
+    redisson-py run resize --permits 4 -- ./x      at most four at a time
+    redisson-py run schema --write -- ./migrate    alone; others use --read
+
+    A plain NAME is the lock of client.get_lock(NAME), and of Redisson's getLock in Java.
+
+    \b
+    Exit statuses that are not CMD's:
+       69  Redis gave no answer, or refused; CMD did not run
+       74  the lock was lost; CMD was ended
+       75  busy (--busy-exit); CMD did not run
+      126  CMD cannot be executed
+      127  CMD was not found
+    128+n  signal n ended CMD, or ended the wait
+
+    Signals are passed on to CMD and the processes it has started (its process group). The lock
+    protects them until CMD itself exits: what it leaves running in the background is not protected.
+    """  # noqa: D301  # click's mark of lines that are not to be wrapped
+    chosen = [kind for kind, is_chosen in kinds.items() if is_chosen]
+    chosen += ["permits"] if permits is not None else []
+    if len(chosen) > 1:
+        raise click.UsageError(f"--{' and --'.join(chosen)} cannot be combined")
+    if nonblock and timeout:
+        raise click.UsageError("--nonblock and --timeout cannot be combined")
+    if (reason := why_not_found(command[0])) is not None:
+        fail(reason[0], f"cannot run {command[0]}: {reason[1]}")
+    options = RedissonOptions() if lease is None else RedissonOptions(lease_time=lease)
+    client = servers.client(**options)
+    try:
+        primitive = _primitive(client, name, chosen[0] if chosen else None, permits)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    once = nonblock or timeout == 0
+    this = _Run(primitive, 0.0 if once else timeout, command, grace)
+    try:
+        with handled(_ENDING, this.pass_on):
+            async with client:
+                status = await this.carry_out()
+            # What comes from here on must not change the exit status.
+            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    except AcquireTimeoutError as error:
+        fail(busy_exit, f"{name!r} is busy" if once else str(error))
+    this.die_if_interrupted()
+    return status
+
+
+def _primitive(
+    client: Redisson, name: str, kind: str | None, permits: int | None
+) -> LockLike | Semaphore:
+    """Return what is to be held.
+
+    Raises:
+        ValueError: The name is empty or too long.
+    """
+    match kind:
+        case "fair":
+            return client.get_fair_lock(name)
+        case "fenced":
+            return client.get_fenced_lock(name)
+        case "permits":
+            return client.get_semaphore(name, permits)
+        case "read":
+            return client.get_read_write_lock(name).read_lock()
+        case "write":
+            return client.get_read_write_lock(name).write_lock()
+        case _:
+            return client.get_lock(name)
+
+
+@final
+class _Run:
+    """One run: the wait, the command, the release, and what signals mean in each of them."""
+
+    def __init__(
+        self,
+        primitive: LockLike | Semaphore,
+        timeout: float | None,
+        command: Sequence[str],
+        grace: float,
+    ) -> None:
+        self._primitive = primitive
+        self._timeout = timeout
+        self._command = command
+        self._grace = grace
+        self._waiting = anyio.CancelScope()
+        self._child: Child | None = None
+        #: The signal that ended the wait.
+        self._signal: int | None = None
+
+    def pass_on(self, number: int) -> None:
+        """Handle a signal: it is the command's, or ends the wait for the lock."""
+        if self._child is not None:
+            self._child.signal(number)
+        elif self._signal is None:
+            self._signal = number
+            self._waiting.cancel()
+
+    async def carry_out(self) -> int:
+        """Acquire, run the command, release; return the exit status.
+
+        Raises:
+            AcquireTimeoutError: It stayed busy.
+            RedissonError: Redis gave no answer, or refused. The command did not run.
+        """
+        lease: Lease | None = None
+        with self._waiting:
+            lease = await self._primitive.acquire(timeout=self._timeout)
+        if lease is None:
+            assert self._signal is not None
+            return 128 + self._signal
+        if self._signal is not None:
+            # It came while the answer was under way.
+            status, outcome = 128 + self._signal, "was not started"
+        else:
+            status, outcome = await self._run_under(lease)
+        try:
+            await lease.release()
+        except LeaseLostError as error:
+            say(f"{error}; {self._command[0]} {outcome}")
+            return LOST
+        except RedissonError as error:
+            # The work is done, and was protected until its end.
+            say(str(error))
+        return status
+
+    def die_if_interrupted(self) -> None:
+        """Die of Ctrl-C if the command did, or if that ended the wait: scripts look at it."""
+        child = self._child
+        interrupted = self._signal if child is None else -min(child.code, 0)
+        if interrupted == signal.SIGINT and is_in_foreground():
+            die_of_interrupt(whole_job=child is not None and child.had_terminal)
+
+    async def _run_under(self, lease: Lease) -> tuple[int, str]:
+        """Run the command until it ends, or end it when the lease is lost.
+
+        Return the exit status, and what became of the command in case the lease was lost.
+        """
+        program = self._command[0]
+        with ExitStack() as stack:
+            block = running(self._command, _environment(lease), self._grace, lambda: not lease.lost)
+            try:
+                if lease.lost:
+                    return LOST, "was not started"
+                child = self._child = stack.enter_context(block)
+            except OSError as error:
+                # ENOENT of a file that is there: its interpreter is not.
+                say(f"cannot run {program}: {error.strerror}")
+                return 127 if isinstance(error, FileNotFoundError) else 126, "was not started"
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_when_lost, lease, tasks.cancel_scope)
+                await child.ended.wait()
+                tasks.cancel_scope.cancel()
+            if not lease.lost:
+                return child.status, f"had ended{_how(child)}"
+            signals = await child.end()
+            return LOST, f"got {signals} and ended{_how(child)}"
+
+
+async def _cancel_when_lost(lease: Lease, scope: anyio.CancelScope) -> None:
+    await lease.wait_lost()
+    scope.cancel()
+
+
+def _how(child: Child) -> str:
+    if child.code < 0:
+        return f" by {signal.Signals(-child.code).name}"
+    return f" with exit status {child.code}"
+
+
+def _environment(lease: Lease) -> dict[str, str]:
+    """Return our environment with what the command may want to know, and no outer run's."""
+    environment = {**os.environ, _OWNER: lease.owner}
+    environment.pop(_TOKEN, None)
+    if lease.token is not None:
+        environment[_TOKEN] = str(lease.token)
+    return environment

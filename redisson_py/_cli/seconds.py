@@ -1,0 +1,33 @@
+"""The type of options that are durations."""
+
+from __future__ import annotations
+
+import math
+
+import click
+
+
+class Seconds(click.ParamType[float]):
+    """A finite number of seconds, zero or more.
+
+    Args:
+        positive: Zero is refused.
+    """
+
+    name = "seconds"
+
+    def __init__(self, *, positive: bool = False) -> None:
+        self._positive = positive
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds; what is out of range is a usage error."""
+        try:
+            seconds = float(str(value))
+        except ValueError:
+            seconds = math.nan
+        if not math.isfinite(seconds) or seconds < 0 or (self._positive and seconds == 0):
+            least = "more than 0" if self._positive else "0 or more"
+            self.fail(f"{value} is not a number of seconds, {least}", param, ctx)
+        return seconds

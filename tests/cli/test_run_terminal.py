@@ -1,0 +1,263 @@
+"""`redisson-py run` in a terminal: who may read it, Ctrl-C and Ctrl-Z, with a real shell."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.cli.processes import PATIENCE, is_running, is_stopped, parent_of, until_gone
+from tests.cli.screen import Screen
+from tests.cli.test_run import waits_for_messages
+from tests.fixtures.redis_server import unavailable
+from tests.support import until, until_async
+
+RUN = (sys.executable, "-m", "redisson_py", "run", "k")
+CTRL_C, CTRL_Z = "\x03", "\x1a"
+
+#: Says its process id, repeats what is typed, and ends with an empty line. What it prints is not
+#: what is typed, which the terminal echoes.
+REPEATS = 'echo pid=$$; while read word && [ -n "$word" ]; do echo "<$word>"; done'
+
+#: Counts; ends on SIGTERM.
+COUNTS = """import os, signal, sys, time
+def end(*_): os.write(1, b"ended %d\\n" % 42); sys.exit(1)
+signal.signal(signal.SIGTERM, end)
+print(f"pid={os.getpid()}", flush=True)
+for n in range(10000): os.write(1, f"count {n}\\n".encode()); time.sleep(0.05)"""
+PROMPT = r"\n\$ $"
+
+StartScreen = Callable[..., Screen]
+
+
+@pytest_asyncio.fixture
+async def screen(user_url: str) -> AsyncIterator[StartScreen]:
+    """Start the leader of a session in a terminal of its own: `screen("bash", "-i")`."""
+    screens: list[Screen] = []
+
+    def start(*command: str) -> Screen:
+        screens.append(Screen(user_url))
+        return screens[-1].start(command)
+
+    yield start
+    for each in screens:
+        each.close()
+
+
+@pytest_asyncio.fixture
+async def shell(screen: StartScreen) -> Screen:
+    """An interactive shell."""
+    if shutil.which("bash") is None:
+        unavailable("there is no bash")
+    return screen("bash", "--norc", "--noprofile", "--noediting", "-i")
+
+
+def shell_word(script: str) -> str:
+    return "'" + script.replace("'", "'\\''") + "'"
+
+
+def run_in(shell: Screen, script: str, options: str = "", around: str = "{}") -> None:
+    """Type a run of a script."""
+    command = f"$REDISSON_PY run k {options} -- sh -c {shell_word(script)}"
+    shell.type(around.format(command) + "\n")
+
+
+async def pid_of(screen: Screen) -> int:
+    return int((await screen.shows(r"pid=(\d+)"))[1])
+
+
+async def test_the_command_has_the_terminal(shell: Screen) -> None:
+    run_in(shell, REPEATS)
+    command = await pid_of(shell)
+    await until(lambda: shell.foreground == command, PATIENCE)
+    shell.type("word\n")
+    await shell.shows("<word>")
+    shell.type("\necho status=$?\n")
+    await shell.shows("status=0")
+
+
+async def test_the_command_has_it_without_a_shell_too(screen: StartScreen) -> None:
+    run = screen(*RUN, "--", "sh", "-c", REPEATS)
+    await pid_of(run)
+    run.type("word\n")
+    await run.shows("<word>")
+    run.type("\n")
+    assert await run.status() == 0
+
+
+async def test_in_a_pipeline_the_command_gets_the_terminal_when_it_reads_it(
+    shell: Screen,
+) -> None:
+    run_in(shell, f"{{ {REPEATS}; }} </dev/tty", around="true | {} | cat")
+    command = await pid_of(shell)
+    await until(lambda: shell.foreground == command, PATIENCE)
+    shell.type("word\n")
+    await shell.shows("<word>")
+    shell.type("\necho status=${PIPESTATUS[1]}\n")
+    await shell.shows("status=0")
+
+
+async def test_until_then_the_others_in_a_pipeline_have_it(shell: Screen) -> None:
+    reader = "sh -c 'echo ready; read word </dev/tty; echo \"<$word>\"'"
+    run_in(shell, "echo pid=$$ >&2; sleep 600", around=f"{{}} | {reader}")
+    await pid_of(shell)
+    shell.type("word\n")
+    await shell.shows("<word>")
+    shell.type(CTRL_C)
+    await shell.shows(PROMPT)
+    shell.type("echo status=${PIPESTATUS[0]}\n")
+    await shell.shows(f"status={128 + signal.SIGINT}")
+
+
+async def test_ctrl_c_interrupts_the_command_once(shell: Screen, redis: Redis) -> None:
+    run_in(shell, "trap 'echo interrupted' INT; echo pid=$$; read word; read word; exit 5")
+    await pid_of(shell)
+    shell.type(CTRL_C)
+    await shell.shows("interrupted")
+    shell.type("\n\necho status=$?\n")
+    await shell.shows("status=5")
+    assert shell.text.count("interrupted") == 2  # one of them was typed
+    assert not await redis.exists("k")
+
+
+@pytest.mark.parametrize("script", ["read word", "exec sleep 600"])
+async def test_ctrl_c_ends_a_script_that_runs_us(
+    shell: Screen, tmp_path: Path, script: str
+) -> None:
+    file = tmp_path / "script"
+    file.write_text(
+        f"for n in 1 2 3; do $REDISSON_PY run k -- sh -c 'echo pid=$$; {script}'; done\n"
+        "echo went on\n"
+    )
+    shell.type(f"bash {file}\n")
+    command = await pid_of(shell)
+    if script == "read word":
+        await until(lambda: shell.foreground == command, PATIENCE)
+    shell.type(CTRL_C)
+    await shell.shows(PROMPT)
+    shell.type("echo status=$?\n")
+    await shell.shows(f"status={128 + signal.SIGINT}")
+    assert "went on" not in shell.text
+    await until_gone(command)
+
+
+async def test_ctrl_c_ends_a_loop_that_waits_for_the_lock(
+    shell: Screen, client: Redisson, tmp_path: Path
+) -> None:
+    file = tmp_path / "script"
+    file.write_text("$REDISSON_PY run k -- echo ran\necho went on\n")
+    async with client.get_lock("k"):
+        shell.type(f"bash {file}\n")
+        await until_async(lambda: waits_for_messages(client), PATIENCE)
+        shell.type(CTRL_C)
+        await shell.shows(PROMPT)
+        shell.type("echo status=$?\n")
+        await shell.shows(f"status={128 + signal.SIGINT}")
+    assert "went on" not in shell.text
+
+
+async def test_ctrl_z_stops_it_all_and_fg_continues_it(shell: Screen, redis: Redis) -> None:
+    run_in(shell, REPEATS)
+    command = await pid_of(shell)
+    shell.type("first\n")
+    await shell.shows("<first>")
+    shell.type(CTRL_Z)
+    await shell.shows("Stopped")
+    assert await redis.exists("k")
+    shell.type("fg\n")
+    await until(lambda: shell.foreground == command, PATIENCE)
+    shell.type("word\n")
+    await shell.shows("<word>")
+    shell.type("\necho status=$?\n")
+    await shell.shows("status=0")
+
+
+async def test_bg_continues_a_command_that_does_not_need_the_terminal(
+    shell: Screen, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    # No loop of forks: a shell that forks by vfork cannot be stopped in between.
+    run_in(shell, f"echo pid=$$; read word <{go}; echo done-$((40 + 2))")
+    command = await pid_of(shell)
+    await until(lambda: shell.foreground == command, PATIENCE)
+    shell.type(CTRL_Z)
+    await shell.shows("Stopped")
+    shell.type("bg\n")
+    go.write_text("word\n")
+    await shell.shows("done-42")
+    shell.type("wait %1; echo status=$?\n")
+    await shell.shows("status=0")
+
+
+async def test_a_run_in_the_background_stops_when_it_reads_the_terminal(shell: Screen) -> None:
+    run_in(shell, REPEATS, around="{} &")
+    command = await pid_of(shell)
+    await until(lambda: is_stopped(command) and is_stopped(parent_of(command)), PATIENCE)
+    shell.type("\n")
+    await shell.shows("Stopped")
+    shell.type("fg\n")
+    await until(lambda: shell.foreground == command, PATIENCE)
+    shell.type("word\n")
+    await shell.shows("<word>")
+    shell.type("\n")
+
+
+async def test_a_command_whose_lock_was_lost_while_it_was_stopped_does_not_go_on(
+    shell: Screen, client: Redisson
+) -> None:
+    shell.type(f"$REDISSON_PY run k --lease 3 -- {sys.executable} -c {shell_word(COUNTS)}\n")
+    command = await pid_of(shell)
+    await until(lambda: shell.foreground == command, PATIENCE)
+    shell.type(CTRL_Z)
+    await shell.shows("Stopped")
+    # Nobody renews it.
+    async with client.get_lock("k").hold(timeout=PATIENCE):
+        shell.type("fg\n")
+        await shell.shows("redisson-py: lock 'k' was lost")
+        after_stop = shell.text[shell.text.index("Stopped") :]
+        assert re.findall(r"(count|ended) [0-9]+", after_stop) == ["ended"]
+        shell.type("echo status=$?\n")
+        await shell.shows("status=74")
+    assert not is_running(command)
+
+
+async def test_where_nobody_can_continue_it_ctrl_z_does_nothing(screen: StartScreen) -> None:
+    run = screen(*RUN, "--", "sh", "-c", REPEATS)
+    await pid_of(run)
+    run.type("first\n")
+    await run.shows("<first>")
+    run.type(CTRL_Z)
+    run.type("word\n")
+    await run.shows("<word>")
+    run.type("\n")
+    assert await run.status() == 0
+
+
+async def test_the_terminal_is_as_it_was_when_the_command_was_killed(
+    shell: Screen, client: Redisson
+) -> None:
+    run_in(shell, "stty -echo; echo pid=$$; trap '' TERM; read word", "--lease 3 --grace 0")
+    command = await pid_of(shell)
+    await until(lambda: not shell.echoes, PATIENCE)
+    await client.get_lock("k").force_release()
+    await shell.shows("was lost")
+    await until(lambda: shell.echoes, PATIENCE)
+    await until_gone(command)
+
+
+async def test_a_hang_up_ends_command_and_run(screen: StartScreen, redis: Redis) -> None:
+    run = screen(*RUN, "--", "sh", "-c", REPEATS)
+    command = await pid_of(run)
+    os.killpg(command, signal.SIGHUP)
+    assert await run.status() == 128 + signal.SIGHUP
+    assert not await redis.exists("k")
