@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support import until
+from tests.support.waiting import until
 
 StartCommandLine = Callable[..., Awaitable["CommandLine"]]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from tests.cli.processes import PATIENCE
-from tests.support import until
+from tests.support.waiting import until
 
 #: Makes its standard input the controlling terminal of the session that it leads.
 _LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.cli.invoking import invoke
 from tests.cli.processes import PATIENCE, WAITS, StartCommandLine
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 #: Nobody listens there: whatever does not need Redis does not notice.
 NOBODY = "redis://127.0.0.1:1"

@@ -22,7 +22,7 @@ from tests.cli.processes import (
     until_gone,
 )
 from tests.cli.test_run import waits_for_messages
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 PASSED_ON = ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGWINCH")
 

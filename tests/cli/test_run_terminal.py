@@ -19,7 +19,7 @@ from tests.cli.processes import PATIENCE, is_running, is_stopped, parent_of, unt
 from tests.cli.screen import Screen
 from tests.cli.test_run import waits_for_messages
 from tests.fixtures.redis_server import unavailable
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 RUN = (sys.executable, "-m", "redisson_py", "run", "k")
 CTRL_C, CTRL_Z = "\x03", "\x1a"
