@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from redisson_py._addresses import Topology
+from redisson_py._addresses import Address, Topology
 
 Version = tuple[int, ...]
 
@@ -155,12 +155,13 @@ class Cluster:
     Attributes:
         error: Why nobody said it; empty if somebody did.
         uncovered: The slots that no master serves: first and last of each range.
-        replicas: How many replicas each master has, by its address.
+        replicas: The addresses of the replicas of each master, by its own. A replica that has
+            nothing yet may be left out.
     """
 
     error: str = ""
     uncovered: tuple[tuple[int, int], ...] = ()
-    replicas: Mapping[str, int] = field(default_factory=dict)
+    replicas: Mapping[Address, tuple[Address, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def refusals(asked: dict[str, Words], replies: Sequence[Any]) -> tuple[Refusal, 
     missing: dict[str, Refusal] = {}
     for words, reply in zip(asked.values(), replies, strict=True):
         text = str(reply) if isinstance(reply, BackendError) else _text(reply)
-        if "no permissions to" in text:
+        if "no permissions to" in text.lower():
             rule = _rule(words, text)
             missing.setdefault(rule, Refusal(rule, text))
     return tuple(sorted(missing.values(), key=lambda each: each.rule))

@@ -134,7 +134,7 @@ def check_sentinels(facts: Facts) -> Iterator[Finding]:
 
 
 def check_cluster(facts: Facts) -> Iterator[Finding]:
-    """Say whether every slot has a master, and every master a replica."""
+    """Say whether every slot has a master."""
     cluster = facts.cluster
     if cluster is None:
         return
@@ -150,10 +150,6 @@ def check_cluster(facts: Facts) -> Iterator[Finding]:
         yield problem("slots", found, "CLUSTER ADDSLOTS, or redis-cli --cluster fix")
     else:
         yield ok("slots", f"all have a master, of {len(cluster.replicas)}")
-    alone = sorted(where for where, replicas in cluster.replicas.items() if not replicas)
-    if alone:
-        found = f"{len(alone)} of {len(cluster.replicas)} masters have none ({', '.join(alone)})"
-        yield warning("spare nodes", found, "add a replica to each master")
 
 
 def check_cluster_settings(server: Server, facts: Facts) -> Iterator[Finding]:

@@ -63,7 +63,8 @@ async def doctor(*, servers: Servers, timeout: float, strict: bool, as_json: boo
 
 async def _facts(servers: Servers, timeout: float) -> Facts:
     # redis-py is not imported for --help.
-    from redisson_py._cli.checks.reading import read, read_again, target_of
+    from redisson_py._cli.checks.asking import target_of
+    from redisson_py._cli.checks.reading import read, read_again
     from redisson_py._cli.checks.trial import try_lock
 
     target = target_of(servers, timeout)
