@@ -66,6 +66,8 @@ async def test_user_that_one_node_lacks_is_found(cluster_factory: ClusterFactory
     (refused,) = [each for each in report.of("connection") if each["level"] != "ok"]
     assert "refused the credentials" in refused["found"]
     assert refused["where"] == [replica.address]
+    # Clients notice it after a failover only.
+    assert refused["level"] == "warning"
 
 
 @pytest.mark.slow

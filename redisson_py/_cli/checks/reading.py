@@ -51,7 +51,8 @@ async def read(target: Target) -> Facts:
     found = await gather(connectors, lambda each: _read_server(each, target))
     if servers.topology in ("sentinel", "cluster"):
         replicas = replicas_of(found, cluster, target)
-        found += await gather(replicas, lambda each: _read_server(each, target))
+        others = await gather(replicas, lambda each: _read_server(each, target))
+        found += [each if each.answered else replace(each, is_replica=True) for each in others]
     facts = Facts(
         servers.topology,
         servers.where,
