@@ -6,7 +6,6 @@ import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import anyio
 
@@ -52,7 +51,7 @@ class _Progress:
 async def try_lock(new_client: Callable[..., Redisson], limit: float) -> Trial:
     """Use a lock with two clients, and say what became of it.
 
-    Cancelled, it releases what it holds. It leaves small records that expire within 90 seconds.
+    Cancelled, it holds nothing: its clients release it as they close. It leaves small records that expire within 90 seconds.
 
     Args:
         new_client: Makes a client, with the options it is given.
@@ -63,7 +62,7 @@ async def try_lock(new_client: Callable[..., Redisson], limit: float) -> Trial:
     log.addHandler(refusals)
     error = ""
     try:
-        await _use(new_client, limit, progress)
+        await _use(new_client, limit, progress, refusals)
     except* RedissonError as group:
         first = _first(group)
         # Without the random name.
@@ -75,7 +74,9 @@ async def try_lock(new_client: Callable[..., Redisson], limit: float) -> Trial:
     return replace(trial, message_error=listening[0] if listening else "")
 
 
-async def _use(new_client: Callable[..., Redisson], limit: float, progress: _Progress) -> None:
+async def _use(
+    new_client: Callable[..., Redisson], limit: float, progress: _Progress, refusals: _Refusals
+) -> None:
     waiting = _Waiting()
     name = f"redisson-py:doctor:{uuid.uuid4().hex}"
     async with (
@@ -90,7 +91,7 @@ async def _use(new_client: Callable[..., Redisson], limit: float, progress: _Pro
             progress.pings += (now() - began,)
         for _ in range(_MOST_HANDOVERS):
             await _hand_over(holder, waiter, name, waiting, progress)
-            if progress.woken:
+            if progress.woken or refusals.texts:
                 break
     progress.step = ""
 
@@ -114,29 +115,16 @@ async def _hand_over(
 
     progress.step = "acquire a lock"
     lease = await holder.get_lock(name).acquire()
-    try:
-        progress.step = "extend a lease"
-        await lease.extend(waiter._options.lease_time)
-        progress.step = "wait for a lock"
-        async with anyio.create_task_group() as group:
-            group.start_soon(wait)
-            await waiting.started.wait()
-            # SUBSCRIBE was sent before this, on the same connection.
-            await waiter._executor.ask(key, "PING")
-            progress.step = "release a lock"
-            await lease.release()
-    except BaseException:
-        with anyio.CancelScope(shield=True):
-            await _give_back(lease)
-        raise
-
-
-async def _give_back(lease: Any) -> None:
-    """Release a lease that may be released already."""
-    try:
+    progress.step = "extend a lease"
+    await lease.extend(waiter._options.lease_time)
+    progress.step = "wait for a lock"
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await waiting.started.wait()
+        # SUBSCRIBE was sent before this, on the same connection.
+        await waiter._executor.ask(key, "PING")
+        progress.step = "release a lock"
         await lease.release()
-    except RedissonError:
-        return
 
 
 def _first(group: BaseExceptionGroup[RedissonError]) -> RedissonError:
