@@ -19,6 +19,9 @@ from tests.house import files
 LUA = {path.relative_to(files.ROOT / "lua").as_posix() for path in files.of_kind(".lua", "lua")}
 LUA.add("manifest.txt")
 
+#: What pytest loads; not a part of the package, which it must not import.
+PLUGIN = "_redisson_py_pytest.py"
+
 _LOAD_ALL = """
 import pathlib, redisson_py
 from redisson_py._scripts import source
@@ -99,7 +102,7 @@ def test_a_wheel_has_every_script_byte_for_byte(wheel: zipfile.ZipFile) -> None:
 
 
 def test_a_wheel_has_every_module_byte_for_byte(wheel: zipfile.ZipFile) -> None:
-    modules = {files.name(path) for path in files.of_kind(".py", "redisson_py")}
+    modules = {files.name(path) for path in files.of_kind(".py", "redisson_py")} | {PLUGIN}
     packed = {name for name in wheel.namelist() if name.endswith(".py")}
     assert packed == modules
     for name in modules:
@@ -112,7 +115,7 @@ def test_a_wheel_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
 
 def test_a_wheel_has_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"redisson_py"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"redisson_py", PLUGIN}
     assert not [name for name in wheel.namelist() if "rubbish" in name or name.endswith(".pyc")]
 
 
