@@ -22,7 +22,11 @@ from tests.house import files
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
 #: What an editable install of this checkout leaves beside the packages.
 _OURS = ("redisson_py", "_redisson_py", "__editable__", "_editable_impl_redisson_py")
-_FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+#: How a page names the file that a block is: title="name.py" behind the language, or # name.py.
+_TITLE = re.compile(r'title="(?P<name>[^"]+)"|# (?P<first>\w+\.py)$', re.MULTILINE)
 
 
 def block(
@@ -43,6 +47,16 @@ def block(
         if language in (None, found["language"]) and containing in found["code"]:
             return found["code"]
     raise AssertionError(f"{page} has no {language} block under {under!r} with {containing!r}")
+
+
+def named_files(page: str) -> dict[str, str]:
+    """Return the files that a page has the user write, by their names."""
+    found: dict[str, str] = {}
+    for fence in _FENCE.finditer((files.ROOT / page).read_text("utf-8")):
+        first, _, _ = fence["code"].partition("\n")
+        if title := _TITLE.search(fence["info"]) or _TITLE.match(first):
+            found[title["name"] or title["first"]] = fence["code"]
+    return found
 
 
 def _section(text: str, heading: str, page: str) -> str:

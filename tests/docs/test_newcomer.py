@@ -6,6 +6,7 @@ here. The first installs; the others need only that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -13,13 +14,20 @@ import pytest
 import redis as redis_py
 
 from redisson_py.testing import EmbeddedServer
-from tests.docs.newcomer import Newcomer, block, build_wheel, make_environment, program
+from tests.docs.newcomer import (
+    Newcomer,
+    block,
+    build_wheel,
+    make_environment,
+    named_files,
+    program,
+)
 from tests.fixtures.redis_server import unavailable
 from tests.fixtures.topologies import found
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-README, DOCTOR = "README.md", "docs/doctor.md"
+README, DOCTOR, TESTING = "README.md", "docs/doctor.md", "docs/testing.md"
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +82,18 @@ def test_first_example_runs_as_it_is_written(newcomer: Newcomer, plain: redis_py
     # The permit is back, and nothing is held.
     assert plain.get("s") == "5"
     assert sorted(plain.scan_iter("orders:17")) == sorted(plain.scan_iter("k")) == []
+
+
+def test_service_and_its_tests_run_without_a_conftest(newcomer: Newcomer) -> None:
+    pages = named_files(TESTING)
+    assert {"orders.py", "test_orders.py", "test_loss.py"} <= pages.keys()
+    newcomer.type_all(block(TESTING, None, containing="pip install"))
+    for name, code in pages.items():
+        newcomer.write(name, code)
+    names = sorted(name for name in pages if name.startswith("test_"))
+    printed = newcomer.type_all(f"python -m pytest -q -p no:cacheprovider {' '.join(names)}")
+    assert re.search(r"^\d+ passed", printed, re.MULTILINE), printed
+    assert not (newcomer.home / "conftest.py").exists()
 
 
 def test_doctor_finds_nothing_wrong(newcomer: Newcomer) -> None:

@@ -51,7 +51,8 @@ class _Progress:
 async def try_lock(new_client: Callable[..., Redisson], limit: float) -> Trial:
     """Use a lock with two clients, and say what became of it.
 
-    Cancelled, it holds nothing: its clients release it as they close. It leaves small records that expire within 90 seconds.
+    Cancelled, it holds nothing: its clients release it as they close. It leaves small records that
+    expire within 90 seconds.
 
     Args:
         new_client: Makes a client, with the options it is given.
