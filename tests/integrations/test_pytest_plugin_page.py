@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from tests.house import files
 from tests.integrations.suites import PATIENCE, STRICT, run
+from tests.support import repository
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
@@ -20,7 +20,7 @@ _BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.DOTALL | re.MULTI
 @pytest.fixture
 def written(pytester: pytest.Pytester) -> list[str]:
     """The files of the page, in the directory of the suite."""
-    page = (files.ROOT / "docs" / "testing.md").read_text()
+    page = (repository.ROOT / "docs" / "testing.md").read_text()
     blocks = _BLOCK.findall(page)
     assert len(blocks) == page.count("```python")
     for name, text in blocks:

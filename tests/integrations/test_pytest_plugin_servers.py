@@ -10,7 +10,7 @@ import redis
 
 from redisson_py.testing import EmbeddedServer
 from tests.integrations.suites import AUTO, NOTE, interrupt, noted, run, started
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
