@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.stream.tls import make_certificates
 
 from redisson_py import AcquiredEvent, Listener, Redisson, ReleasedEvent
 from redisson_py._cli.checks.probes import LISTENING
@@ -25,8 +26,7 @@ from tests.fixtures.redis_server import (
     documented_rules,
     url_of_user,
 )
-from tests.house import files
-from tests.stream.tls import make_certificates
+from tests.support import files
 
 KINDS = ["valkey", "redis7", "redis62"]
 SETTINGS = ["timeout", "keepalive", "buffers"]

@@ -10,7 +10,7 @@ from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.cli.doctor_report import examine, printed
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
 from tests.fixtures.topologies import ClusterFactory, ReplicasFactory, SentinelFactory
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 #: As docs/topologies.md has it, "Settings of the servers".
 GOOD = {"repl-timeout": "15"}

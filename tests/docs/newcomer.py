@@ -16,7 +16,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.house import files
+from tests.support import files
 
 #: What pages say for "your server".
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")

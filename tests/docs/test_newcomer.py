@@ -27,7 +27,8 @@ from tests.fixtures.topologies import found
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-README, DOCTOR, TESTING = "README.md", "docs/doctor.md", "docs/testing.md"
+README, DOCTOR = "README.md", "docs/doctor.md"
+TESTING, TELEMETRY = "docs/testing.md", "docs/telemetry.md"
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +95,14 @@ def test_service_and_its_tests_run_without_a_conftest(newcomer: Newcomer) -> Non
     printed = newcomer.type_all(f"python -m pytest -q -p no:cacheprovider {' '.join(names)}")
     assert re.search(r"^\d+ passed", printed, re.MULTILINE), printed
     assert not (newcomer.home / "conftest.py").exists()
+
+
+def test_traces_and_metrics_are_printed(newcomer: Newcomer) -> None:
+    newcomer.type_all(block(TELEMETRY, "sh"))
+    newcomer.write("traced.py", block(TELEMETRY))
+    printed = newcomer.type_all("python traced.py")
+    assert '"span_id"' in printed
+    assert '"resource_metrics"' in printed
 
 
 def test_doctor_finds_nothing_wrong(newcomer: Newcomer) -> None:
