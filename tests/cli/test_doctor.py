@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.stream.tls import make_certificates
 
 from redisson_py import AcquiredEvent, Listener, Redisson, ReleasedEvent
 from redisson_py._cli.checks.probes import LISTENING
@@ -26,7 +25,8 @@ from tests.fixtures.redis_server import (
     documented_rules,
     url_of_user,
 )
-from tests.support import files
+from tests.support import repository
+from tests.support.certificates import make_certificates
 
 KINDS = ["valkey", "redis7", "redis62"]
 SETTINGS = ["timeout", "keepalive", "buffers"]
@@ -266,7 +266,7 @@ async def test_report_on_a_terminal_has_colours_and_the_same_words(
         environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
         environment.pop("NO_COLOR", None)
         command = [sys.executable, "-m", "redisson_py", "doctor", "--url", server.url]
-        process = subprocess.Popen(command, stdout=theirs, env=environment, cwd=files.ROOT)
+        process = subprocess.Popen(command, stdout=theirs, env=environment, cwd=repository.ROOT)
         os.close(theirs)
         chunks = []
         try:

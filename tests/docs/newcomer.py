@@ -16,7 +16,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import files
+from tests.support import repository
 
 #: What pages say for "your server".
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
@@ -40,7 +40,7 @@ def block(
         under: The text of the heading above it; empty for the whole page.
         containing: Text that is in the block.
     """
-    text = (files.ROOT / page).read_text("utf-8")
+    text = (repository.ROOT / page).read_text("utf-8")
     if under:
         text = _section(text, under, page)
     for found in _FENCE.finditer(text):
@@ -52,7 +52,7 @@ def block(
 def named_files(page: str) -> dict[str, str]:
     """Return the files that a page has the user write, by their names."""
     found: dict[str, str] = {}
-    for fence in _FENCE.finditer((files.ROOT / page).read_text("utf-8")):
+    for fence in _FENCE.finditer((repository.ROOT / page).read_text("utf-8")):
         first, _, _ = fence["code"].partition("\n")
         if title := _TITLE.search(fence["info"]) or _TITLE.match(first):
             found[title["name"] or title["first"]] = fence["code"]
@@ -148,7 +148,7 @@ def build_wheel(folder: Path) -> Path:
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
     done = subprocess.run(
         [*command, "--directory", str(folder)],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         capture_output=True,
         text=True,
         check=False,
