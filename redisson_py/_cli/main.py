@@ -9,6 +9,7 @@ import click
 from redisson_py import __version__
 from redisson_py._cli.commands.acl import acl
 from redisson_py._cli.commands.completion import completion
+from redisson_py._cli.commands.doctor import doctor
 from redisson_py._cli.commands.ping import ping
 from redisson_py._cli.commands.run import run
 from redisson_py._cli.commands.scripts import scripts
@@ -41,5 +42,5 @@ def cli(*, verbose: bool) -> None:
         logging.getLogger("redisson_py").addHandler(logging.NullHandler())
 
 
-for _command in (acl, completion, ping, run, scripts):
+for _command in (acl, completion, doctor, ping, run, scripts):
     cli.add_command(_command)

@@ -1,0 +1,73 @@
+"""Checks of what we may do there: connect, run commands, hold a lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from redisson_py._cli.checks.facts import Facts, Server
+from redisson_py._cli.checks.finding import Finding, ok, problem, warning
+
+#: A connection on which an answer is due for a part of the lease is opened anew.
+_SILENCE = 6
+_LONGEST_SILENCE = 5.0
+
+
+def check_connection(server: Server, facts: Facts) -> Finding:
+    """Say whether the server answers us."""
+    if server.answered:
+        return ok("connection", "answers")
+    todo = "correct user, password or TLS" if server.refused else "look at the server and network"
+    if server.is_replica:
+        return warning("connection", server.error, todo)
+    return problem("connection", server.error, todo)
+
+
+def check_permissions(server: Server, facts: Facts) -> Finding:
+    """Say what the user may not do and a client needs."""
+    if not server.missing:
+        how = "ACL DRYRUN" if server.dry_run else "tried with harmless commands"
+        return ok("permissions", f"all are there ({how})")
+    rules = " ".join(each.rule for each in server.missing)
+    acl = " ".join(["redisson-py acl", facts.acl_options]).strip()
+    todo = f"ACL SETUSER {server.user} with what `{acl}` prints"
+    return problem("permissions", f"the user {server.user!r} lacks {rules}", todo)
+
+
+def check_lock(facts: Facts) -> Iterator[Finding]:
+    """Say what became of a real lock, and of a message on its channel."""
+    trial = facts.trial
+    if trial is None:
+        # The connection has a finding.
+        return
+    if trial.error:
+        todo = "see the other findings: as long as this fails, no lock works"
+        yield problem("lock", f"cannot {trial.step}: {trial.error}", todo)
+        return
+    yield ok("lock", "acquired, extended, handed over and released")
+    if trial.woken:
+        yield ok("messages", "a release wakes who waits")
+    else:
+        found = "a release wakes nobody: waiters ask every few seconds only"
+        if trial.message_error:
+            found += f"; {trial.message_error}"
+        yield problem("messages", found, "allow +subscribe, +unsubscribe and &redisson*")
+
+
+def check_latency(facts: Facts) -> Finding | None:
+    """Say how long an answer takes; judged by what a client takes for a dead connection."""
+    pings = facts.trial.pings if facts.trial else ()
+    if not pings:
+        return None
+    longest = max(pings)
+    found = f"PING {_ms(median(pings))} (median), {_ms(longest)} (longest of {len(pings)})"
+    patience = min(facts.lease_time / _SILENCE, _LONGEST_SILENCE)
+    if longest > patience:
+        return warning(
+            "latency", f"{found}: clients take it for dead after {patience:g} s", "raise lease_time"
+        )
+    return ok("latency", found)
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"

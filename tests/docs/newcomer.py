@@ -1,0 +1,171 @@
+"""A newcomer: an empty directory, an environment with the built wheel, and the pages to copy from.
+
+The environment has what the wheel needs from the one that runs the tests, but not this checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import repository
+
+#: What pages say for "your server".
+LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
+#: What an editable install of this checkout leaves beside the packages.
+_OURS = ("redisson_py", "_redisson_py", "__editable__", "_editable_impl_redisson_py")
+_FENCE = re.compile(
+    r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+#: How a page names the file that a block is: title="name.py" behind the language, or # name.py.
+_TITLE = re.compile(r'title="(?P<name>[^"]+)"|# (?P<first>\w+\.py)$', re.MULTILINE)
+
+
+def block(
+    page: str, language: str | None = "python", *, under: str = "", containing: str = ""
+) -> str:
+    """Return the first fenced block of a page.
+
+    Args:
+        page: Its name in the repository.
+        language: What the fence says; None for whatever it says.
+        under: The text of the heading above it; empty for the whole page.
+        containing: Text that is in the block.
+    """
+    text = (repository.ROOT / page).read_text("utf-8")
+    if under:
+        text = _section(text, under, page)
+    for found in _FENCE.finditer(text):
+        if language in (None, found["language"]) and containing in found["code"]:
+            return found["code"]
+    raise AssertionError(f"{page} has no {language} block under {under!r} with {containing!r}")
+
+
+def named_files(page: str) -> dict[str, str]:
+    """Return the files that a page has the user write, by their names."""
+    found: dict[str, str] = {}
+    for fence in _FENCE.finditer((repository.ROOT / page).read_text("utf-8")):
+        first, _, _ = fence["code"].partition("\n")
+        if title := _TITLE.search(fence["info"]) or _TITLE.match(first):
+            found[title["name"] or title["first"]] = fence["code"]
+    return found
+
+
+def _section(text: str, heading: str, page: str) -> str:
+    """Return what is below a heading, up to the next one that is not below it."""
+    # Comments of code blocks look like headings.
+    code = [found.span() for found in _FENCE.finditer(text)]
+    headings = [
+        found
+        for found in re.finditer(r"^(?P<depth>#+) (?P<text>.+)$", text, re.MULTILINE)
+        if not any(first <= found.start() < end for first, end in code)
+    ]
+    for n, found in enumerate(headings):
+        if found["text"] == heading:
+            depth = len(found["depth"])
+            others = [each for each in headings[n + 1 :] if len(each["depth"]) <= depth]
+            return text[found.end() : others[0].start() if others else len(text)]
+    raise AssertionError(f"{page} has no heading {heading!r}")
+
+
+def program(code: str) -> str:
+    """Return a program that runs a block with `await` in it."""
+    body = textwrap.indent(code, "    ")
+    return f"import asyncio\n\n\nasync def main():\n{body}\n\nasyncio.run(main())\n"
+
+
+@dataclass(frozen=True)
+class Newcomer:
+    """Somebody with an empty directory.
+
+    Attributes:
+        home: The directory.
+        environment: The virtual environment.
+        wheel: The wheel that was built from the checkout.
+        url: Their server.
+    """
+
+    home: Path
+    environment: Path
+    wheel: Path
+    url: str
+
+    @property
+    def python(self) -> Path:
+        """Their Python."""
+        return self.environment / "bin" / "python"
+
+    def write(self, name: str, code: str) -> None:
+        """Save a file, as the page has it but for the address of the server."""
+        (self.home / name).write_text(LOCAL.sub(self.url, code), encoding="utf-8")
+
+    def type(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Type one line of a page into a shell, with the own server and the own wheel."""
+        line = LOCAL.sub(self.url, line)
+        if line.startswith("pip install "):
+            # Without network: the requirements of the wheel and its extras have to be there.
+            line = line.replace("redisson-py", str(self.wheel))
+            pip = f"{shlex.quote(sys.executable)} -m pip --python {shlex.quote(str(self.python))}"
+            line = line.replace("pip install", f"{pip} install --no-index --quiet", 1)
+        variables = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "REDISSON", "VIRTUAL_ENV", "COV_", "COVERAGE"))
+        }
+        variables["PATH"] = f"{self.environment / 'bin'}{os.pathsep}{variables['PATH']}"
+        return subprocess.run(
+            line,
+            shell=True,
+            cwd=self.home,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+
+    def type_all(self, lines: str) -> str:
+        """Type the lines of a block, each of which has to work; return what they printed."""
+        printed = ""
+        for line in lines.splitlines():
+            if line.strip():
+                done = self.type(line)
+                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+                printed += done.stdout
+        return printed
+
+
+def build_wheel(folder: Path) -> Path:
+    """Build the checkout's wheel, without looking for anything on the net."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
+    done = subprocess.run(
+        [*command, "--directory", str(folder)],
+        cwd=repository.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def make_environment(folder: Path) -> Path:
+    """Make a virtual environment with links to everything installed here but this checkout."""
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for key in ("purelib", "platlib"):
+        for path in Path(sysconfig.get_path(key)).iterdir():
+            target = packages / path.name
+            ours = path.name.startswith(_OURS) or path.suffix == ".pth"
+            if not ours and not target.exists() and path.name != "__pycache__":
+                target.symlink_to(path)
+    return folder

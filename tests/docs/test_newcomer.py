@@ -1,0 +1,131 @@
+"""The path of a newcomer: an empty directory, the wheel, and nothing but what the pages say.
+
+Each step takes its code and its commands from README.md and docs/, so a page that is wrong fails
+here. The first installs; the others need only that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+import redis as redis_py
+
+from redisson_py.testing import EmbeddedServer
+from tests.docs.newcomer import (
+    Newcomer,
+    block,
+    build_wheel,
+    make_environment,
+    named_files,
+    program,
+)
+from tests.fixtures.redis_server import unavailable
+from tests.fixtures.topologies import found
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+README, DOCTOR = "README.md", "docs/doctor.md"
+TESTING, TELEMETRY = "docs/testing.md", "docs/telemetry.md"
+
+
+@pytest.fixture(scope="module")
+def server(server_choice: str) -> Iterator[EmbeddedServer]:
+    """The newcomer's server: one that keeps its data."""
+    with found(server_choice) as choice:
+        own = EmbeddedServer(choice, appendonly=True)
+    own.start_blocking()
+    try:
+        yield own
+    finally:
+        own.close_blocking()
+
+
+@pytest.fixture(scope="module")
+def newcomer(tmp_path_factory: pytest.TempPathFactory, server: EmbeddedServer) -> Newcomer:
+    """Somebody who has typed the first command of the README, with a wheel from this checkout."""
+    for tool in ("hatchling", "pip"):
+        if find_spec(tool) is None:
+            unavailable(f"{tool} is not installed")
+    folder = tmp_path_factory.mktemp("newcomer")
+    for name in ("home", "dist"):
+        (folder / name).mkdir()
+    wheel = build_wheel(folder / "dist")
+    one = Newcomer(folder / "home", make_environment(folder / "venv"), wheel, server.url)
+    assert one.type("python -c 'import redisson_py'").returncode != 0
+    # Whatever the fence says: this is the first line of all.
+    commands = block(README, language=None, containing="pip install redisson-py")
+    one.type_all(commands.splitlines()[0])
+    return one
+
+
+@pytest.fixture
+def plain(server: EmbeddedServer) -> Iterator[redis_py.Redis]:
+    """To look at what is left in the server."""
+    with redis_py.Redis.from_url(server.url, decode_responses=True) as client:
+        yield client
+
+
+def test_package_comes_from_the_wheel(newcomer: Newcomer) -> None:
+    command = "python -c 'import redisson_py; print(redisson_py.__file__)'"
+    printed = newcomer.type_all(command)
+    assert printed.startswith(str(newcomer.environment))
+    assert "redisson-py, version" in newcomer.type_all("redisson-py --version")
+
+
+def test_first_example_runs_as_it_is_written(newcomer: Newcomer, plain: redis_py.Redis) -> None:
+    code = block(README, containing="get_semaphore")
+    assert "redis://localhost" in code
+    newcomer.write("first.py", program(code))
+    newcomer.type_all("python -W error first.py")
+    # The permit is back, and nothing is held.
+    assert plain.get("s") == "5"
+    assert sorted(plain.scan_iter("orders:17")) == sorted(plain.scan_iter("k")) == []
+
+
+def test_service_and_its_tests_run_without_a_conftest(newcomer: Newcomer) -> None:
+    pages = named_files(TESTING)
+    assert {"orders.py", "test_orders.py", "test_loss.py"} <= pages.keys()
+    newcomer.type_all(block(TESTING, None, containing="pip install"))
+    for name, code in pages.items():
+        newcomer.write(name, code)
+    names = sorted(name for name in pages if name.startswith("test_"))
+    printed = newcomer.type_all(f"python -m pytest -q -p no:cacheprovider {' '.join(names)}")
+    assert re.search(r"^\d+ passed", printed, re.MULTILINE), printed
+    assert not (newcomer.home / "conftest.py").exists()
+
+
+def test_traces_and_metrics_are_printed(newcomer: Newcomer) -> None:
+    newcomer.type_all(block(TELEMETRY, "sh"))
+    newcomer.write("traced.py", block(TELEMETRY))
+    printed = newcomer.type_all("python traced.py")
+    assert '"span_id"' in printed
+    assert '"resource_metrics"' in printed
+
+
+def test_doctor_finds_nothing_wrong(newcomer: Newcomer) -> None:
+    printed = newcomer.type_all(block(DOCTOR, "sh"))
+    assert "lock          acquired, extended, handed over and released" in printed
+    assert "problem" not in printed
+    assert "warning" not in printed
+
+
+def test_doctor_looks_as_its_page_says(newcomer: Newcomer, plain: redis_py.Redis) -> None:
+    shown = block(DOCTOR, "text")
+    plain.config_set("maxmemory", "100mb")
+    plain.config_set("maxmemory-policy", "allkeys-lru")
+    plain.config_set("appendonly", "no")
+    done = newcomer.type("redisson-py doctor --url redis://localhost:6379/0")
+    assert done.returncode == 1
+    fault = [line for line in shown.splitlines() if line.startswith(("problem", "warning"))]
+    assert len(fault) == 2
+    assert [line for line in fault if line not in done.stdout.splitlines()] == []
+    # What the page says to do about each, typed as it is.
+    arrow = "-> "
+    for line in done.stdout.splitlines():
+        if line.strip().startswith(arrow):
+            words = line.strip().removeprefix(arrow).split()
+            plain.execute_command(*words)  # type: ignore[no-untyped-call]  # redis-py's
+    assert "problem" not in newcomer.type_all("redisson-py doctor --url redis://localhost:6379/0")
