@@ -176,12 +176,9 @@ def left(seconds: float | None) -> str:
 
 def client(party: Party) -> str:
     """Return where a holder runs, in words; nothing if it does not say."""
-    parts = [
-        *([party.client_name] if party.client_name else []),
-        *([str(party.host)] if party.host else []),
-        *([f"pid {party.pid}"] if party.pid is not None else []),
-    ]
-    return printable(" ".join(parts))
+    host = f"on {party.host}" if party.host else ""
+    place = f"{host}, pid {party.pid}" if host and party.pid is not None else host
+    return printable(" ".join(each for each in (party.client_name, place) if each))
 
 
 def plural(count: int, word: str) -> str:

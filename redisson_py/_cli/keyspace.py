@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from redisson_py._cli.asking import Asker, Command
 
@@ -19,6 +19,7 @@ SCAN_COUNT = 500
 
 Family = Literal["lock", "semaphore", "permits", "barrier"]
 """What shares keys: `permits` are those of a permit-expirable semaphore."""
+FAMILIES: tuple[Family, ...] = get_args(Family)
 
 _OWNER = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write)?")
 _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}

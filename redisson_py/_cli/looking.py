@@ -14,7 +14,7 @@ from typing import Any, Literal
 from redisson_py import ScriptError, _keys
 from redisson_py._cli.asking import Asker, Command
 from redisson_py._cli.found import Found, Kind, Party, text
-from redisson_py._cli.keyspace import Resource, is_owner
+from redisson_py._cli.keyspace import FAMILIES, Resource, is_owner
 from redisson_py._commands.permit_expirable_semaphore import owner_of
 from redisson_py._commands.read_write_lock import WRITE_SUFFIX
 
@@ -43,35 +43,27 @@ class Looker:
         self._listed = listed
         self._known: dict[str, dict[str, Any]] = {}
 
-    async def look(self, resources: Iterable[Resource], servers: Iterable[bytes]) -> list[Found]:
+    async def look(self, resources: Iterable[Resource]) -> dict[Resource, Found]:
         """Return what is there of these resources; those that are gone are left out.
-
-        Args:
-            resources: What to look at.
-            servers: A key of each server: they are asked who listens.
 
         Raises:
             ScriptError: A command is not permitted.
             ConnectionLostError: A server did not answer.
         """
-        looks = [self._look(resource) for resource in resources]
-        found = [each for each in await self._together(looks) if each is not None]
-        return await self._listeners(await self._described(found), list(servers))
+        wanted = list(resources)
+        results = await self._together([self._look(resource) for resource in wanted])
+        there = {each: found for each, found in zip(wanted, results, strict=True) if found}
+        return dict(zip(there, await self._described(list(there.values())), strict=True))
 
-    async def inspect(
-        self, key: bytes, servers: Iterable[bytes], kind: Kind | None = None
-    ) -> tuple[list[Found], str]:
+    async def inspect(self, key: bytes, kind: Kind | None = None) -> tuple[list[Found], str]:
         """Return everything that shares a name, and the type of its key (`none`: there is none).
 
         With a kind, only what may be of that kind. Errors as for `look`.
         """
-        found = await self.look(
-            [Resource(key, family) for family in ("lock", "semaphore", "permits", "barrier")],
-            servers,
-        )
+        found = list((await self.look(Resource(key, family) for family in FAMILIES)).values())
         kind_of_key = (await self._asker.ask(key, "TYPE", key)).decode()
         if kind_of_key == "string" and not any(each.kind.endswith("semaphore") for each in found):
-            found += await self._listeners(await self._together([self._number(key)]), [*servers])
+            found += filter(None, await self._together([self._number(key)]))
         if kind is not None:
             found = [alike for each in found if (alike := each.as_kind(kind)) is not None]
         return found, kind_of_key
@@ -80,7 +72,7 @@ class Looker:
         """Forget what clients say of themselves."""
         self._known.clear()
 
-    async def _together(self, looks: Sequence[Look]) -> list[Any]:
+    async def _together(self, looks: Sequence[Look]) -> list[Found | None]:
         """Run looks side by side: what each wants next leaves in the same write."""
         results: list[Found | None] = [None] * len(looks)
         wanted = {place: next(look) for place, look in enumerate(looks)}
@@ -96,7 +88,7 @@ class Looker:
                 except StopIteration as end:
                     results[place] = end.value
             wanted = following
-        return [each for each in results if each is not None]
+        return results
 
     def _look(self, resource: Resource) -> Look:
         match resource.family:
@@ -301,8 +293,17 @@ class Looker:
             return replace(party, owner=party.permit)
         return replace(party, **said)
 
-    async def _listeners(self, found: list[Found], servers: list[bytes]) -> list[Found]:
-        """Return what was found with how many connections listen on its channels."""
+    async def listeners(self, found: list[Found], servers: Iterable[bytes]) -> list[Found]:
+        """Return what was found with how many connections listen on its channels.
+
+        Args:
+            found: What was found.
+            servers: A key of each server.
+
+        Raises:
+            ConnectionLostError: A server did not answer.
+        """
+        anchors = list(servers)
         channels = {channel: each.key for each in found for channel in _channels(each)}
         counts = dict.fromkeys(channels, 0)
         asked = list(channels)
@@ -310,7 +311,7 @@ class Looker:
         for start in range(0, len(asked), _CHANNELS):
             some = asked[start : start + _CHANNELS]
             # Redisson listens at any node of a cluster, unless pub/sub is sharded.
-            commands += [(server, "PUBSUB", "NUMSUB", *some) for server in servers]
+            commands += [(server, "PUBSUB", "NUMSUB", *some) for server in anchors]
             if self._asker.in_cluster:
                 commands += self._sharded(some, channels)
         for command, reply in zip(commands, await self._asker.ask_all(commands), strict=True):

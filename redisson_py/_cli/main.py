@@ -9,6 +9,7 @@ import click
 from redisson_py import __version__
 from redisson_py._cli.commands.acl import acl
 from redisson_py._cli.commands.inspect import inspect
+from redisson_py._cli.commands.locks import locks
 from redisson_py._cli.commands.ping import ping
 from redisson_py._cli.commands.scripts import scripts
 
@@ -28,5 +29,5 @@ def cli(*, verbose: bool) -> None:
         logging.getLogger("redisson_py").addHandler(logging.NullHandler())
 
 
-for _command in (acl, inspect, ping, scripts):
+for _command in (acl, inspect, locks, ping, scripts):
     cli.add_command(_command)

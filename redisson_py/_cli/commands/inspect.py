@@ -59,7 +59,9 @@ async def inspect(
         asker = Asker(connected)
         key = checked_key(asker, name)
         anchors = (await asker.servers()).values()
-        found, kind_of_key = await Looker(asker, limit).inspect(key, anchors, kind)
+        looker = Looker(asker, limit)
+        found, kind_of_key = await looker.inspect(key, kind)
+        found = await looker.listeners(found, anchors)
     foreign = kind_of_key if is_foreign(found, key, kind_of_key) else None
     if as_json:
         answer(
@@ -116,7 +118,7 @@ def words(kind: Kind) -> str:
 def lines(found: Found) -> list[str]:
     """Return what was found as lines of text."""
     head = f"{printable(found.name)}: {words(found.kind)}, {summary(found)}"
-    rows = [("holder" if found.kind != "barrier" else "waits", _holder(p)) for p in found.holders]
+    rows = [("holder" if found.kind != "barrier" else "waits", _holder(p, found.kind)) for p in found.holders]
     if (more := found.holders_total - len(found.holders)) > 0:
         rows.append(("", f"and {more} more"))
     for place, waiter in enumerate(found.waiters, 1):
@@ -135,8 +137,9 @@ def lines(found: Found) -> list[str]:
     return [head, *(f"  {label:<10}{value}" for label, value in rows)]
 
 
-def _holder(party: Party) -> str:
-    what = [plural(party.holds, "hold")] if party.holds != 1 else []
+def _holder(party: Party, kind: Kind) -> str:
+    unit = "permit" if kind == "semaphore" else "hold"
+    what = [plural(party.holds, unit)] if party.holds != 1 else []
     if party.mode is not None:
         what.insert(0, {"read": "reads", "write": "writes"}[party.mode])
     what.append(left(party.seconds_left) + (" left" if party.seconds_left is not None else ""))
