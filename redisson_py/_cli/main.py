@@ -11,6 +11,7 @@ from redisson_py._cli.commands.acl import acl
 from redisson_py._cli.commands.inspect import inspect
 from redisson_py._cli.commands.locks import locks
 from redisson_py._cli.commands.ping import ping
+from redisson_py._cli.commands.release import release
 from redisson_py._cli.commands.scripts import scripts
 
 
@@ -29,5 +30,5 @@ def cli(*, verbose: bool) -> None:
         logging.getLogger("redisson_py").addHandler(logging.NullHandler())
 
 
-for _command in (acl, inspect, locks, ping, scripts):
+for _command in (acl, inspect, locks, ping, release, scripts):
     cli.add_command(_command)
