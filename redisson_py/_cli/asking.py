@@ -17,8 +17,8 @@ from redisson_py._time import now
 BATCH = 64
 
 Argument = str | bytes | int
-#: The key that decides the server, then the words.
-Command = tuple[bytes, *tuple[Argument, ...]]
+#: The key that decides the server, as bytes, then the words.
+Command = tuple[Argument, ...]
 
 
 class Asker:
@@ -38,6 +38,11 @@ class Asker:
     def prefix(self) -> str:
         """What the client puts before every name."""
         return self.client._context.options.names.prefix
+
+    @property
+    def where(self) -> str:
+        """The address that the user gave, without any secret."""
+        return self.client._where
 
     @property
     def in_cluster(self) -> bool:
@@ -70,7 +75,7 @@ class Asker:
     async def _ask_batch(self, commands: Sequence[Command]) -> list[Any]:
         await self._pace(len(commands))
         executor = self.client._executor
-        calls = [executor.command(key, *words) for key, *words in commands]
+        calls = [executor.command(_bytes(key), *words) for key, *words in commands]
         replies: list[Any] = []
         failure: BackendError | None = None
         try:
@@ -118,6 +123,11 @@ class Asker:
     def server_of(self, key: bytes) -> str:
         """Return the address of the server that serves a key, as far as is known."""
         return self.client._router.stream_for(key).where
+
+
+def _bytes(key: Argument) -> bytes:
+    assert isinstance(key, bytes)
+    return key
 
 
 @cache

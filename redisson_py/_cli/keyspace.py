@@ -9,7 +9,7 @@ passes over all other keys. Of a hash with a name of its own one field is read (
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Literal, NamedTuple, get_args
 
 from redisson_py._cli.asking import Asker, Command
@@ -119,7 +119,9 @@ def is_owner(field: bytes) -> bool:
     return _OWNER.fullmatch(field) is not None
 
 
-async def resources(asker: Asker, anchor: bytes, names: Names) -> AsyncIterator[set[Resource]]:
+async def resources(
+    asker: Asker, anchor: bytes, names: Names
+) -> AsyncGenerator[set[Resource], None]:
     """Yield the resources of one server, some at a time; one may come twice.
 
     Each step is one SCAN, and one HRANDFIELD for each hash that may be a lock. Memory is needed

@@ -6,24 +6,29 @@ resources leave in the same few writes. The replies to one look are not of one m
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from redisson_py import ScriptError, _keys
 from redisson_py._cli.asking import Asker, Command
 from redisson_py._cli.found import Found, Kind, Party, text
 from redisson_py._cli.keyspace import FAMILIES, Resource, is_owner
+from redisson_py._cli.replies import (
+    description,
+    holders,
+    integer,
+    lease_keys,
+    pairs,
+    readable,
+    seconds,
+    until,
+)
 from redisson_py._commands.permit_expirable_semaphore import owner_of
 from redisson_py._commands.read_write_lock import WRITE_SUFFIX
 
 Look = Generator[list[Command], list[Any], Found | None]
 
-#: The score of a permit that never ends.
-_NEVER = 922337203685477
-#: Of a reader that re-entered, the leases of so many of its holds are read.
-_READER_HOLDS = 10
 #: Channels of one PUBSUB command.
 _CHANNELS = 100
 #: Clients whose descriptions are remembered.
@@ -77,12 +82,11 @@ class Looker:
         results: list[Found | None] = [None] * len(looks)
         wanted = {place: next(look) for place, look in enumerate(looks)}
         while wanted:
-            replies = iter(
-                await self._asker.ask_all([each for commands in wanted.values() for each in commands])
-            )
+            commands = [each for those in wanted.values() for each in those]
+            replies = iter(await self._asker.ask_all(commands))
             following: dict[int, list[Command]] = {}
-            for place, commands in wanted.items():
-                own = [_readable(next(replies)) for _ in commands]
+            for place, those in wanted.items():
+                own = [readable(next(replies)) for _ in those]
                 try:
                     following[place] = looks[place].send(own)
                 except StopIteration as end:
@@ -121,30 +125,35 @@ class Looker:
         mode = fields.pop(b"mode", None)
         if not all(is_owner(field) for field in fields) or mode not in (None, b"read", b"write"):
             return None
-        parties = list(_holders(fields, mode, _seconds(lock_left)))[: self._listed]
+        parties = list(holders(fields, mode, seconds(lock_left)))[: self._listed]
         total = len(fields)
         waiting = [Party(text(each), 0) for each in queued or []]
         waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in writers or []]
         waiters_total: int | None = len(waiting) or None
         readers = [party for party in parties if party.mode == "read"]
-        more = [(key, "HLEN", key), (key, "LLEN", queue), (key, "ZCARD", writers_key)]
+        more: list[Command] = [
+            (key, "HLEN", key),
+            (key, "LLEN", queue),
+            (key, "ZCARD", writers_key),
+        ]
         if cursor != b"0" or waiting or readers:
-            leases = [[(key, "PTTL", each) for each in _lease_keys(key, one)] for one in readers]
-            length, queue_length, writer_count, *lefts = yield more + sum(leases, [])
+            leases = [lease_keys(key, reader) for reader in readers]
+            more += [(key, "PTTL", each) for keys in leases for each in keys]
+            length, queue_length, writer_count, *lefts = yield more
             total = max(len(parties), (length or 0) - (mode is not None))
             if waiting:
                 waiters_total = max(len(waiting), (queue_length or 0) + (writer_count or 0))
             over = 0
-            for reader, commands in zip(readers, leases, strict=True):
-                mine, lefts = lefts[: len(commands)], lefts[len(commands) :]
+            for reader, keys in zip(readers, leases, strict=True):
+                mine, lefts = lefts[: len(keys)], lefts[len(keys) :]
                 place = parties.index(reader)
-                longest = max(_seconds(each) for each in mine)
+                longest = max(seconds(each) for each in mine)
                 # A reader whose leases are over is none any more.
                 parties[place] = replace(reader, seconds_left=longest)
                 over += longest < 0
             parties = [each for each in parties if (each.seconds_left or 0) >= 0]
             total -= over
-        if _seconds(lock_left) < 0:
+        if seconds(lock_left) < 0:
             parties, total = [], 0
         if not (parties or waiting or token):
             return None
@@ -164,7 +173,7 @@ class Looker:
             waiters=tuple(waiting),
             waiters_total=waiters_total,
             channel=_keys.read_write_channel(key) if reads_writes else _keys.lock_channel(key),
-            token=_integer(token),
+            token=integer(token),
             keys=(
                 *([key] if parties else []),
                 *([queue] if queued else []),
@@ -179,10 +188,10 @@ class Looker:
         free, total, rows, time = yield self._counted(key, permits)
         if not rows:
             return None
-        held = _pairs(rows)
+        held = pairs(rows)
         (units,) = yield [(key, "HMGET", units_key, *(owner for owner, _ in held))]
         holders = tuple(
-            Party(text(owner), _integer(count) or 0, _until(ends_at, time))
+            Party(text(owner), integer(count) or 0, until(ends_at, time))
             for (owner, ends_at), count in zip(held, units or [None] * len(held), strict=True)
         )
         return self._with_permits(key, "semaphore", holders, total, free, (permits, units_key))
@@ -190,12 +199,12 @@ class Looker:
     def _permits(self, key: bytes) -> Look:
         permits = _keys.suffixed(key, b"timeout")
         free, total, rows, time = yield self._counted(key, permits)
-        held = _pairs(rows or [])
+        held = pairs(rows or [])
         # Somebody's own sorted set may have such a name.
         if not held or any(len(permit) != 16 for permit, _ in held):
             return None
         holders = tuple(
-            Party(owner_of(permit), 1, _until(ends_at, time), permit=permit.hex())
+            Party(owner_of(permit), 1, until(ends_at, time), permit=permit.hex())
             for permit, ends_at in held
         )
         kind: Kind = "permit-expirable-semaphore"
@@ -223,7 +232,7 @@ class Looker:
             kind,
             holders=holders,
             holders_total=max(total, len(holders)),
-            available=_integer(free),
+            available=integer(free),
             channel=_keys.permit_channel(key),
             keys=(*([key] if free else []), *keys),
         )
@@ -231,12 +240,12 @@ class Looker:
     def _number(self, key: bytes) -> Look:
         """A string: a latch, or a semaphore whose permits nobody has recorded."""
         (number,) = yield [(key, "GETRANGE", key, 0, 31)]
-        if _integer(number) is None:
+        if integer(number) is None:
             return None
         return self._found(
             key,
             "latch-or-semaphore",
-            available=_integer(number),
+            available=integer(number),
             channel=_keys.latch_channel(key),
             keys=(key,),
         )
@@ -251,7 +260,7 @@ class Looker:
             (key, "TIME"),
         ]
         generation, parties, broken = state or (None, None, None)
-        waiting = [Party(text(owner), 1, _until(end, time)) for owner, end in _pairs(rows or [])]
+        waiting = [Party(text(owner), 1, until(end, time)) for owner, end in pairs(rows or [])]
         if not (generation or broken) or (waiting and all(p.seconds_left == 0 for p in waiting)):
             return None
         # A party whose arrival has ended has broken it, even if nobody has noticed.
@@ -261,7 +270,7 @@ class Looker:
             "barrier",
             holders=tuple(waiting),
             holders_total=max(total or 0, len(waiting)),
-            parties=_integer(parties),
+            parties=integer(parties),
             broken=broken is not None or dead,
             channel=_keys.barrier_channel(key),
             keys=(barrier, *([arrivals] if waiting else [])),
@@ -276,7 +285,7 @@ class Looker:
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         for client_id, said in zip(sorted(unknown), texts, strict=True):
-            self._known[client_id] = _description(said)
+            self._known[client_id] = description(said)
         return [
             replace(
                 each,
@@ -320,8 +329,7 @@ class Looker:
                     return found
                 # Redis 6.2 has no such command, and no such channels.
                 continue
-            flat = [word for pair in reply.items() for word in pair] if isinstance(reply, dict) else reply
-            for channel, count in zip(flat[::2], flat[1::2], strict=True):
+            for channel, count in zip(reply[::2], reply[1::2], strict=True):
                 counts[channel] += count
         return [
             replace(each, listeners=sum(counts[channel] for channel in _channels(each)))
@@ -332,9 +340,7 @@ class Looker:
         by_server: dict[str, list[bytes]] = {}
         for channel in some:
             by_server.setdefault(self._asker.server_of(channels[channel]), []).append(channel)
-        return [
-            (channels[own[0]], "PUBSUB", "SHARDNUMSUB", *own) for own in by_server.values()
-        ]
+        return [(channels[own[0]], "PUBSUB", "SHARDNUMSUB", *own) for own in by_server.values()]
 
 
 def _channels(found: Found) -> list[bytes]:
@@ -344,70 +350,3 @@ def _channels(found: Found) -> list[bytes]:
     if found.kind == "latch-or-semaphore":
         return [found.channel, _keys.permit_channel(found.key)]
     return [found.channel]
-
-
-def _readable(reply: Any) -> Any:
-    """Return a reply; None for a key of another type.
-
-    Raises:
-        ScriptError: The command is not permitted.
-    """
-    if not isinstance(reply, ScriptError):
-        return reply
-    if "WRONGTYPE" in str(reply):
-        return None
-    raise reply
-
-
-def _holders(
-    fields: dict[bytes, bytes], mode: bytes | None, seconds: float
-) -> Iterable[Party]:
-    for field, count in fields.items():
-        owner = text(field)
-        side: Literal["read", "write"] | None = None
-        if mode is not None:
-            side = "write" if owner.endswith(WRITE_SUFFIX) else "read"
-        yield Party(owner.removesuffix(WRITE_SUFFIX), _integer(count) or 0, seconds, side)
-
-
-def _lease_keys(key: bytes, reader: Party) -> list[bytes]:
-    """Return the keys whose expiries are the leases of a reader's holds."""
-    stem = _keys.suffixed(key, reader.owner.encode() + b":rwlock_timeout:")
-    return [stem + b"%d" % number for number in range(1, min(reader.holds, _READER_HOLDS) + 1)]
-
-
-def _seconds(milliseconds: int | None) -> float:
-    """Return a PTTL in seconds: infinity without an expiry, negative without a key."""
-    if milliseconds is None or milliseconds == -2:
-        return -1.0
-    return float("inf") if milliseconds == -1 else milliseconds / 1000
-
-
-def _until(ends_at: float, time: list[bytes]) -> float:
-    """Return the seconds from the server's time to a moment in ms."""
-    if ends_at >= _NEVER:
-        return float("inf")
-    return max(0.0, (ends_at - (int(time[0]) * 1000 + int(time[1]) // 1000)) / 1000)
-
-
-def _pairs(rows: list[Any]) -> list[tuple[bytes, float]]:
-    """Return members with their scores, whichever protocol the reply is of."""
-    if rows and not isinstance(rows[0], list):
-        rows = list(zip(rows[::2], rows[1::2], strict=True))
-    return [(member, float(score)) for member, score in rows]
-
-
-def _integer(raw: bytes | None) -> int | None:
-    try:
-        return None if raw is None else int(raw)
-    except ValueError:
-        return None
-
-
-def _description(said: Any) -> dict[str, Any]:
-    """Return what a client says of itself; nothing if it cannot be read."""
-    try:
-        known = json.loads(said)
-        return {each: known.get(each) for each in ("host", "pid", "client_name")}
-    except (TypeError, ValueError, AttributeError):
-        return {}

@@ -13,6 +13,7 @@ from redisson_py._cli.commands.locks import locks
 from redisson_py._cli.commands.ping import ping
 from redisson_py._cli.commands.release import release
 from redisson_py._cli.commands.scripts import scripts
+from redisson_py._cli.commands.top import top
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -30,5 +31,5 @@ def cli(*, verbose: bool) -> None:
         logging.getLogger("redisson_py").addHandler(logging.NullHandler())
 
 
-for _command in (acl, inspect, locks, ping, release, scripts):
+for _command in (acl, inspect, locks, ping, release, scripts, top):
     cli.add_command(_command)

@@ -29,13 +29,18 @@ def row(found: Found) -> tuple[str, ...]:
     waiters, listeners = found.waiters_total, found.listeners
     return (
         printable(found.name),
-        _SHORT.get(found.kind, found.kind),
+        kind_of(found),
         summary(found),
         holder(found),
         left(found.holders[0].seconds_left) if found.holders else "-",
         "-" if waiters is None else str(waiters),
         "?" if listeners is None else str(listeners),
     )
+
+
+def kind_of(found: Found) -> str:
+    """Return the kind of a resource in one short word."""
+    return _SHORT.get(found.kind, found.kind)
 
 
 def holder(found: Found) -> str:

@@ -118,7 +118,10 @@ def words(kind: Kind) -> str:
 def lines(found: Found) -> list[str]:
     """Return what was found as lines of text."""
     head = f"{printable(found.name)}: {words(found.kind)}, {summary(found)}"
-    rows = [("holder" if found.kind != "barrier" else "waits", _holder(p, found.kind)) for p in found.holders]
+    rows = [
+        ("holder" if found.kind != "barrier" else "waits", _holder(p, found.kind))
+        for p in found.holders
+    ]
     if (more := found.holders_total - len(found.holders)) > 0:
         rows.append(("", f"and {more} more"))
     for place, waiter in enumerate(found.waiters, 1):

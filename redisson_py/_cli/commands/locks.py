@@ -116,9 +116,7 @@ async def _search(
             found |= await looker.look(sorted(some - found.keys()))
 
 
-def notes(
-    stopped: Stopped | None, limit: int, seconds: float, away: dict[str, str]
-) -> list[str]:
+def notes(stopped: Stopped | None, limit: int, seconds: float, away: dict[str, str]) -> list[str]:
     """Return what a reader must know of what is missing."""
     said = {
         None: [],

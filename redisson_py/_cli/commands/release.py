@@ -40,9 +40,7 @@ _LOCKS: tuple[Kind, ...] = ("lock", "fair-lock", "fenced-lock", "read-write-lock
 @click.option("--force", is_flag=True, help="Required: another's lock is freed.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @servers_options
-@click.option(
-    "--kind", type=click.Choice(_LOCKS), help="What it is, where its keys do not tell."
-)
+@click.option("--kind", type=click.Choice(_LOCKS), help="What it is, where its keys do not tell.")
 @json_option
 def release(
     *, name: str, force: bool, yes: bool, servers: Servers, kind: Kind | None, as_json: bool
@@ -116,7 +114,9 @@ def _look(servers: Servers, name: str, kind: Kind | None, as_json: bool) -> Foun
         if found.is_lock and found.holders_total:
             if (alike := found.as_kind(kind)) is not None:
                 return alike
-            _not_freed(name, as_json, f"it is a {words(found.kind)}, and no {words(kind or 'lock')}")
+            _not_freed(
+                name, as_json, f"it is a {words(found.kind)}, and no {words(kind or 'lock')}"
+            )
     for found in result:
         if found.kind in _INSTEAD:
             _not_freed(name, as_json, f"it is a {words(found.kind)}: {_INSTEAD[found.kind]}")
