@@ -197,9 +197,8 @@ def summary(found: Found) -> str:
             parts = ["written"] * writes + ([plural(readers, "reader")] if readers else [])
             return ", ".join(parts) or "free"
         case "semaphore" | "permit-expirable-semaphore":
-            return (
-                "no permits set" if found.available is None else f"{found.available} available"
-            ) + (f", held by {found.holders_total}" if found.holders_total else "")
+            free = "no permits set" if found.available is None else f"{found.available} free"
+            return f"{free}, {plural(found.holders_total, 'holder')}"
         case "latch" | "latch-or-semaphore":
             return "open" if found.available is None else f"{found.available} left"
         case "barrier" if found.broken:

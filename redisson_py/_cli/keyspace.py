@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable
 from typing import Literal, NamedTuple, get_args
 
+from redisson_py import ScriptError
 from redisson_py._cli.asking import Asker, Command
 
 #: COUNT of each SCAN: how many keys the server passes over without serving others.
@@ -72,7 +73,7 @@ def glob(pattern: bytes) -> re.Pattern[bytes]:
     parts: list[bytes] = []
     rest = pattern
     while rest:
-        found = re.match(rb"\[(\^?)((?:\\.|[^\]\\])*)\]|\\(.)|(.)", rest, re.DOTALL)
+        found = re.match(rb"\[(\^?)((?:\\.|[^\]\\])*)(?:\]|\Z)|\\(.)|(.)", rest, re.DOTALL)
         assert found is not None
         rest = rest[found.end() :]
         negated, inside, escaped, plain = found.groups()
@@ -148,9 +149,13 @@ async def resources(
 
 
 async def _locks(asker: Asker, keys: Iterable[bytes], names: Names) -> list[Resource]:
-    """Return the locks among hashes."""
+    """Return the locks among hashes; what the user may not read is no name of theirs."""
     maybe = [key for key in keys if b":redisson_py:" not in key and names.name(key) is not None]
     fields = await asker.ask_all([_one_field(key) for key in maybe])
+    for field in fields:
+        if isinstance(field, ScriptError) and "to run the" in str(field):
+            # Not of a key: the command is not permitted.
+            raise field
     return [
         Resource(key, "lock")
         for key, field in zip(maybe, fields, strict=True)

@@ -31,7 +31,7 @@ _COLUMNS = (
     ("HAND-OFFS/s", 96),
 )
 #: Lines of a screen that are not rows.
-_HEAD = 4
+_HEAD = 6
 #: A lease that ends sooner, in seconds, is not renewed, or its holder is dead.
 _ENDS_SOON = 5.0
 
@@ -54,7 +54,7 @@ def screen(watch: Watch, present: float, where: str, width: int, height: int) ->
     head.append("redisson-py top", "bold cyan")
     head.append(f"  {printable(where)}  ", "dim")
     state = Text(_summary(watch), no_wrap=True, overflow="ellipsis")
-    state.highlight_regex(r"[\d.,]+", "bold")
+    state.highlight_regex(r"\d[\d.,]*\d|\d", "bold")
     notes = [Text(note, "bold red", no_wrap=True, overflow="ellipsis") for note in _notes(watch)]
     columns = [place for place, (_, least) in enumerate(_COLUMNS) if width >= least]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True, header_style="")
@@ -62,22 +62,25 @@ def screen(watch: Watch, present: float, where: str, width: int, height: int) ->
         name = _COLUMNS[place][0]
         number = name in ("HELD", "LEFT", "WAIT", "LISTEN", "HAND-OFFS/s")
         table.add_column(
-            Text(name, "bold reverse" if width < 30 else "bold blue"),
+            Text(name, "bold blue"),
             justify="right" if number else "left",
             no_wrap=True,
             overflow="ellipsis",
-            ratio=None if number or name == "KIND" else 2 if name == "HOLDER" else 1,
+            ratio=1 if name == "HOLDER" else None,
+            max_width=max(12, width // 3) if name == "NAME" else None,
         )
     rows = watch.order()
     room = max(1, height - _HEAD - len(notes))
     for row in rows[:room]:
-        words = _words(row, watch, present)
+        words = _words(row, watch, present, short=True)
         cells = [Text(words[place], _style(_COLUMNS[place][0], row)) for place in columns]
         table.add_row(*cells, style="dim" if row.stale or row.free_since is not None else "")
     hidden = f"{len(rows) - room} more rows do not fit" if len(rows) > room else ""
-    foot = Text("q quits" + (f"   {hidden}" if hidden else ""), "dim", no_wrap=True)
-    body: RenderableType = table if rows else Text("nothing is held", "dim")
-    return Group(head, state, *notes, body, foot)
+    foot = Text(no_wrap=True, overflow="ellipsis")
+    foot.append("q", "bold")
+    foot.append(" quits   longest held first" + (f"   {hidden}" if hidden else ""), "dim")
+    body: RenderableType = table if rows else Text(_nothing(watch), "dim")
+    return Group(head, state, *notes, Text(), body, Text(), foot)
 
 
 def _summary(watch: Watch) -> str:
@@ -93,13 +96,17 @@ def _summary(watch: Watch) -> str:
     return ", ".join(parts)
 
 
+def _nothing(watch: Watch) -> str:
+    return "nothing is held" if watch.searched else "nothing was found yet"
+
+
 def _notes(watch: Watch) -> list[str]:
     return [printable(f"{server} does not answer: {why}") for server, why in watch.away.items()]
 
 
-def _words(row: Row, watch: Watch, present: float) -> tuple[str, ...]:
+def _words(row: Row, watch: Watch, present: float, *, short: bool = False) -> tuple[str, ...]:
     """Return the words of a row, one for each of `_COLUMNS`."""
-    found = row.found
+    found, handoffs = row.found, row.rate(present, watch.began)
     free = row.free_since is not None
     lease = found.holders[0].seconds_left if found.holders else None
     state = summary(found) if not row.stale else "no answer"
@@ -107,12 +114,12 @@ def _words(row: Row, watch: Watch, present: float) -> tuple[str, ...]:
         printable(found.name),
         kind_of(found),
         state,
-        holder(found),
+        holder(found, short=short),
         "-" if free else clock(present - row.since),
         "-" if lease is None else "none" if lease == float("inf") else f"{lease:.0f} s",
         "-" if found.waiters_total is None else str(found.waiters_total),
         "?" if found.listeners is None else str(found.listeners),
-        f"{row.rate(present, watch.began):.1f}",
+        f"{handoffs:.1f}" if handoffs else "-",
     )
 
 
@@ -131,7 +138,9 @@ def _style(column: str, row: Row) -> str:
             # Redisson's, or a client that has not described itself.
             return "magenta"
         case "WAIT" if found.waiters_total:
-            return "yellow"
+            return "bold yellow"
+        case "HAND-OFFS/s":
+            return "bold cyan" if row.handoffs else "dim"
         case "LEFT" if found.holders and (found.holders[0].seconds_left or 0) < _ENDS_SOON:
             return "red"
         case "KIND" | "LISTEN":

@@ -43,13 +43,15 @@ def kind_of(found: Found) -> str:
     return _SHORT.get(found.kind, found.kind)
 
 
-def holder(found: Found) -> str:
+def holder(found: Found, *, short: bool = False) -> str:
     """Return the first holder in few words, and how many more there are."""
     if not found.holders:
         return "-"
     first = found.holders[0]
+    client_id, colon, number = printable(first.owner).rpartition(":")
+    owner = f"{client_id[:8]}…:{number}" if short and colon else printable(first.owner)
     more = found.holders_total - 1
-    return (client(first) or printable(first.owner)) + (f" +{more}" if more > 0 else "")
+    return (client(first) or owner) + (f" +{more}" if more > 0 else "")
 
 
 def print_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str] = COLUMNS) -> None:

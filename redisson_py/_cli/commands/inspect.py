@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from redisson_py._cli.asking import Asker
@@ -145,7 +147,8 @@ def _holder(party: Party, kind: Kind) -> str:
     what = [plural(party.holds, unit)] if party.holds != 1 else []
     if party.mode is not None:
         what.insert(0, {"read": "reads", "write": "writes"}[party.mode])
-    what.append(left(party.seconds_left) + (" left" if party.seconds_left is not None else ""))
+    lease = left(party.seconds_left)
+    what.append(f"{lease} left" if math.isfinite(party.seconds_left or 0) else lease)
     if party.permit is not None and party.permit != party.owner:
         what.append(f"permit {party.permit}")
     return f"{_who(party)}, {', '.join(what)}"

@@ -86,7 +86,8 @@ async def top(
     it would slow down what it shows.
 
     A server that does not answer within 2 s is named, its rows stay with "no answer", and it is
-    tried again with each look. Exit status: 0; 69 with --once if a server did not answer.
+    tried again with each look. Exit status: 0 after q, 130 after Ctrl-C; 69 with --once if a
+    server did not answer.
     """  # noqa: D301 - click's mark for lines that stay as they are
     watch = Watch(now(), limit)
     async with servers.client(command_timeout=_ANSWER_TIMEOUT) as connected:
