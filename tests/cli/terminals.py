@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -23,6 +24,9 @@ from tests.support import until
 async def run(*arguments: str, answers: str | None = None) -> Result:
     """Run a command beside the tasks of a test."""
     return await asyncio.to_thread(invoke, *arguments, answers=answers)
+
+
+_SEQUENCE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
@@ -72,9 +76,20 @@ class Terminal:
             pass
         return self.shown
 
+    @property
+    def text(self) -> str:
+        """What was written, without the sequences that move the cursor and choose colours."""
+        return _SEQUENCE.sub(b"", self.read()).decode(errors="replace")
+
+    @property
+    def frames(self) -> list[list[str]]:
+        """The lines of each screen that was drawn from the top."""
+        drawn = self.read().split(b"\x1b[H")[1:]
+        return [_SEQUENCE.sub(b"", each).decode(errors="replace").splitlines() for each in drawn]
+
     async def until_shown(self, text: str, seconds: float = 30.0) -> None:
         """Return when the command has written this."""
-        await until(lambda: text.encode() in self.read(), seconds)
+        await until(lambda: text in self.text, seconds)
 
     async def ends(self, seconds: float = 30.0) -> int:
         """Return the exit status, when there is one."""

@@ -138,14 +138,18 @@ async def _run(watcher: Watcher, interval: float, show: Show, keys: int | None) 
             await watcher.search()
             await anyio.sleep(_SEARCH_PAUSE)
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(until_signal, group)
-        if keys is not None:
-            group.start_soon(until_key, group, keys)
-        group.start_soon(search)
-        while True:
-            began = now()
-            await watcher.look()
-            show(watcher.watch)
-            await anyio.sleep(max(0.0, began + interval - now()))
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(until_signal, group)
+            if keys is not None:
+                group.start_soon(until_key, group, keys)
+            group.start_soon(search)
+            while True:
+                began = now()
+                await watcher.look()
+                show(watcher.watch)
+                await anyio.sleep(max(0.0, began + interval - now()))
+    except ExceptionGroup as failures:
+        # One is enough to end it, and to say why.
+        raise failures.exceptions[0] from None
     return status
