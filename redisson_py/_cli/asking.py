@@ -67,31 +67,34 @@ class Asker:
         Raises:
             ConnectionLostError: A server did not answer within `command_timeout`.
         """
-        replies: list[Any] = []
-        for start in range(0, len(commands), BATCH):
-            replies += await self._ask_batch(commands[start : start + BATCH])
+        replies = await self.try_all(commands)
+        for reply in replies:
+            if isinstance(reply, BackendError) and not isinstance(reply, ScriptError):
+                raise reply
         return replies
 
-    async def _ask_batch(self, commands: Sequence[Command]) -> list[Any]:
+    async def try_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Return the reply to each command; an error stands for a refusal, or for no answer."""
+        replies: list[Any] = []
+        for start in range(0, len(commands), BATCH):
+            replies += await self._try_batch(commands[start : start + BATCH])
+        return replies
+
+    async def _try_batch(self, commands: Sequence[Command]) -> list[Any]:
         await self._pace(len(commands))
         executor = self.client._executor
         calls = [executor.command(_bytes(key), *words) for key, *words in commands]
         replies: list[Any] = []
-        failure: BackendError | None = None
         try:
             for call in calls:
                 try:
                     replies.append(await executor.answer(call))
-                except ScriptError as error:
-                    replies.append(error)
                 except BackendError as error:
-                    failure = failure or error
+                    replies.append(error)
         finally:
             for call in calls:
                 # Nobody reads the rest if this was cancelled.
                 call.future.cancel()
-        if failure is not None:
-            raise failure
         return replies
 
     async def _pace(self, commands: int) -> None:

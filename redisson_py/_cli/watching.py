@@ -270,11 +270,7 @@ class Watcher:
 
     async def _listen(self, working: list[bytes]) -> None:
         rows = [row for row in self.watch.rows.values() if not row.stale]
-        try:
-            found = await self._looker.listeners([row.found for row in rows], working)
-        except ConnectionLostError:
-            # The next look finds out.
-            return
+        found = await self._looker.listeners([row.found for row in rows], working)
         for row, each in zip(rows, found, strict=True):
             row.found = each
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from contextlib import AsyncExitStack
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
@@ -62,12 +64,14 @@ async def draw() -> str:
             record=True, width=WIDTH, height=HEIGHT, file=StringIO(), force_terminal=True
         )
         console.print(screen(watch, now(), ADDRESS, WIDTH, HEIGHT))
-        return console.export_svg(title="redisson-py top", theme=COLORS, unique_id="top")
+        picture = console.export_svg(title="redisson-py top", theme=COLORS, unique_id="top")
+        # The documentation is read offline: no font comes from elsewhere.
+        return re.sub(r"@font-face \{.*?\}", "", picture, flags=re.DOTALL)
 
 
 async def _watched(server: EmbeddedServer, clients: list[Redisson]) -> Watch:
     web, other_web, jobs, other_jobs = clients
-    waiting = [
+    waiting: list[asyncio.Task[Any]] = [
         asyncio.create_task(client.get_fair_lock("invoice:2041").acquire())
         for client in (jobs, web, other_web, other_jobs)
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ from redisson_py._cli.keyspace import Names, glob, is_owner, resource_of
 
 #: Names whose own braces, if any, enclose no whole name.
 NAMES = [b"k", b"a:b", b"{a}:b", b"a{b}", b"a}b", b"orders:7", "größe".encode()]
-DERIVED = {
+DERIVED: dict[str, Callable[[bytes], bytes]] = {
     "semaphore": lambda key: _keys.suffixed(key, b"redisson_py:permits"),
     "permits": lambda key: _keys.suffixed(key, b"timeout"),
     "barrier": lambda key: _keys.suffixed(key, b"redisson_py:arrivals"),

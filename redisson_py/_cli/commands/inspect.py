@@ -132,7 +132,7 @@ def lines(found: Found) -> list[str]:
         rows.append(("", f"and {more} more"))
     if found.token is not None:
         rows.append(("token", f"{found.token} was the last one issued"))
-    count = "unknown: PUBSUB is not permitted"
+    count = "unknown (PUBSUB is not permitted, or a server is away)"
     if found.listeners is not None:
         count = plural(found.listeners, "connection")
     rows.append(("listening", f"{count} on {printable(text(found.channel))}"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import anyio
@@ -13,6 +14,7 @@ from anyio.abc import TaskGroup
 from rich.console import Console
 from rich.live import Live
 
+from redisson_py import Redisson
 from redisson_py._cli.asking import Asker
 from redisson_py._cli.keyspace import Names
 from redisson_py._cli.screen import plain, screen, single_keys, until_quit
@@ -25,6 +27,9 @@ from redisson_py._time import now
 _ANSWER_TIMEOUT = 2.0
 #: Seconds between two searches of all keys.
 _SEARCH_PAUSE = 2.0
+
+#: Seconds for which the end waits for servers.
+_CLOSE_TIMEOUT = 0.5
 
 Show = Callable[[Watch], None]
 
@@ -90,7 +95,7 @@ async def top(
     server did not answer.
     """  # noqa: D301 - click's mark for lines that stay as they are
     watch = Watch(now(), limit)
-    async with servers.client(command_timeout=_ANSWER_TIMEOUT) as connected:
+    async with _closed_quickly(servers.client(command_timeout=_ANSWER_TIMEOUT)) as connected:
         search, look = Asker(connected, rate / 2), Asker(connected, rate / 2)
         watcher = Watcher(search, look, watch, Names(look.prefix, pattern), now)
         if once:
@@ -108,6 +113,16 @@ async def top(
                 live.update(screen(watch, now(), look.where, width, height), refresh=True)
 
             return await _run(watcher, interval, show, keys)
+
+
+@asynccontextmanager
+async def _closed_quickly(client: Redisson) -> AsyncGenerator[Redisson, None]:
+    """Close a client that holds nothing, without waiting for a server that is silent."""
+    try:
+        yield client
+    finally:
+        with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+            await client.aclose()
 
 
 def _print(watch: Watch, as_json: bool) -> None:
