@@ -6,7 +6,7 @@ import os
 import sys
 import termios
 import tty
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 import anyio
@@ -160,7 +160,7 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def single_keys() -> Iterator[int | None]:
+def single_keys() -> Generator[int | None, None, None]:
     """Have the terminal hand over each key at once; restored at the end.
 
     Yields:

@@ -156,9 +156,8 @@ async def test_it_subscribes_to_nothing(
         seen = await look(lambda it: "k" in rows(it) and it["releases_per_second"] is not None)
         assert rows(seen)["k"]["listeners"] == 0
         assert await redis.pubsub_numpat() == 0
-        assert not [
-            each for each in await redis.pubsub_channels() if b"redisson" in cast("bytes", each)
-        ]
+        channel = "redisson_lock__channel:{k}"
+        assert await redis.pubsub_numsub(channel) == [(channel.encode(), 0)]
 
 
 async def test_a_server_that_goes_away_is_shown_and_comes_back(
