@@ -8,6 +8,7 @@ from redisson_py import Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel
 from tests.cli.holding import JAVA, documents, inspected
 from tests.cli.terminals import run
+from tests.fixtures.topologies import ClusterFactory
 from tests.support import EVERYWHERE
 
 #: On each of the three masters.
@@ -30,21 +31,27 @@ async def test_all_masters_of_a_cluster_are_looked_at(cluster: EmbeddedCluster) 
 
 
 async def test_a_master_that_is_away_is_named_and_the_others_are_listed(
-    cluster: EmbeddedCluster,
+    cluster_factory: ClusterFactory,
 ) -> None:
+    # The nodes take no node for dead while the test runs.
+    cluster = await cluster_factory(replicas=0, node_timeout=600.0)
     masters = {name: await cluster.master_of(name) for name in NAMES}
     for name, master in masters.items():
         await master.execute("HSET", name, JAVA, 1)
     silent = masters[NAMES[0]]
     await silent.pause()
     try:
-        locks = await run("locks", "--url", f"{cluster.url}?socket_timeout=1")
+        other = await run("inspect", NAMES[1], "--url", f"{cluster.url}?socket_timeout=3")
+        locks = await run("locks", "--url", f"{cluster.url}?socket_timeout=3")
     finally:
         await silent.resume()
     assert locks.exit_code == 69
     assert f"{silent.port} did not answer" in locks.stderr
     names = [line.split()[0] for line in locks.stdout.splitlines()]
     assert names == ["NAME", *NAMES[1:]]
+    # What it has is known; who listens anywhere is not.
+    assert other.exit_code == 0
+    assert "listening unknown" in other.stdout
 
 
 async def test_the_master_that_sentinels_name_is_looked_at(
