@@ -195,7 +195,7 @@ GOALS := --only calls,pairs,handoff,processes,primitives,red,renewals,imports \
 $(VENV)-bench/.bench: pyproject.toml
 	$(or $(NEWEST),$(PYTHON)) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/pip install -q --upgrade 'pip>=25.1'
-	$(VENV)-bench/bin/pip install -q -e '.[embedded,uvloop]'
+	$(VENV)-bench/bin/pip install -q -e '.[embedded,otel,uvloop]'
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
 	@touch $@
 

@@ -49,6 +49,7 @@ from benchmarks.scenarios import (
     red_locks,
     renewals,
     semaphores,
+    telemetry,
     topologies,
     uncontended,
     waiting,
@@ -78,6 +79,7 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "loss": (loss.measure,),
     "growth": (growth.measure,),
     "calls": (calls.measure,),
+    "telemetry": (telemetry.measure,),
     "imports": (imports.measure,),
 }
 

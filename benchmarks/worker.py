@@ -26,6 +26,7 @@ from benchmarks.scenarios import (
     recovery,
     red_locks,
     renewals,
+    telemetry,
     uncontended,
     visits,
     waiting,
@@ -53,6 +54,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "look_at_outage": recovery.look_at_outage,
     "end_outage": recovery.end_outage,
     "count_calls": calls.count_calls,
+    "listened": telemetry.listened,
     "changing_names": growth.changing_names,
     "hand_down": growth.hand_down,
 }

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar, final
 
 log = logging.getLogger("redisson_py")
+
+#: Numbers acquisitions; called only where somebody listens.
+new_acquisition = itertools.count(1).__next__
 
 LossReason = Literal["expired", "ended", "taken", "forced", "abandoned"]
 WaitOutcome = Literal["granted", "timeout", "cancelled", "failed"]
@@ -25,6 +29,8 @@ class AcquiredEvent:
         owner: The owner in Redis: the client's id and a number.
         token: The fencing token of a fenced lock, else None.
         waited: Seconds that the caller waited; 0.0 if it did not have to.
+        acquisition: A number of this acquisition, which no other has in this process. The event
+            that ends it has the same. It is not compared.
     """
 
     name: str | bytes
@@ -32,6 +38,7 @@ class AcquiredEvent:
     owner: str
     token: int | None
     waited: float
+    acquisition: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +86,7 @@ class ReleasedEvent:
         owner: The owner in Redis.
         token: The fencing token of a fenced lock, else None.
         held_for: Seconds from the grant to the call that released it.
+        acquisition: That of its `AcquiredEvent`. It is not compared.
     """
 
     name: str | bytes
@@ -86,6 +94,7 @@ class ReleasedEvent:
     owner: str
     token: int | None
     held_for: float
+    acquisition: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,7 @@ class LostEvent:
         held_for: Seconds from the grant to the loss.
         reason: As in `LeaseLostError.reason`; or `"abandoned"`: its task has ended and nobody
             can release it any more, so it is not renewed.
+        acquisition: That of its `AcquiredEvent`. It is not compared.
     """
 
     name: str | bytes
@@ -108,6 +118,7 @@ class LostEvent:
     token: int | None
     held_for: float
     reason: LossReason
+    acquisition: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +177,8 @@ class Listener(Protocol):
     the first error of each method is logged as an ERROR with its traceback, the others as DEBUG.
 
     A class of your own with all these methods will do. Or subclass this one, whose methods do
-    nothing, and write those you need. One object may listen to several clients.
+    nothing, and write those you need. One object may listen to several clients; `Listeners` has
+    several objects listen to one.
 
     Every lock and semaphore tells all of it; a latch and a barrier tell of waits only. A lock that
     is made of others tells of itself, to the client of the member that sorts first by name and
@@ -256,3 +268,56 @@ class Teller:
             self._failed.add(method)
             level = logging.ERROR if first else logging.DEBUG
             log.log(level, "the listener's %s raised an error", method, exc_info=True)
+
+
+@final
+class Listeners(Listener):
+    """Several listeners as one: each is told of every event, in this order.
+
+    What one of them raises is logged, and the others are told all the same.
+
+    Args:
+        listeners: The objects to tell.
+
+    Raises:
+        TypeError: One of them is no listener; see `Redisson`.
+    """
+
+    def __init__(self, *listeners: Listener) -> None:
+        self._tellers = [Teller(check_listener(each)) for each in listeners]
+
+    def acquired(self, event: AcquiredEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("acquired", event)
+
+    def wait_started(self, event: WaitStartedEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("wait_started", event)
+
+    def wait_ended(self, event: WaitEndedEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("wait_ended", event)
+
+    def released(self, event: ReleasedEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("released", event)
+
+    def lost(self, event: LostEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("lost", event)
+
+    def renewed_late(self, event: RenewedLateEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("renewed_late", event)
+
+    def connection_lost(self, event: ConnectionLostEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("connection_lost", event)
+
+    def connection_restored(self, event: ConnectionRestoredEvent, /) -> None:
+        """Tell all of them."""
+        self._tell("connection_restored", event)
+
+    def _tell(self, method: str, event: object) -> None:
+        for teller in self._tellers:
+            teller.tell(method, event)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
+from contextvars import Context
 from typing import Any
 
 Task = asyncio.Task[Any]
@@ -96,8 +97,12 @@ def new_future() -> Future[Any]:
 
 
 def start_task(work: Coroutine[Any, Any, None], name: str) -> Task:
-    """Start the one background task of a client."""
-    return asyncio.get_running_loop().create_task(work, name=name)
+    """Start a background task, with no context variables of the caller that happens to start it.
+
+    They would be kept for as long as the client lives, and what is done for everybody would bear
+    the trace of one.
+    """
+    return asyncio.get_running_loop().create_task(work, name=name, context=Context())
 
 
 def call_later(delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:

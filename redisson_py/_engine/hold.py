@@ -29,7 +29,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self, final
 
 from redisson_py._listener import LossReason, LostEvent, Teller
 from redisson_py._owner import TaskRef
@@ -176,7 +176,7 @@ class Hold:
         self.reentries: int = 0
         self._changes = 0
         self._last_change = 0
-        self._forgotten: list[weakref.ref[Lease]] | None = None
+        self._forgotten: list[LeaseRef] | None = None
         if uncertain and parent is not None:
             parent.became_uncertain()
         if units:
@@ -254,7 +254,7 @@ class Hold:
             return False
         if self._forgotten is None:
             # From here on only the user's references keep a lease alive.
-            self._forgotten = [weakref.ref(lease) for lease in self.live]
+            self._forgotten = [LeaseRef(lease) for lease in self.live]
             self.leases = ()
         for each in self._forgotten:
             lease = each()
@@ -293,7 +293,7 @@ class Hold:
         if self._forgotten is None:
             self.leases = (*self.leases, lease) if self.leases else (lease,)
         else:
-            self._forgotten.append(weakref.ref(lease))
+            self._forgotten.append(LeaseRef(lease))
         if lease._limit is None:
             if not self.renewed:
                 self._set_renewed(True)
@@ -568,10 +568,11 @@ class Hold:
         garbage = [each for each in self._forgotten if each() is None]
         self._forgotten = [each for each in self._forgotten if each not in garbage]
         context, held_for = self.ownership.context, now() - self.granted_at
-        for _ in garbage:
+        for each in garbage:
             context.counts.losses[reason] += 1
             if context.teller is not None:
-                tell_lost(context.teller, self, self.token, held_for, reason)
+                number = each.acquisition
+                tell_lost(context.teller, self, self.token, held_for, reason, number)
 
     def end_with_last_lease(self) -> None:
         """End it together with its only lease: its release is about to be sent."""
@@ -603,10 +604,30 @@ class Hold:
         assert self.reads >= 0, self
 
 
+@final
+class LeaseRef(weakref.ref["Lease"]):
+    """A lease that only its user keeps alive, with the number that a listener knows it by."""
+
+    __slots__ = ("acquisition",)
+
+    acquisition: int
+
+    def __new__(cls, lease: Lease) -> Self:
+        """Number the acquisition, if nobody has."""
+        self = super().__new__(cls, lease)
+        self.acquisition = lease._number()
+        return self
+
+
 def tell_lost(
-    teller: Teller, hold: Hold, token: int | None, held_for: float, reason: LossReason
+    teller: Teller,
+    hold: Hold,
+    token: int | None,
+    held_for: float,
+    reason: LossReason,
+    acquisition: int,
 ) -> None:
     """Tell a listener that a lease of a hold was lost."""
-    ownership = hold.ownership
-    event = LostEvent(ownership.name, ownership.kind, hold.owner, token, held_for, reason)
+    name, kind = hold.ownership.name, hold.ownership.kind
+    event = LostEvent(name, kind, hold.owner, token, held_for, reason, acquisition)
     teller.tell("lost", event)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self, final
 from redisson_py._engine.block import Block, give_back
 from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, tell_lost
 from redisson_py._keys import Name
-from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller
+from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller, new_acquisition
 from redisson_py._loop import Future, current_task, fail, new_future, wake
 from redisson_py._time import Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
@@ -77,6 +77,7 @@ class Lease:
 
     __slots__ = (
         "__weakref__",
+        "_acquisition",
         "_block",
         "_composite",
         "_ended_at",
@@ -117,6 +118,8 @@ class Lease:
         #: The lease that is made of this one and others; told of a loss at once.
         self._composite: weakref.ref[Composed] | None = None
         self._token = token
+        #: Its number for a listener, once there is one to be told.
+        self._acquisition = 0
 
     def __repr__(self) -> str:
         state = f"{self.remaining:.3f} s left" if self._state == "held" else self._state
@@ -268,7 +271,8 @@ class Lease:
                 context.counts.losses[reason] += 1
             if context.teller is not None:
                 held_for = present - self._granted_at
-                tell_lost(context.teller, self._hold, self.token, held_for, reason)
+                number = self._acquisition
+                tell_lost(context.teller, self._hold, self.token, held_for, reason, number)
         for waiter in self._lost_waiters or ():
             wake(waiter)
         if self._composite is not None and (composite := self._composite()) is not None:
@@ -286,6 +290,12 @@ class Lease:
             fail(waiter, error)
         self._lose("forced")
 
+    def _number(self) -> int:
+        """Return the number of this acquisition; no other in this process has it."""
+        if not self._acquisition:
+            self._acquisition = new_acquisition()
+        return self._acquisition
+
     def _tell_released(self, moment: float) -> None:
         """Tell the listener that it was given back at a moment, unless it was lost by then."""
         hold = self._hold
@@ -293,7 +303,8 @@ class Lease:
         if teller is not None and self._state == "released" and hold.units:
             name, kind = self.name, hold.ownership.kind
             held_for = moment - self._granted_at
-            event = ReleasedEvent(name, kind, self.owner, self.token, held_for)
+            number = self._acquisition
+            event = ReleasedEvent(name, kind, self.owner, self.token, held_for, number)
             teller.tell("released", event)
 
     def _set_limit(
@@ -379,4 +390,6 @@ def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason)
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:
     """Tell a listener of a lease that a caller got, after so many seconds."""
     kind = lease._hold.ownership.kind
-    teller.tell("acquired", AcquiredEvent(lease.name, kind, lease.owner, lease.token, waited))
+    number = lease._number()
+    event = AcquiredEvent(lease.name, kind, lease.owner, lease.token, waited, number)
+    teller.tell("acquired", event)

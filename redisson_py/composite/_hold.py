@@ -122,11 +122,13 @@ class CompositeLease(Lease):
         """Tell a listener that a caller got it, and in the end if it is dropped."""
         tell_acquired(teller, self, waited)
         ownership, loop = self._hold.ownership, running_loop()
+        number = self._number()
 
         def tell(name: Name, kind: str, owner: str, granted_at: float) -> None:
             if not loop.is_closed():
                 # Not here: the garbage collector runs anywhere.
-                event = LostEvent(name, kind, owner, None, now() - granted_at, "abandoned")
+                held_for = now() - granted_at
+                event = LostEvent(name, kind, owner, None, held_for, "abandoned", number)
                 loop.call_soon_threadsafe(teller.tell, "lost", event)
 
         self._garbage = weakref.finalize(

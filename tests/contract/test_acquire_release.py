@@ -11,19 +11,14 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redisson
 from redisson_py._time import now
-from tests.contract.conftest import Kind, LockLike, MakeLock, single
+from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import single
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import (
-    answered,
-    assert_left,
-    renew_now,
-    renewed_at_once,
-    set_safety_poll,
-    until,
-    until_listening,
-    until_waiting,
-)
+from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.leases import assert_left, renew_now, renewed_at_once
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
 
 async def test_block_holds_and_releases(lock: LockLike, client: Redisson) -> None:

@@ -9,8 +9,9 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError
-from tests.contract.conftest import LockLike, MakeLock
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
+from tests.support.exclusive_kinds import MakeLock
 
 
 def not_cancelled() -> bool:

@@ -11,9 +11,11 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.contract.conftest import Kind, LockLike, MakeLock
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import answered, stream_of, until, until_async, until_listening, until_waiting
+from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 Waiting = Callable[[LockLike], Coroutine[object, object, None]]
 

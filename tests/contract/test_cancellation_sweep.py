@@ -1,7 +1,7 @@
 """Cancelled at any suspension point, in any way, an operation leaves nothing behind.
 
 Each function here that takes a scene and a probe is a trial: it sets the scene, puts one public
-operation through the probe, which cancels it at one of its suspensions (see `tests.sweep`), and
+operation through the probe, which cancels it once (see `tests.support.cancellation_sweep`), and
 gives back by the public API what it got. After each trial the lock must be free one round trip
 later, the client idle, and the lock to be had for both clients.
 """
@@ -16,8 +16,9 @@ from redis.asyncio import Redis
 from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson
 from redisson_py._engine import local_queue
 from redisson_py._stream.stream import Stream
-from tests.contract.conftest import KINDS, MakeLock
-from tests.contract.sweep_scene import (
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.measured import Measured
+from tests.support.cancellation_scene import (
     SOON,
     TRIALS,
     Scene,
@@ -29,10 +30,10 @@ from tests.contract.sweep_scene import (
     trial,
     trial_of,
 )
-from tests.fixtures.client import ClientFactory
-from tests.fixtures.measured import Measured
-from tests.support import answered, set_safety_poll, until, until_listening, until_waiting
-from tests.sweep import Probe, Swept, sweep
+from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.exclusive_kinds import KINDS, MakeLock
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
 # Acquiring.
 
@@ -347,7 +348,6 @@ async def aclose_while_connecting(scene: Scene, cut: Probe) -> None:
 
 
 async def closed(client: Redisson, waiting: list[asyncio.Task[Lease]], cut: Probe) -> None:
-    """Close a client; cancelled or not, it is closed."""
     root = client._root
     assert root is not None
     await cut(client.aclose())

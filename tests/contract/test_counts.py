@@ -13,18 +13,14 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py._engine import bus
 from redisson_py._topology.synced import SyncedStream
+from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
-from tests.contract.conftest import Kind, LockLike, MakeLock, passing, single
+from tests.contract.conftest import passing, single
 from tests.fixtures.client import ClientFactory
-from tests.support import (
-    Counted,
-    is_single,
-    stream_of,
-    until,
-    until_async,
-    until_listening,
-    until_waiting,
-)
+from tests.support.counting import Counted
+from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.streams import is_single, stream_of
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 
 @pytest.mark.usefixtures("unsynced")

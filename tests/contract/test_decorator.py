@@ -11,9 +11,11 @@ import pytest
 
 from redisson_py import AcquireTimeoutError, LeaseLostError, Redisson
 from redisson_py._time import now
-from tests.contract.conftest import Kind, LockLike, MakeLock
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
-from tests.support import assert_left, until_waiting
+from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.leases import assert_left
+from tests.support.waiting import until_waiting
 
 TEMPLATE = "report:{day}"
 

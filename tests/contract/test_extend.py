@@ -8,10 +8,14 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson, ScriptError
-from tests.contract.conftest import LockLike, MakeLock, single
+from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import single
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit
-from tests.support import answered, renewed_at_once, until_waiting
+from tests.support.exclusive_kinds import MakeLock
+from tests.support.leases import renewed_at_once
+from tests.support.streams import answered
+from tests.support.waiting import until_waiting
 
 
 async def cancelled_at_once(work: object) -> None:

@@ -10,8 +10,10 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson, ScriptError
 from redisson_py._time import now
-from tests.contract.conftest import Kind, LockLike, MakeLock, single
-from tests.support import assert_left
+from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import single
+from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.leases import assert_left
 
 #: Nothing listens there: whatever is sent would fail in another way.
 NOWHERE = "redis://127.0.0.1:1"

@@ -11,19 +11,14 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from redisson_py._time import now
+from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedServer, FaultProxy
-from tests.contract.conftest import Kind, LockLike, MakeLock, passing, single
+from tests.contract.conftest import passing, single
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import (
-    assert_ends_in_time,
-    assert_left,
-    renew_now,
-    set_safety_poll,
-    until,
-    until_listening,
-    until_waiting,
-)
+from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.leases import assert_ends_in_time, assert_left, renew_now
+from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
 
 async def test_deleted_key_cancels_the_body(

@@ -11,9 +11,11 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
-from tests.contract.conftest import LockLike, MakeLock, passing, reentrant, single, single_reentrant
+from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import passing, reentrant, single, single_reentrant
 from tests.fixtures.client import ClientFactory
-from tests.support import until_async, until_waiting
+from tests.support.exclusive_kinds import MakeLock
+from tests.support.waiting import until_async, until_waiting
 
 
 async def is_free(redis: Redis) -> bool:

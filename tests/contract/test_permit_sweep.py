@@ -23,18 +23,12 @@ from redisson_py import (
     Semaphore,
 )
 from redisson_py._engine.request import AcquireRequest
-from tests.contract.sweep_scene import SOON, Release, finish, once
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
-from tests.support import (
-    answered,
-    set_safety_poll,
-    stream_of,
-    until,
-    until_listening,
-    until_waiting,
-)
-from tests.sweep import Probe, Swept, sweep
+from tests.support.cancellation_scene import SOON, Release, finish, once
+from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
 NAME = "semaphore"
 

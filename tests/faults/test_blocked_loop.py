@@ -11,8 +11,8 @@ from redisson_py import ConnectionLostError, Redisson
 from tests.faults.timed_waits import begun_in_time, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lifecycle.kinds import KINDS
-from tests.support import answered
+from tests.support.kinds import KINDS
+from tests.support.streams import answered
 
 TIMEOUT = 1.5
 #: How late every reply is: on a busy machine the server is short of time, too.

@@ -30,16 +30,11 @@ from redisson_py.errors import LeaseLostError, ScriptError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.soak.weather import Stragglers
-from tests.stream.tls import Certificates, make_certificates
-from tests.support import (
-    assert_ends_in_time,
-    set_safety_poll,
-    stream_of,
-    until,
-    until_async,
-    until_listening,
-)
+from tests.support.certificates import Certificates, make_certificates
+from tests.support.leases import assert_ends_in_time
+from tests.support.stragglers import Stragglers
+from tests.support.streams import stream_of
+from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 OUT_OF_TIME = (AcquireTimeoutError, ConnectionLostError)
 

@@ -24,16 +24,11 @@ from redisson_py._keys import lock_channel
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
-from tests.stream.conftest import Talk
-from tests.stream.fake_peer import SILENCE, FakePeer
-from tests.support import (
-    answered,
-    assert_ends_in_time,
-    set_safety_poll,
-    until,
-    until_async,
-    until_listening,
-)
+from tests.support.fake_peer import SILENCE, FakePeer
+from tests.support.leases import assert_ends_in_time
+from tests.support.stream_talk import Talk
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 
 async def renewed(client: Redisson, times: int) -> None:
@@ -87,7 +82,7 @@ async def test_interrupted_process_gives_its_lock_back(  # G16
     clients: ClientFactory, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)
-    command = ["-m", "tests.system.holder", server_url, "60"]
+    command = ["-m", "tests.support.holding_process", server_url, "60"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *command, stdout=PIPE, stderr=PIPE
     )

@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 from redisson_py import AcquireTimeoutError, ConnectionLostError, Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.primitives.fair_locks import nothing_left, one_by_one, server_side, until_queued
-from tests.support import until, until_async, until_listening
+from tests.support.fair_locks import nothing_left, one_by_one, server_side, until_queued
+from tests.support.waiting import until, until_async, until_listening
 
 LEASE = 0.6
 
@@ -31,7 +31,7 @@ async def test_waiter_that_is_stopped_at_the_head_loses_its_place(  # G18
     fair = await server_side(redis)
     lock = client.get_fair_lock("k")
     lease = await lock.acquire()
-    command = [sys.executable, "-m", "tests.primitives.fair_visitor", server_url, str(LEASE)]
+    command = [sys.executable, "-m", "tests.support.fair_visitor", server_url, str(LEASE)]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE)
     assert process.stdin is not None
     process.stdin.write(b"1\n")

@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 SHORT_LEASE = 3.0
 

@@ -22,7 +22,8 @@ from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support import answered, until, until_async
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async
 
 LEASE = 30.0
 SHORT_LEASE = 3.0

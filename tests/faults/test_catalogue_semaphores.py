@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
-from tests.support import set_safety_poll, until_listening
+from tests.support.waiting import set_safety_poll, until_listening
 
 NAME = "semaphore"
 #: Sooner than the safety poll, which would find it too.

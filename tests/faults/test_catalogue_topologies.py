@@ -8,8 +8,9 @@ import pytest
 
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
-from tests.support import renew_now, until, until_async
-from tests.topology.cluster_support import calls, info
+from tests.support.leases import renew_now
+from tests.support.node_info import calls, info
+from tests.support.waiting import until, until_async
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

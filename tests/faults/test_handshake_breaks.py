@@ -12,7 +12,8 @@ from redisson_py._options import Options
 from redisson_py._redis import AbstractConnection, Connector
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import assert_all_retrieved, until
+from tests.support.logs import assert_all_retrieved
+from tests.support.waiting import until
 
 
 async def test_connection_that_breaks_between_handshake_and_takeover_is_opened_again_at_once(

@@ -16,8 +16,8 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.latch_and_barrier import assert_broken, assert_works, get_barrier, get_latch
-from tests.support import set_safety_poll, until_async, until_listening
+from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier, get_latch
+from tests.support.waiting import set_safety_poll, until_async, until_listening
 
 #: Sooner than the safety poll, which would find it too.
 PROMPTLY, POLL = 20.0, 60.0
@@ -113,7 +113,7 @@ async def test_a_restart_that_loses_data_breaks_it_for_who_waits(
 PARTY = """
 import asyncio, sys
 from redisson_py import Redisson
-from tests.latch_and_barrier import get_barrier
+from tests.support.latch_and_barrier import get_barrier
 
 async def main():
     async with Redisson.from_url(sys.argv[1], lease_time=1.8) as client:

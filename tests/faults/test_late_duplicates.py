@@ -10,11 +10,22 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedServer, FaultProxy
-from tests.faults.calls import CALLS, KINDS, LEASE, WATCHED, Call, Kind, holders, notice_soon
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.soak.weather import Stragglers
-from tests.support import answered, renew_now, stream_of, until
+from tests.support.leases import renew_now
+from tests.support.lost_reply_calls import (
+    CALLS,
+    KINDS,
+    LEASE,
+    WATCHED,
+    Call,
+    Kind,
+    holders,
+    notice_soon,
+)
+from tests.support.stragglers import Stragglers
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until
 
 #: A renewal cannot be timed into a buffer: the connection is given up for idle first.
 TIMED = {name: call for name, call in CALLS.items() if name != "renewal"}

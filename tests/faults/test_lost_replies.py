@@ -11,11 +11,21 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py.locks.lock import ServerLock
 from redisson_py.testing import FaultProxy
-from tests.faults.calls import CALLS, KINDS, LEASE, WATCHED, Call, Kind, holders, notice_soon
 from tests.faults.losses import LOSSES, Loss, cut
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until_listening, until_waiting
+from tests.support.lost_reply_calls import (
+    CALLS,
+    KINDS,
+    LEASE,
+    WATCHED,
+    Call,
+    Kind,
+    holders,
+    notice_soon,
+)
+from tests.support.streams import answered
+from tests.support.waiting import until_listening, until_waiting
 
 TOKENS = "redisson_lock_token:{k}"
 #: Above the server's microseconds, so that the next token is known.

@@ -20,13 +20,14 @@ from redisson_py import AcquireTimeoutError, BrokenBarrierError, Redisson
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedServer, FaultProxy
-from tests.faults.calls import notice_soon
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.latch_and_barrier import get_barrier, get_latch
-from tests.soak.weather import Stragglers
-from tests.support import answered, stream_of, until, until_async, until_listening, until_waiting
+from tests.support.latch_and_barrier import get_barrier, get_latch
+from tests.support.lost_reply_calls import notice_soon
+from tests.support.stragglers import Stragglers
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 #: Seconds after which the clients that lose replies notice it.
 SOON, SOONER = 0.2, 0.1

@@ -11,12 +11,13 @@ from redis.asyncio import Redis
 
 from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
 from redisson_py.testing import FaultProxy
-from tests.faults.calls import notice_soon
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lua.scripts import ask
-from tests.support import answered, renewed_at_once
+from tests.support.leases import renewed_at_once
+from tests.support.lost_reply_calls import notice_soon
+from tests.support.scripts.calls import ask
+from tests.support.streams import answered
 
 NAME = "semaphore"
 TOTAL = 5

@@ -15,7 +15,8 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until_async
+from tests.support.streams import answered
+from tests.support.waiting import until_async
 
 NAMES = ("a", "b", "c")
 

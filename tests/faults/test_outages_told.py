@@ -20,8 +20,9 @@ from redisson_py._stream import stream
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.listening import Recorder
-from tests.support import answered, until
+from tests.support.recorder import Recorder
+from tests.support.streams import answered
+from tests.support.waiting import until
 
 Records = Callable[..., list[str]]
 

@@ -19,7 +19,7 @@ from redisson_py import BackendError, FencedLock, LeaseLostError, Redisson, RLoc
 from redisson_py._scripts import source
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
-from tests.support import set_safety_poll, until, until_listening
+from tests.support.waiting import set_safety_poll, until, until_listening
 
 Allow = Callable[..., Awaitable[str]]
 

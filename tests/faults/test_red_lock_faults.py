@@ -17,8 +17,8 @@ from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
-from tests.support import until, until_async
-from tests.sweep import Probe, Swept, sweep
+from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.waiting import until, until_async
 
 SHORT = 1.6
 

@@ -25,7 +25,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until, until_async, until_listening
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async, until_listening
 
 COMMAND_TIMEOUT = 0.6
 SHORT = 0.2

@@ -28,7 +28,7 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import until, until_async, until_listening, until_waiting
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 #: Names asked for at once.
 NAMES = 100

@@ -13,7 +13,8 @@ from redisson_py import BackendError, ConnectionLostError, Lease, LeaseLostError
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support import stream_of, until, until_listening, until_waiting
+from tests.support.streams import stream_of
+from tests.support.waiting import until, until_listening, until_waiting
 
 
 async def test_waiter_survives_a_restart(

@@ -17,7 +17,8 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, stream_of, until, until_async, until_waiting
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until, until_async, until_waiting
 
 #: With this lease a connection counts as dead after 0.2 s without an answer.
 LEASE = 1.2

@@ -25,15 +25,9 @@ from tests.faults.timed_waits import begun_in_time, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lifecycle.kinds import KINDS, Kind
-from tests.support import (
-    answered,
-    stream_of,
-    until,
-    until_async,
-    until_listening,
-    until_waiting,
-)
+from tests.support.kinds import KINDS, Kind
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
 #: These have no queue in this process: each of their tasks asks Redis for itself.

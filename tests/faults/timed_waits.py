@@ -8,7 +8,7 @@ from typing import Any
 
 from redisson_py import Redisson
 from redisson_py._options import LAST_LOOK
-from tests.support import listens, until
+from tests.support.waiting import listens, until
 
 
 async def begun_in_time(

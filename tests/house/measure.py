@@ -18,9 +18,9 @@ from redisson_py import Redisson
 from redisson_py._engine.hold import Hold
 from redisson_py._stream.wire import Wire
 from redisson_py.testing import embedded_server
-from tests.house import files
+from tests.support import repository
 
-PACKAGE = files.ROOT / "redisson_py"
+PACKAGE = repository.ROOT / "redisson_py"
 _PAIRS = 100
 
 
@@ -141,10 +141,10 @@ def writers_of_holds() -> dict[str, int]:
     its fields on `self`.
     """
     found: Counter[str] = Counter()
-    for path in files.of_kind(".py", "redisson_py"):
+    for path in repository.of_kind(".py", "redisson_py"):
         tree = ast.parse(path.read_text("utf-8"))
         own = path == PACKAGE / "_engine" / "hold.py"
-        found[files.name(path)] += sum(
+        found[repository.name(path)] += sum(
             1 for owner in _set_attributes(tree) if _is_a_hold(owner) or (own and owner == "self")
         )
     return {name: count for name, count in found.most_common() if count}
@@ -164,12 +164,16 @@ def _is_a_hold(expression: str) -> bool:
 
 
 def files_by_folder() -> dict[str, int]:
-    folders = Counter(files.name(path.parent) for path in files.of_kind(".py", "redisson_py"))
+    folders = Counter(
+        repository.name(path.parent) for path in repository.of_kind(".py", "redisson_py")
+    )
     return dict(folders.most_common())
 
 
 def share_of_tests() -> float:
-    return lines_of(files.of_kind(".py", "tests")) / lines_of(files.of_kind(".py", "redisson_py"))
+    return lines_of(repository.of_kind(".py", "tests")) / lines_of(
+        repository.of_kind(".py", "redisson_py")
+    )
 
 
 def rows() -> Iterator[tuple[str, str]]:
@@ -204,7 +208,7 @@ def main() -> None:
         print(f"| {what} | {figure} |")  # noqa: T201
     print()  # noqa: T201
     print("Frames:", *frames_to_the_write(), sep="\n  ")  # noqa: T201
-    print("Files of a pair:", *map(files.name, files_of_a_pair()), sep="\n  ")  # noqa: T201
+    print("Files of a pair:", *map(repository.name, files_of_a_pair()), sep="\n  ")  # noqa: T201
 
 
 if __name__ == "__main__":

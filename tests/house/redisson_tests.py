@@ -2,7 +2,7 @@
 
 Without those of its internals that have no counterpart here (`AsyncSemaphoreTest`, the
 in-process `SpinLockTest`) and one that is disabled. `RedissonRedLockTest` was removed there on
-2026-05-05. `tests/README.md` says for each what shows the same here; `test_parity.py` checks it.
+2026-05-05. `tests/PARITY.md` says for each what shows the same here; `test_parity.py` checks it.
 """
 
 from __future__ import annotations

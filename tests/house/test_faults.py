@@ -7,9 +7,9 @@ import functools
 import re
 from collections import Counter
 
-from tests.house import files
+from tests.support import repository
 
-TABLE = files.ROOT / "tests" / "FAULTS.md"
+TABLE = repository.ROOT / "tests" / "FAULTS.md"
 #: How many rows each section of the catalogue has.
 SECTIONS = dict(zip("ABCDEFGHIJL", (15, 17, 15, 9, 10, 17, 18, 11, 22, 7, 41), strict=True))
 STATES = ("covered", "in part", "open", "not applicable")
@@ -38,7 +38,7 @@ def state(test: str) -> str:
 @functools.cache
 def defined_in(path: str) -> set[str]:
     """Return the tests of a file as pytest names them, without parameters."""
-    tree = ast.parse((files.ROOT / path).read_text("utf-8"))
+    tree = ast.parse((repository.ROOT / path).read_text("utf-8"))
     names = set()
     for node in tree.body:
         inside = node.body if isinstance(node, ast.ClassDef) else [node]
@@ -56,7 +56,7 @@ def missing(test: str) -> list[str]:
     return [
         f"{match['path']}::{match['name']}"
         for match in TEST.finditer(test)
-        if not (files.ROOT / match["path"]).is_file()
+        if not (repository.ROOT / match["path"]).is_file()
         or match["name"] not in defined_in(match["path"])
     ]
 

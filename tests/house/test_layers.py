@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 
-from tests.house import files
+from tests.support import repository
 
-PROJECT = tomllib.loads((files.ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = tomllib.loads((repository.ROOT / "pyproject.toml").read_text("utf-8"))
 CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 
 _RUN = "from importlinter.cli import lint_imports; import sys; sys.exit(lint_imports())"
@@ -24,7 +24,11 @@ def test_the_contracts_are_kept() -> None:
         # A test that did not run must not look green where it counts.
         (pytest.fail if os.environ.get("CI") else pytest.skip)("import-linter is not installed")
     done = subprocess.run(
-        [sys.executable, "-c", _RUN], cwd=files.ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", _RUN],
+        cwd=repository.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
@@ -33,7 +37,7 @@ def test_the_contracts_are_kept() -> None:
 def test_every_module_has_a_layer() -> None:
     (layers,) = [each["layers"] for each in CONTRACTS if each["type"] == "layers"]
     named = {module.strip(" ()") for layer in layers for module in layer.split("|")}
-    package = files.ROOT / "redisson_py"
+    package = repository.ROOT / "redisson_py"
     modules = {f"redisson_py.{path.stem}" for path in package.glob("[!_]*.py")}
     modules |= {f"redisson_py.{path.stem}" for path in package.glob("_[!_]*.py")}
     modules |= {f"redisson_py.{path.parent.name}" for path in package.glob("*/__init__.py")}
@@ -45,7 +49,7 @@ def test_every_module_has_a_layer() -> None:
 def test_contracts_that_list_rooms_list_all_that_exist(contract: dict[str, object]) -> None:
     """A new family must not be outside of a rule that its neighbours keep."""
     listed = {*cast("list[str]", contract.get("source_modules", []))}
-    package = files.ROOT / "redisson_py"
+    package = repository.ROOT / "redisson_py"
     families = {f"redisson_py.{path.parent.name}" for path in package.glob("[!_]*/__init__.py")}
     if listed & families:
         assert families - listed == {"redisson_py.testing"}

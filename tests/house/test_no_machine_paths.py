@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.house import files
+from tests.support import repository
 
 #: Folders of one machine. Spelled in pieces, so that this file passes its own test.
 _FOLDERS = "|".join(("work", "root", "home", "Users", "tmp", "var/folders", "private", "mnt"))
@@ -14,7 +14,7 @@ PATH = re.compile(rf"(?<![\w.~*/}}-])/(?:{_FOLDERS})/[\w.-]")
 INDEX = re.compile(r"(?i)(?:extra-)?index[-_]" + r"url|trusted[-_]" + "host")
 URL = re.compile(r"(?i)\bhttps?://([^/\s\"'<>)\]:]+)")
 REGISTRY = re.compile(r"(?i)registry|artifactory|nexus|mirror|proxy|pypi|pythonhosted|devpi|npm")
-PUBLIC = {"pypi.org", "files.pythonhosted.org", "img.shields.io"}
+PUBLIC = {"pypi.org", "repository.pythonhosted.org", "img.shields.io"}
 UNTIDY = re.compile(r"[ \t]+$|[^\n]\Z|\n\n\Z", re.MULTILINE)
 BINARY = (".png", ".svg", ".ico", ".rdb")
 
@@ -30,11 +30,11 @@ def findings(text: str) -> list[str]:
 
 
 def test_no_file_names_a_path_or_a_registry_of_one_machine() -> None:
-    if not files.tracked():
+    if not repository.tracked():
         pytest.skip("not a git checkout")
     found = {
-        files.name(path): here
-        for path in files.tracked()
+        repository.name(path): here
+        for path in repository.tracked()
         if path.suffix not in BINARY and (here := findings(path.read_text("utf-8")))
     }
     assert found == {}
@@ -57,8 +57,10 @@ def test_registries_are_found() -> None:
 
 def test_every_text_file_ends_with_one_newline_and_no_line_with_blanks() -> None:
     untidy = [
-        files.name(path)
-        for path in files.of_kind(".py") + files.of_kind(".lua") + files.of_kind(".md")
+        repository.name(path)
+        for path in repository.of_kind(".py")
+        + repository.of_kind(".lua")
+        + repository.of_kind(".md")
         if (text := path.read_text("utf-8")) and UNTIDY.search(text)
     ]
     assert untidy == []

@@ -1,4 +1,4 @@
-"""`tests/README.md` says for each of Redisson's tests, and for each weakness, what shows it here.
+"""`tests/PARITY.md` says for each of Redisson's tests, and for each weakness, what shows it here.
 
 In the section `PARITY` a heading for each class and rows `| names | ours |`, in `WEAKNESSES` rows
 `| A1 what | ours |`, in any number of tables. A row may have several names. Ours are tests, as
@@ -11,11 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.house import files
 from tests.house.redisson_tests import NAMES, WEAKNESSES
 from tests.house.test_faults import defined_in
+from tests.support import repository
 
-README = files.ROOT / "tests" / "README.md"
+TABLE = repository.ROOT / "tests" / "PARITY.md"
 PARITY = "Parity with Redisson's tests"
 WEAKNESS = "Weaknesses of Redisson"
 NONE = ("not offered: ", "not claimed: ", "n/a: ")
@@ -80,7 +80,7 @@ def missing(ours: str) -> list[str]:
         f"{path}::{test}"
         for path, test in OURS.findall(ours)
         if not path.startswith("tests/")
-        or not (files.ROOT / path).is_file()
+        or not (repository.ROOT / path).is_file()
         or test not in defined_in(path)
     ]
 
@@ -92,8 +92,8 @@ def well_said(ours: str) -> bool:
     return ours.count("::test_") == ours.count(".py") == len(OURS.findall(ours)) > 0
 
 
-def readme() -> str:
-    return README.read_text("utf-8")
+def table() -> str:
+    return TABLE.read_text("utf-8")
 
 
 def all_rows(text: str) -> list[Row]:
@@ -102,22 +102,22 @@ def all_rows(text: str) -> list[Row]:
 
 
 def test_each_of_redissons_tests_is_there_once() -> None:
-    found = {name: [test for test, _ in its] for name, its in by_class(readme()).items()}
+    found = {name: [test for test, _ in its] for name, its in by_class(table()).items()}
     assert found.keys() == NAMES.keys()
     for name, tests in found.items():
         assert Counter(tests) == Counter(NAMES[name]), name
 
 
 def test_each_weakness_is_there() -> None:
-    assert {what for what, _ in weaknesses(readme())} == {*WEAKNESSES}
+    assert {what for what, _ in weaknesses(table())} == {*WEAKNESSES}
 
 
 def test_every_test_that_is_named_exists() -> None:
-    assert [name for _, ours in all_rows(readme()) for name in missing(ours)] == []
+    assert [name for _, ours in all_rows(table()) for name in missing(ours)] == []
 
 
 def test_a_row_names_tests_or_says_why_there_is_none() -> None:
-    assert [what for what, ours in all_rows(readme()) if not well_said(ours)] == []
+    assert [what for what, ours in all_rows(table()) if not well_said(ours)] == []
 
 
 HERE = "`tests/house/test_parity.py::test_what_is_wrong_is_found`"

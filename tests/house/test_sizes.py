@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.house import files
+from tests.support import repository
 
 LONGEST = 400
 
@@ -24,8 +24,8 @@ EXCEPTIONS = {
 
 def test_no_file_is_too_long() -> None:
     lengths = {
-        files.name(path): len(path.read_text("utf-8").splitlines())
-        for path in files.of_kind(".py") + files.of_kind(".lua")
+        repository.name(path): len(path.read_text("utf-8").splitlines())
+        for path in repository.of_kind(".py") + repository.of_kind(".lua")
     }
     assert "redisson_py/_engine/waiting.py" in lengths
     too_long = {name: lines for name, lines in lengths.items() if lines > LONGEST}
@@ -35,4 +35,4 @@ def test_no_file_is_too_long() -> None:
 def test_no_exception_outlives_its_reason() -> None:
     for name, reason in EXCEPTIONS.items():
         assert reason
-        assert len((files.ROOT / name).read_text("utf-8").splitlines()) > LONGEST, name
+        assert len((repository.ROOT / name).read_text("utf-8").splitlines()) > LONGEST, name

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import files
+from tests.support import repository
 
 #: Refused in identifiers, with the word to use. `extend` is a verb of the API, and `try`,
 #: `success` or `event` have too many other meanings to be refused.
@@ -71,14 +71,14 @@ def refused(name: str) -> bool:
 def findings(path: Path) -> list[str]:
     text = path.read_text("utf-8")
     names = lua_identifiers(text) if path.suffix == ".lua" else identifiers(text)
-    return [f"{files.name(path)}:{line}: {name}" for line, name in names if refused(name)]
+    return [f"{repository.name(path)}:{line}: {name}" for line, name in names if refused(name)]
 
 
 def test_no_identifier_is_refused() -> None:
     found = [
         finding
-        for path in files.of_kind(".py", "redisson_py") + files.of_kind(".lua", "lua")
-        if not files.name(path).startswith(_ELSEWHERE)
+        for path in repository.of_kind(".py", "redisson_py") + repository.of_kind(".lua", "lua")
+        if not repository.name(path).startswith(_ELSEWHERE)
         for finding in findings(path)
     ]
     assert not found, f"{found}; use instead: {REFUSED}"

@@ -12,8 +12,8 @@ from redisson_py import Redisson
 from redisson_py.testing import EmbeddedServer
 from tests.interop.java import JavaObject
 from tests.interop.sides import PRIMITIVES, Primitive, Side
-from tests.interop.support import soon
-from tests.support import until_async
+from tests.interop.waits import soon
+from tests.support.waiting import until_async
 
 
 @dataclass

@@ -15,12 +15,12 @@ from tests.interop.java import Java
 from tests.interop.keyspace import Keyspace
 from tests.interop.kinds import KINDS, Scene
 from tests.interop.same_steps import Keyspaces
-from tests.interop.support import only_messages_wake
 from tests.interop.tasks import Tasks
-from tests.lua.fair_scripts import FairScripts
-from tests.monitor import Monitor
-from tests.primitives.fair_locks import nothing_left, server_side
-from tests.support import until_async
+from tests.interop.waits import only_messages_wake
+from tests.support.fair_locks import nothing_left, server_side
+from tests.support.monitor import Monitor
+from tests.support.scripts.fair import FairScripts
+from tests.support.waiting import until_async
 
 
 @pytest_asyncio.fixture

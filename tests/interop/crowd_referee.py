@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
 
-from tests.support import until
+from tests.support.waiting import until
 
 
 class Inside(NamedTuple):

@@ -9,8 +9,8 @@ from redisson_py import Redisson
 from tests.interop.java import JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
 from tests.interop.tasks import Tasks
-from tests.lua.fair_scripts import FairScripts
-from tests.primitives.fair_locks import until_queued
+from tests.support.fair_locks import until_queued
+from tests.support.scripts.fair import FairScripts
 
 #: Seconds: who gets in sooner than this was told; nobody asks so soon unasked.
 SOON = 10

@@ -12,7 +12,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from tests.monitor import Monitor
+from tests.support.monitor import Monitor
 
 Seen = dict[str, Any]
 

@@ -19,9 +19,10 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, Java, JavaObject
-from tests.interop.support import until_asleep
-from tests.monitor import Monitor
-from tests.support import answered, listens, until
+from tests.interop.waits import until_asleep
+from tests.support.monitor import Monitor
+from tests.support.streams import answered
+from tests.support.waiting import listens, until
 
 #: Longer than any test: who is let in within `SOON` was told.
 LONG = 60

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.interop.java import JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
-from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
-from tests.support import until_listening, until_waiting
+from tests.interop.waits import until_asleep
+from tests.support.waiting import until_listening, until_waiting
 
 CHANNEL = "redisson_rwlock:{k}"
 #: Seconds: who gets in sooner than this was told, as leases are longer.

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 from redisson_py import Redisson
 from tests.interop.java import MS, JavaObject
-from tests.interop.support import until_asleep
-from tests.support import until
+from tests.interop.waits import until_asleep
+from tests.support.waiting import until
 
 #: Longer than any test: a wait that ends was ended by a message.
 LONG_MS = 60_000

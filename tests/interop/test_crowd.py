@@ -30,8 +30,9 @@ from tests.interop.crowd import (
 )
 from tests.interop.crowd_referee import Referee
 from tests.interop.java import Java
-from tests.monitor import Monitor
-from tests.support import Counted, until
+from tests.support.counting import Counted
+from tests.support.monitor import Monitor
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 * TIMES)]
 

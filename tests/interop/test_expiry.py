@@ -13,7 +13,7 @@ from redisson_py._engine.hold import lease_end
 from redisson_py._time import now
 from tests.interop.java import JavaError
 from tests.interop.kinds import SOON, Scene, Theirs, at_once, that_look_again, until_ours_waits
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 #: Long enough to be asked for in vain meanwhile.
 LEASE = 2.0

@@ -12,9 +12,9 @@ from tests.fixtures.java import RedissonFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
 from tests.interop.java import Java, JavaError, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
-from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
-from tests.lua.fair_scripts import FairScripts
+from tests.interop.waits import until_asleep
+from tests.support.scripts.fair import FairScripts
 
 
 @pytest_asyncio.fixture

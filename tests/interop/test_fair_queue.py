@@ -20,11 +20,11 @@ from tests.fixtures.java import JavaFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
-from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
-from tests.lua.fair_scripts import FairScripts
-from tests.primitives.fair_locks import until_queued
-from tests.support import until_async
+from tests.interop.waits import until_asleep
+from tests.support.fair_locks import until_queued
+from tests.support.scripts.fair import FairScripts
+from tests.support.waiting import until_async
 
 #: The wait that Redisson assumes, in milliseconds.
 WAIT = 300_000
@@ -188,7 +188,7 @@ async def start(server_url: str) -> AsyncIterator[Start]:
     started: list[Process] = []
 
     async def run(lease_time: float) -> Process:
-        visitor = ("-m", "tests.primitives.fair_visitor", server_url, str(lease_time))
+        visitor = ("-m", "tests.support.fair_visitor", server_url, str(lease_time))
         started.append(
             await asyncio.create_subprocess_exec(sys.executable, *visitor, stdin=PIPE, stdout=PIPE)
         )

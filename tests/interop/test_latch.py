@@ -16,8 +16,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.cluster_look import master_of
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, JavaError, JavaObject
-from tests.interop.support import only_messages_wake, soon, until_asleep
-from tests.support import until, until_listening
+from tests.interop.waits import only_messages_wake, soon, until_asleep
+from tests.support.waiting import until, until_listening
 
 CHANNEL = "redisson_countdownlatch__channel__{l}"
 

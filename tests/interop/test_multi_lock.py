@@ -13,9 +13,9 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, JavaObject
 from tests.interop.kinds import SOON, until_ours_waits
-from tests.interop.support import until_java_listens
 from tests.interop.tasks import Tasks
-from tests.support import until_async, until_waiting
+from tests.interop.waits import until_java_listens
+from tests.support.waiting import until_async, until_waiting
 
 WATCHDOG = 2.5
 

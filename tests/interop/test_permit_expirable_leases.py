@@ -20,8 +20,9 @@ from tests.fixtures.java import JavaFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.interop.java import MS, JavaError, JavaObject
 from tests.interop.permits import LEASES, LONG, NAME, counted, from_java, holder
-from tests.interop.support import only_messages_wake, soon, until_asleep
-from tests.support import answered_at, until, until_async, until_listening
+from tests.interop.waits import only_messages_wake, soon, until_asleep
+from tests.support.streams import answered_at
+from tests.support.waiting import until, until_async, until_listening
 
 
 @pytest.fixture(autouse=True)

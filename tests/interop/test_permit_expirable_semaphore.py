@@ -20,8 +20,8 @@ from redisson_py import (
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.permits import LEASES, LONG, NAME, UNKNOWN, counted, from_java
-from tests.interop.support import only_messages_wake, soon, until_asleep, until_java_listens
-from tests.support import until_listening
+from tests.interop.waits import only_messages_wake, soon, until_asleep, until_java_listens
+from tests.support.waiting import until_listening
 
 CHANNEL = "redisson_sc:{semaphore}"
 

@@ -20,7 +20,7 @@ from tests.fixtures.java import JavaFactory, RedissonFactory
 from tests.interop.java import Java, JavaObject
 from tests.interop.read_write import Shared, gets_in, java_sides, our_sides
 from tests.interop.tasks import Tasks
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 #: Seconds: short enough to outlive in a test, long enough for a busy machine.
 SHORT = 2.25

@@ -15,9 +15,9 @@ from redisson_py import LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.interop.java import Java, JavaObject
 from tests.interop.read_write import SOON, Shared, gets_in, java_sides, our_sides
-from tests.interop.support import until_asleep
 from tests.interop.tasks import Tasks
-from tests.support import set_safety_poll, until, until_waiting
+from tests.interop.waits import until_asleep
+from tests.support.waiting import set_safety_poll, until, until_waiting
 
 
 @pytest_asyncio.fixture

@@ -16,7 +16,7 @@ from tests.fixtures.fleet import Fleet
 from tests.fixtures.java import JavaFactory
 from tests.interop.java import JavaObject
 from tests.interop.kinds import LONG, SOON, Scene, at_once, that_look_again, until_ours_waits
-from tests.support import set_safety_poll, until_async
+from tests.support.waiting import set_safety_poll, until_async
 
 #: The lease of the watchdogs, in seconds.
 LEASE = 3.0

@@ -11,7 +11,7 @@ from redisson_py import Permit, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.interop.java import MS, JavaObject
 from tests.interop.same_steps import Keyspaces, Notes, differences
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 Step = tuple[str, Callable[[], Awaitable[Any]], Callable[[], Awaitable[Any]]]
 

@@ -27,7 +27,7 @@ from tests.interop.same_steps import (
     differences,
 )
 from tests.interop.tasks import Tasks
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 QUEUE, MOMENTS = "redisson_lock_queue:{N}", "redisson_lock_timeout:{N}"
 CHANNEL = "redisson_rwlock:{N}"

@@ -13,8 +13,9 @@ from tests.fixtures.java import RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.permits import NAME
-from tests.interop.support import only_messages_wake, soon, until_asleep, until_java_listens
-from tests.support import answered_at, until, until_async, until_listening, until_waiting
+from tests.interop.waits import only_messages_wake, soon, until_asleep, until_java_listens
+from tests.support.streams import answered_at
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 CHANNEL = "redisson_sc:{semaphore}"
 

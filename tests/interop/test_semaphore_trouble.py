@@ -12,8 +12,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
 from tests.interop.java import MS, JavaObject
 from tests.interop.permits import NAME, holder
-from tests.interop.support import only_messages_wake, soon, until_asleep
-from tests.support import until_async, until_listening
+from tests.interop.waits import only_messages_wake, soon, until_asleep
+from tests.support.waiting import until_async, until_listening
 
 LEASES = "{semaphore}:redisson_py:permits"
 

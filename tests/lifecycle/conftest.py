@@ -6,7 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.fixtures.client import ClientFactory
-from tests.lifecycle.kinds import KINDS, Stage
+from tests.support.kinds import KINDS, Stage
 
 
 @pytest.fixture(params=KINDS)

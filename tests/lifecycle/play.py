@@ -12,7 +12,8 @@ from redisson_py import Lease, LeaseLostError, NotHeldError, RedissonError
 from tests.lifecycle.actors import Actor, Block, Order, Work
 from tests.lifecycle.records import Grip, Mishap, Wait
 from tests.lifecycle.world import SOON, World
-from tests.support import answered, until
+from tests.support.streams import answered
+from tests.support.waiting import until
 
 
 class Play(World):

@@ -15,7 +15,7 @@ from typing import Any
 import redis
 
 from redisson_py import Redisson
-from tests.lifecycle.kinds import KINDS
+from tests.support.kinds import KINDS
 
 LEASE_TIME = 3.2
 #: How long a cleanup takes: longer than a lease.

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.lifecycle.kinds import SEMAPHORES, Party, Stage, in_a_task
-from tests.support import until_async
+from tests.support.kinds import SEMAPHORES, Party, Stage, in_a_task
+from tests.support.waiting import until_async
 
 semaphores = pytest.mark.parametrize("stage", SEMAPHORES, indirect=True)
 

@@ -15,7 +15,9 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.lifecycle.test_watchdog_edges import TAKES, Take
-from tests.support import Counted, answered, is_single, stream_of, until, until_async
+from tests.support.counting import Counted
+from tests.support.streams import answered, is_single, stream_of
+from tests.support.waiting import until, until_async
 
 LONG = 1200.0
 

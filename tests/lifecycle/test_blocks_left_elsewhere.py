@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from redisson_py import LeaseLostError
-from tests.lifecycle.kinds import Party, Stage, enter, in_a_task, leave
-from tests.support import until
+from tests.support.kinds import Party, Stage, enter, in_a_task, leave
+from tests.support.waiting import until
 
 
 @pytest.fixture(params=["block", "hold", "lease"])

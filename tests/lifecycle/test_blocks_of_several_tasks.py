@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.lifecycle.kinds import REENTRANT, SHARED, Stage, enter, in_a_task, leave
-from tests.support import until, until_async
+from tests.support.kinds import REENTRANT, SHARED, Stage, enter, in_a_task, leave
+from tests.support.waiting import until, until_async
 
 shared = pytest.mark.parametrize("stage", SHARED, indirect=True)
 """For what several tasks can hold at once."""

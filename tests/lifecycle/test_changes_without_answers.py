@@ -13,7 +13,7 @@ from redisson_py._engine import ownership
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.late_bytes import REENTRANT, executed, recorded, shortest_lease
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 #: What is allowed for the server's rounding to whole milliseconds.
 ROUNDING = 0.005

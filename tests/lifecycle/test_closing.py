@@ -17,8 +17,8 @@ from redisson_py import (
     ReleasedEvent,
 )
 from tests.fixtures.client import ClientFactory
-from tests.lifecycle.kinds import KINDS
-from tests.support import until
+from tests.support.kinds import KINDS
+from tests.support.waiting import until
 
 SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
 

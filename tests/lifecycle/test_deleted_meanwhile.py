@@ -18,7 +18,7 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.late_bytes import executed
-from tests.support import answered
+from tests.support.streams import answered
 
 TOTAL = 3
 NAME = "semaphore"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from redisson_py import LeaseLostError
-from tests.lifecycle.kinds import LOCKS, REENTRANT, Stage, in_a_task, reason_of
-from tests.support import answered, until, until_async
+from tests.support.kinds import LOCKS, REENTRANT, Stage, in_a_task, reason_of
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async
 
 locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
 """For all that have `force_release()`."""

@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lifecycle.kinds import KINDS, Stage
-from tests.support import until
+from tests.support.kinds import KINDS, Stage
+from tests.support.waiting import until
 
 lock_only = pytest.mark.parametrize("stage", ["lock"], indirect=True)
 

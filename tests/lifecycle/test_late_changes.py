@@ -19,7 +19,7 @@ from tests.lifecycle.late_bytes import (
     recorded,
     shortest_lease,
 )
-from tests.support import answered
+from tests.support.streams import answered
 
 #: Far from what the late bytes ask for, and from what a busy machine may take.
 LONG, SHORT = 60.0, 6.0

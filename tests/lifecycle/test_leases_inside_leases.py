@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from redisson_py import LeaseLostError, NotHeldError
-from tests.lifecycle.kinds import REENTRANT, Party, Stage, reason_of
-from tests.support import until, until_async
+from tests.support.kinds import REENTRANT, Party, Stage, reason_of
+from tests.support.waiting import until, until_async
 
 pytestmark = pytest.mark.parametrize("stage", REENTRANT, indirect=True)
 

@@ -16,9 +16,9 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.fixtures.cluster_look import master_of, url_of
-from tests.house import files
-from tests.lifecycle.kinds import KINDS, Stage, member_names
-from tests.support import until, until_async
+from tests.support import repository
+from tests.support.kinds import KINDS, Stage, member_names
+from tests.support.waiting import until, until_async
 
 #: Said on stderr by Python or asyncio when an end is not clean. What asyncio's debug mode says of
 #: slow callbacks is not: the machine may be busy.
@@ -58,7 +58,7 @@ async def running(stage: Stage, how: str) -> AsyncIterator[Program]:
         *command,
         url_of(await master_of(stage.servers[0], "cleaned")),
         *(url_of(each) for each in stage.servers),
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

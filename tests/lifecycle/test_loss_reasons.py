@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from redisson_py import LeaseLostError
-from tests.lifecycle.kinds import KINDS, LOCKS, Party, Stage, in_a_task, reason_of
+from tests.support.kinds import KINDS, LOCKS, Party, Stage, in_a_task, reason_of
 
 every = pytest.mark.parametrize("stage", KINDS, indirect=True)
 limited = pytest.mark.parametrize(

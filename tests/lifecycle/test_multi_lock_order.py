@@ -19,7 +19,7 @@ from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import until
+from tests.support.waiting import until
 
 #: A member that is busy is tried again, and processes give way to each other: no deadlock,
 #: however long this takes. A deadlock lasts for ever.

@@ -16,7 +16,8 @@ from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until, until_listening, until_waiting
+from tests.support.streams import answered
+from tests.support.waiting import until, until_listening, until_waiting
 
 HOLD = 0.02
 #: Grants to the loop after which a waiter counts as starved.

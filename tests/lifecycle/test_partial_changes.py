@@ -14,7 +14,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.cluster_look import master_of
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.lifecycle.late_bytes import REENTRANT
-from tests.support import answered, set_safety_poll, until, until_waiting
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll, until, until_waiting
 
 #: What is allowed for the server's rounding to whole milliseconds.
 ROUNDING = 0.005

@@ -15,9 +15,9 @@ from redisson_py._redis import servers_from_url
 from redisson_py.errors import BackendError, RedissonError, UnsupportedServerError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.lifecycle.secrets import parts_told, passwords, told
-from tests.stream.fake_peer import Command, FakePeer, error
-from tests.stream.tls import make_certificates
+from tests.support.certificates import make_certificates
+from tests.support.fake_peer import Command, FakePeer, error
+from tests.support.passwords import parts_told, passwords, told
 
 PASSWORDS = passwords(100, seed=14)
 

@@ -12,7 +12,8 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until, until_async
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async
 
 
 async def test_a_release_of_nothing_is_refused_and_mints_nothing(client: Redisson) -> None:

@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.cluster_look import master_of
-from tests.lifecycle.kinds import reason_of
-from tests.support import until
+from tests.support.kinds import reason_of
+from tests.support.waiting import until
 
 #: Both ends are rounded to whole milliseconds.
 ROUNDING = 0.003

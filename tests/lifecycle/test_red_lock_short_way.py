@@ -24,7 +24,8 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until, until_async
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async
 
 
 async def warm(lock: RedLock) -> RedLock:

@@ -13,7 +13,7 @@ import pytest
 
 from redisson_py import ConnectionLostError, RedissonError
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lifecycle.kinds import REENTRANT, SINGLE, Party, Stage
+from tests.support.kinds import REENTRANT, SINGLE, Party, Stage
 
 reentrant = pytest.mark.parametrize("stage", REENTRANT, indirect=True)
 

@@ -13,7 +13,6 @@ from redisson_py import ScriptError
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
-from tests.lifecycle.kinds import SEMAPHORES, SINGLE, Stage
 from tests.lifecycle.late_bytes import (
     REENTRANT,
     deliver_late,
@@ -21,7 +20,8 @@ from tests.lifecycle.late_bytes import (
     lose_next_script_reply,
     shortest_lease,
 )
-from tests.support import answered
+from tests.support.kinds import SEMAPHORES, SINGLE, Stage
+from tests.support.streams import answered
 
 each_kind = pytest.mark.parametrize("stage", [*SINGLE, *SEMAPHORES], indirect=True)
 

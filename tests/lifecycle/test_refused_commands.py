@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, NotHeldError, Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
-from tests.support import until
+from tests.support.waiting import until
 
 #: What a release must not change if its message is refused.
 RELEASES: dict[str, Callable[[Redisson], Any]] = {

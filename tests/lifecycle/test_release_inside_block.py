@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from redisson_py import NotHeldError, Semaphore
-from tests.lifecycle.kinds import LOCKS, REENTRANT, SEMAPHORES, Party, Stage, in_a_task
-from tests.support import until_async
+from tests.support.kinds import LOCKS, REENTRANT, SEMAPHORES, Party, Stage, in_a_task
+from tests.support.waiting import until_async
 
 locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
 """For locks; `release()` of a semaphore never touches a block's permit."""

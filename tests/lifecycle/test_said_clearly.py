@@ -14,7 +14,7 @@ import trio
 
 from redisson_py import NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import until, until_waiting
+from tests.support.waiting import until, until_waiting
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:

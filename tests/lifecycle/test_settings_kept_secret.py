@@ -14,7 +14,7 @@ from redisson_py import ConnectionLostError, Redisson
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.lifecycle.secrets import told
+from tests.support.passwords import told
 
 SECRET = "hush-hush-5"
 

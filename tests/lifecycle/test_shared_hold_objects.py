@@ -11,8 +11,9 @@ from typing import Any, Self
 import pytest
 
 from redisson_py import AcquireTimeoutError
-from tests.lifecycle.kinds import SHARED, Stage
-from tests.support import answered, until
+from tests.support.kinds import SHARED, Stage
+from tests.support.streams import answered
+from tests.support.waiting import until
 
 #: Less than anything else that could end the second's wait.
 AT_ONCE = 5

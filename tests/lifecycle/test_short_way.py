@@ -15,7 +15,8 @@ from redisson_py import ClientClosedError, LeaseLostError, Redisson
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.cluster_look import plain_client
-from tests.support import answered, until
+from tests.support.streams import answered
+from tests.support.waiting import until
 
 forks = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 

@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 from redisson_py import ClientClosedError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, until_async
+from tests.support.streams import answered
+from tests.support.waiting import until_async
 
 NAME = "closing"
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
-from tests.support import until
+from tests.support.waiting import until
 
 Make = Callable[[Redisson], Any]
 

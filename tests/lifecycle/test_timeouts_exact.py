@@ -9,7 +9,7 @@ import pytest
 
 from redisson_py import AcquireTimeoutError, BackendError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import answered
+from tests.support.streams import answered
 
 ROUNDS, TASKS = 10, 20
 #: Of 200, for a machine so busy that the server itself gets no time for 300 ms.

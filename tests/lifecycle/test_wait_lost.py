@@ -8,7 +8,7 @@ from collections import Counter
 from types import FunctionType
 from typing import Any
 
-from tests.lifecycle.kinds import Stage
+from tests.support.kinds import Stage
 
 WAITS = 1000
 #: What a test may leave by the way; a leak is one for each wait.

@@ -17,7 +17,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.cluster_look import servers_of
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.lifecycle.line_counter import LineCounter
-from tests.support import stream_of, until, until_async
+from tests.support.streams import stream_of
+from tests.support.waiting import until, until_async
 
 Take = Callable[[Redisson, str], Awaitable[Any]]
 

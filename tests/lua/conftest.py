@@ -6,7 +6,8 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from tests.lua.scripts import LockScripts, Scripts
+from tests.support.scripts.calls import Scripts
+from tests.support.scripts.lock import LockScripts
 
 
 @pytest_asyncio.fixture

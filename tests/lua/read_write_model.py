@@ -10,7 +10,7 @@ import redis as redis_py
 from redisson_py import _keys
 from redisson_py._dialect import Dialect
 from redisson_py._scripts.source import load
-from tests.lua.read_write_scripts import Side
+from tests.support.scripts.read_write import Side
 
 UNIT = 1_000_000
 #: Longer than any run.

@@ -8,7 +8,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, LockScripts, ask, everything
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, ask, everything
+from tests.support.scripts.lock import LockScripts
 
 NOT_COUNTS = ("x", "", "1.5", "0x", "inf", "nan")
 

@@ -6,8 +6,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.barrier_scripts import BROKEN, RELEASED, WAITING, BarrierScripts, Look
-from tests.lua.scripts import LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.barrier import BROKEN, RELEASED, WAITING, BarrierScripts, Look
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask, everything
 
 #: Long enough for a few calls on a busy machine.
 SHORT = 600

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.barrier_scripts import BarrierScripts
-from tests.lua.scripts import LEASE, Scripts
 from tests.lua.test_golden_vectors import listening
+from tests.support.scripts.barrier import BarrierScripts
+from tests.support.scripts.calls import LEASE, Scripts
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from tests.lua.barrier_scripts import (
+from tests.support.scripts.barrier import (
     BROKEN,
     OTHER_PARTIES,
     RELEASED,
@@ -29,7 +29,7 @@ from tests.lua.barrier_scripts import (
     WAITING,
     BarrierScripts,
 )
-from tests.lua.scripts import Scripts, ask
+from tests.support.scripts.calls import Scripts, ask
 
 T = TypeVar("T")
 PARTIES = 3

@@ -9,7 +9,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._time import now
-from tests.lua.barrier_scripts import (
+from tests.support.leases import assert_left
+from tests.support.scripts.barrier import (
     BROKEN,
     OTHER_PARTIES,
     RELEASED,
@@ -19,8 +20,7 @@ from tests.lua.barrier_scripts import (
     Look,
     Reply,
 )
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
-from tests.support import assert_left
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
 
 
 @pytest.fixture

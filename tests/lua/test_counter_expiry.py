@@ -11,10 +11,11 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import load
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.scripts import A, B, Scripts, ask
-from tests.support import Counted, until_async
+from tests.support.counting import Counted
+from tests.support.scripts.calls import A, B, Scripts, ask
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.waiting import until_async
 
 LIFE = 100_000
 P, Q = b"p" * 16, b"q" * 16

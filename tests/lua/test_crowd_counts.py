@@ -6,10 +6,10 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.lua.scripts import LEASE, A, Scripts, ask, everything
-from tests.support import Counted
+from tests.support.counting import Counted
+from tests.support.scripts.calls import LEASE, A, Scripts, ask, everything
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.fair import WAIT, FairScripts
 
 #: What each crowd is compared with: longer than the queues whose scores are all kept.
 SMALL, LARGE = 100, 1_000

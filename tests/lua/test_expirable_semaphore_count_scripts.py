@@ -11,11 +11,11 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._time import now
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.permit_scripts import NEVER
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
-from tests.support import assert_left
+from tests.support.leases import assert_left
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.permits import NEVER
 
 W, X, Y = (bytes([n]) * 16 for n in (1, 2, 255))
 

@@ -10,8 +10,8 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.lua.scripts import BAD_MS, LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.calls import BAD_MS, LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.fair import WAIT, FairScripts
 
 D = "client-d:1"
 

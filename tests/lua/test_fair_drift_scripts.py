@@ -13,8 +13,8 @@ import pytest
 import pytest_asyncio
 
 from redisson_py._time import now
-from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.lua.scripts import LEASE, A, B, C, Scripts
+from tests.support.scripts.calls import LEASE, A, B, C, Scripts
+from tests.support.scripts.fair import WAIT, FairScripts
 
 D, E = "client-d:1", "client-e:1"
 WAITS = 20_000

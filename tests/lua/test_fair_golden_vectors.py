@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from tests.lua.fair_scripts import FairScripts, server_ms
-from tests.lua.scripts import LEASE, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
+from tests.support.scripts.calls import LEASE, Scripts, ask, everything
+from tests.support.scripts.fair import FairScripts, server_ms
 
 #: Client ids and thread numbers, as Redisson writes them.
 A = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:31"

@@ -10,9 +10,9 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.fair import WAIT, FairScripts
 
 D = "client-d:1"
 

@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.lua.fair_scripts import FairScripts
-from tests.lua.scripts import A, B, C, Scripts, everything
 from tests.lua.test_golden_vectors import listening
 from tests.lua.test_out_of_memory import fill
+from tests.support.scripts.calls import A, B, C, Scripts, everything
+from tests.support.scripts.fair import FairScripts
 
 FULL = r"OOM|maxmemory"
 

@@ -21,8 +21,8 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from tests.lua.fair_scripts import WAIT, FairScripts, server_ms
-from tests.lua.scripts import Scripts
+from tests.support.scripts.calls import Scripts
+from tests.support.scripts.fair import WAIT, FairScripts, server_ms
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.lua.scripts import LEASE, A, B, C, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
+from tests.support.scripts.calls import LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.fair import WAIT, FairScripts
 
 D, E = "client-d:1", "client-e:1"
 #: How far apart two looks at the server's clock may be, in milliseconds.

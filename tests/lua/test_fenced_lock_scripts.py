@@ -7,7 +7,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.scripts import LEASE, A, B, LockScripts, ask, everything
+from tests.support.scripts.calls import LEASE, A, B, ask, everything
+from tests.support.scripts.lock import LockScripts
 
 #: Where numbers in Lua stop being exact.
 LIMIT = 2**53

@@ -12,10 +12,10 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py._time import now
-from tests.lua.read_write_scripts import ReadWriteScripts
-from tests.lua.scripts import LEASE, Scripts, ask
 from tests.lua.test_golden_vectors import keys, listening
-from tests.support import assert_left
+from tests.support.leases import assert_left
+from tests.support.scripts.calls import LEASE, Scripts, ask
+from tests.support.scripts.read_write import ReadWriteScripts
 
 #: Client ids and thread numbers, as Redisson writes them.
 U1 = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:1"

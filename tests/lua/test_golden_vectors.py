@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.scripts import LEASE, LockScripts, Scripts, ask
+from tests.support.scripts.calls import LEASE, Scripts, ask
+from tests.support.scripts.lock import LockScripts
 
 #: Client ids and thread numbers, as Redisson writes them.
 A = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:31"

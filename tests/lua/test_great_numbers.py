@@ -17,13 +17,14 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg, Script
-from tests.lua.barrier_scripts import BarrierScripts
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.fair_scripts import FairScripts
-from tests.lua.latch_scripts import LatchScripts
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.read_write_scripts import ReadWriteScripts
-from tests.lua.scripts import A, B, C, LockScripts, Scripts, ask
+from tests.support.scripts.barrier import BarrierScripts
+from tests.support.scripts.calls import A, B, C, Scripts, ask
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.latch import LatchScripts
+from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.scripts.read_write import ReadWriteScripts
 
 #: A lease of nearly 28 hours; also as a number of permits, a hold count and a version.
 GREAT = 100_000_000

@@ -11,9 +11,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.permit_scripts import NEVER, SemaphoreScripts
-from tests.lua.scripts import LEASE, A, B, LockScripts, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, A, B, Scripts, ask, everything
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.permits import NEVER, SemaphoreScripts
 
 IDLE = 10 * LEASE
 LONG = 3 * LEASE

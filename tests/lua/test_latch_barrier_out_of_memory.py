@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.lua.barrier_scripts import BROKEN, RELEASED, WAITING, BarrierScripts
-from tests.lua.latch_scripts import LatchScripts
-from tests.lua.scripts import Scripts, everything
 from tests.lua.test_out_of_memory import fill
+from tests.support.scripts.barrier import BROKEN, RELEASED, WAITING, BarrierScripts
+from tests.support.scripts.calls import Scripts, everything
+from tests.support.scripts.latch import LatchScripts
 
 
 @pytest_asyncio.fixture

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.fixtures.redis_server import PASSWORD, url_of_user
-from tests.lua.barrier_scripts import BarrierScripts
-from tests.lua.latch_scripts import LatchScripts
-from tests.lua.scripts import Scripts, ask, everything
+from tests.support.scripts.barrier import BarrierScripts
+from tests.support.scripts.calls import Scripts, ask, everything
+from tests.support.scripts.latch import LatchScripts
 
 USER = "silent"
 

@@ -9,9 +9,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
-from tests.lua.latch_scripts import LatchScripts
-from tests.lua.scripts import BAD_MS, TOMBSTONE, Scripts, ask, everything
 from tests.lua.test_golden_vectors import Listener, listening
+from tests.support.scripts.calls import BAD_MS, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.latch import LatchScripts
 
 #: What Redisson's latch does to the key (section 14.2).
 REDISSON_SET = """

@@ -8,7 +8,8 @@ from typing import Literal
 
 import pytest
 
-from tests.lua.scripts import A, B, LockScripts, Scripts
+from tests.support.scripts.calls import A, B, Scripts
+from tests.support.scripts.lock import LockScripts
 
 Verb = Literal["acquire", "release", "undo"]
 Step = tuple[Verb, str, int]

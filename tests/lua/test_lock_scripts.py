@@ -6,18 +6,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.scripts import (
-    BAD_MS,
-    LEASE,
-    TOMBSTONE,
-    A,
-    B,
-    C,
-    LockScripts,
-    Scripts,
-    ask,
-    everything,
-)
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.lock import LockScripts
 
 
 @pytest.fixture

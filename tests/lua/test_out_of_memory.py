@@ -10,7 +10,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.lua.scripts import LEASE, TOMBSTONE, A, B, LockScripts, everything
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, everything
+from tests.support.scripts.lock import LockScripts
 
 
 @pytest_asyncio.fixture

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.permit_scripts import NEVER, SemaphoreScripts
-from tests.lua.scripts import A, B, Scripts, ask
 from tests.lua.test_golden_vectors import listening
-from tests.support import until_async
+from tests.support.scripts.calls import A, B, Scripts, ask
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.permits import NEVER, SemaphoreScripts
+from tests.support.waiting import until_async
 
 W, X, Y, Z = (bytes([n]) * 16 for n in range(4))
 

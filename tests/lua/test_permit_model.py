@@ -21,10 +21,10 @@ from hypothesis.stateful import (
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from tests.lua.expirable_scripts import ExpirableScripts
 from tests.lua.permit_models import Model, Permits, Plain
-from tests.lua.permit_scripts import NEVER, SemaphoreScripts
-from tests.lua.scripts import TOMBSTONE, Scripts, ask
+from tests.support.scripts.calls import TOMBSTONE, Scripts, ask
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.permits import NEVER, SemaphoreScripts
 
 M = TypeVar("M", bound=Model)
 S = TypeVar("S", SemaphoreScripts, ExpirableScripts)

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.scripts import TOMBSTONE, A, B, Scripts, everything
 from tests.lua.test_out_of_memory import fill
+from tests.support.scripts.calls import TOMBSTONE, A, B, Scripts, everything
+from tests.support.scripts.permits import SemaphoreScripts
 
 
 @pytest_asyncio.fixture

@@ -11,9 +11,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.permit_scripts import NEVER, SemaphoreScripts
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.permits import NEVER, SemaphoreScripts
 
 ID = bytes(range(16))
 

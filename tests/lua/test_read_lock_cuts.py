@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.read_write_scripts import LONG, ReadWriteScripts
-from tests.lua.scripts import LEASE, A, B, Scripts
+from tests.support.scripts.calls import LEASE, A, B, Scripts
+from tests.support.scripts.read_write import LONG, ReadWriteScripts
 
 
 @pytest.fixture

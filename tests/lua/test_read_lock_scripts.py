@@ -8,8 +8,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.read_write_scripts import BAD_NUMBERS, LONG, ReadWriteScripts
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.read_write import BAD_NUMBERS, LONG, ReadWriteScripts
 
 
 @pytest.fixture

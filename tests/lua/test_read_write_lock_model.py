@@ -29,8 +29,8 @@ from hypothesis.stateful import (
 )
 
 from tests.lua.read_write_model import Model, Server, Step, hold_key
-from tests.lua.read_write_scripts import Side
-from tests.lua.scripts import A, B, C
+from tests.support.scripts.calls import A, B, C
+from tests.support.scripts.read_write import Side
 
 
 class ReadersAndWriters(RuleBasedStateMachine):

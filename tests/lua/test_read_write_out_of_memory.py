@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.lua.read_write_scripts import LONG, ReadWriteScripts
-from tests.lua.scripts import LEASE, A, B, Scripts, everything
 from tests.lua.test_out_of_memory import fill
+from tests.support.scripts.calls import LEASE, A, B, Scripts, everything
+from tests.support.scripts.read_write import LONG, ReadWriteScripts
 
 
 @pytest_asyncio.fixture

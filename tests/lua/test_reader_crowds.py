@@ -7,9 +7,9 @@ import random
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.read_write_scripts import ReadWriteScripts
-from tests.lua.scripts import Scripts, ask, everything
-from tests.support import Counted
+from tests.support.counting import Counted
+from tests.support.scripts.calls import Scripts, ask, everything
+from tests.support.scripts.read_write import ReadWriteScripts
 
 #: What release leaves on a lock, and what passes between two looks.
 TOLERANCE = 1_000

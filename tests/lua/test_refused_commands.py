@@ -11,11 +11,12 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.fixtures.redis_server import url_of_user
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.fair_scripts import FairScripts
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.read_write_scripts import ReadWriteScripts
-from tests.lua.scripts import TOMBSTONE, A, B, C, LockScripts, Scripts, ask, everything
+from tests.support.scripts.calls import TOMBSTONE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.scripts.read_write import ReadWriteScripts
 
 Forbid = Callable[..., Awaitable[None]]
 P, Q, R = (bytes([n]) * 16 for n in b"pqr")

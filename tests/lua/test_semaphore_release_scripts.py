@@ -10,9 +10,9 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.scripts import TOMBSTONE, A, B, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
+from tests.support.scripts.calls import TOMBSTONE, A, B, Scripts, ask, everything
+from tests.support.scripts.permits import SemaphoreScripts
 
 
 @pytest_asyncio.fixture

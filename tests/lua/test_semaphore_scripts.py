@@ -10,10 +10,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._time import now
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.scripts import BAD_MS, LEASE, A, B, C, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
-from tests.support import assert_left
+from tests.support.leases import assert_left
+from tests.support.scripts.calls import BAD_MS, LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.permits import SemaphoreScripts
 
 
 @pytest_asyncio.fixture

@@ -8,9 +8,9 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.scripts import LEASE, A, B, Scripts, everything
 from tests.lua.test_golden_vectors import listening
+from tests.support.scripts.calls import LEASE, A, B, Scripts, everything
+from tests.support.scripts.permits import SemaphoreScripts
 
 
 @pytest_asyncio.fixture

@@ -13,12 +13,12 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
-from tests.lua.fair_scripts import FairScripts
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.read_write_scripts import ReadWriteScripts
-from tests.lua.scripts import BAD_MS, TOMBSTONE, A, B, Scripts, ask
 from tests.lua.test_golden_vectors import Listener, listening
-from tests.support import Counted
+from tests.support.counting import Counted
+from tests.support.scripts.calls import BAD_MS, TOMBSTONE, A, B, Scripts, ask
+from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.scripts.read_write import ReadWriteScripts
 
 #: So long that what is left of it is the same number of hundred seconds at each look.
 LEASE = 1_000_000

@@ -10,12 +10,13 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py import _keys
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.fair_scripts import FairScripts
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.read_write_scripts import LONG, ReadWriteScripts
-from tests.lua.scripts import LEASE, TOMBSTONE, A, B, LockScripts, Scripts, everything
-from tests.support import Counted
+from tests.support.counting import Counted
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, Scripts, everything
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.scripts.read_write import LONG, ReadWriteScripts
 
 #: Milliseconds that a test may take before a lease that it set counts as another.
 SLACK = 5_000

@@ -6,10 +6,11 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.read_write_scripts import BAD_NUMBERS, ReadWriteScripts
-from tests.lua.scripts import LEASE, A, B, C, Scripts, ask, everything
 from tests.lua.test_golden_vectors import listening
-from tests.support import Counted, until_async
+from tests.support.counting import Counted
+from tests.support.scripts.calls import LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.read_write import BAD_NUMBERS, ReadWriteScripts
+from tests.support.waiting import until_async
 
 ALIVE = 10_000
 D = "client-d:1"

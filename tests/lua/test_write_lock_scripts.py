@@ -9,8 +9,8 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
-from tests.lua.read_write_scripts import BAD_NUMBERS, LONG, ReadWriteScripts
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
+from tests.support.scripts.read_write import BAD_NUMBERS, LONG, ReadWriteScripts
 
 
 @pytest.fixture

@@ -14,10 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import files
+from tests.support import repository
 
-LUA = {path.relative_to(files.ROOT / "lua").as_posix() for path in files.of_kind(".lua", "lua")}
+LUA = {
+    path.relative_to(repository.ROOT / "lua").as_posix()
+    for path in repository.of_kind(".lua", "lua")
+}
 LUA.add("manifest.txt")
+
+#: What pytest loads; not a part of the package, which it must not import.
+#: What pytest loads lies beside the package.
+PLUGIN = "_redisson_py_pytest.py"
 
 _LOAD_ALL = """
 import pathlib, redisson_py
@@ -34,11 +41,11 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if find_spec("hatchling") is None:
         # A test that did not run must not look green where it counts.
         (pytest.fail if os.environ.get("CI") else pytest.skip)("hatchling is not installed")
-    if not files.tracked():
+    if not repository.tracked():
         pytest.skip("not a git checkout")
     copy = tmp_path_factory.mktemp("tree")
-    for path in files.tracked():
-        target = copy / path.relative_to(files.ROOT)
+    for path in repository.tracked():
+        target = copy / path.relative_to(repository.ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     for rubbish in ("lua/__pycache__/x.pyc", "lua/lock/.coverage", "redisson_py/build/x.py"):
@@ -95,15 +102,19 @@ def test_a_wheel_has_every_script_byte_for_byte(wheel: zipfile.ZipFile) -> None:
     }
     assert packed == LUA
     for name in LUA:
-        assert wheel.read(f"redisson_py/_lua/{name}") == (files.ROOT / "lua" / name).read_bytes()
+        assert (
+            wheel.read(f"redisson_py/_lua/{name}") == (repository.ROOT / "lua" / name).read_bytes()
+        )
 
 
 def test_a_wheel_has_every_module_byte_for_byte(wheel: zipfile.ZipFile) -> None:
-    modules = {files.name(path) for path in files.of_kind(".py", "redisson_py")}
-    packed = {name for name in wheel.namelist() if name.endswith(".py")}
-    assert packed == modules
-    for name in modules:
-        assert wheel.read(name) == (files.ROOT / name).read_bytes()
+    modules = {
+        repository.name(path).removeprefix("redisson_py/_beside/"): path
+        for path in repository.of_kind(".py", "redisson_py")
+    }
+    assert {name for name in wheel.namelist() if name.endswith(".py")} == modules.keys()
+    for name, path in modules.items():
+        assert wheel.read(name) == path.read_bytes()
 
 
 def test_a_wheel_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
@@ -112,7 +123,7 @@ def test_a_wheel_says_that_it_is_typed(wheel: zipfile.ZipFile) -> None:
 
 def test_a_wheel_has_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"redisson_py"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"redisson_py", PLUGIN}
     assert not [name for name in wheel.namelist() if "rubbish" in name or name.endswith(".pyc")]
 
 
@@ -161,5 +172,5 @@ def test_the_installed_package_finds_its_own_scripts(
     assert done.returncode == 0, done.stderr
     package, *scripts = done.stdout.splitlines()
     assert Path(package) == tmp_path / "redisson_py"
-    rows = (files.ROOT / "lua" / "manifest.txt").read_text().splitlines()[1:]
+    rows = (repository.ROOT / "lua" / "manifest.txt").read_text().splitlines()[1:]
     assert scripts == [" ".join(row.split()[:3]) for row in rows]

@@ -12,7 +12,7 @@ from redisson_py import Lease, ReadLock, Redisson, WriteLock
 from redisson_py._keys import Name
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadWriteLock
-from tests.support import until
+from tests.support.waiting import until
 
 
 def read_write_lock(client: Redisson, name: Name = "k") -> ReadWriteLock:

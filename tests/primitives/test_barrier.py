@@ -18,9 +18,11 @@ from redisson_py import ClientClosedError, Redisson, ScriptError
 from redisson_py._engine import bus
 from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.latch_and_barrier import get_barrier
-from tests.lua.scripts import ask
-from tests.support import Counted, stream_of, until_async, until_listening, until_waiting
+from tests.support.counting import Counted
+from tests.support.latch_and_barrier import get_barrier
+from tests.support.scripts.calls import ask
+from tests.support.streams import stream_of
+from tests.support.waiting import until_async, until_listening, until_waiting
 
 
 @pytest_asyncio.fixture

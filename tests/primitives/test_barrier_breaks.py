@@ -24,13 +24,12 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
-from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
-from tests.support import (
-    answered,
-    assert_all_retrieved,
+from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
+from tests.support.logs import assert_all_retrieved
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import (
     listens,
     set_safety_poll,
-    stream_of,
     until,
     until_async,
     until_listening,

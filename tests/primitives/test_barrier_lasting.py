@@ -17,9 +17,11 @@ from redisson_py.barriers.barrier import LISTED_PARTIES, CyclicBarrier
 from redisson_py.errors import AcquireTimeoutError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.latch_and_barrier import assert_broken, assert_works, get_barrier
-from tests.lua.scripts import ask
-from tests.support import Counted, answered, until_async, until_listening, until_waiting
+from tests.support.counting import Counted
+from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
+from tests.support.scripts.calls import ask
+from tests.support.streams import answered
+from tests.support.waiting import until_async, until_listening, until_waiting
 
 #: Of parties that must not die in a test.
 LEASE = 2.4

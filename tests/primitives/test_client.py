@@ -21,9 +21,9 @@ from redisson_py import (
 )
 from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import (
+from tests.support.streams import stream_of
+from tests.support.waiting import (
     set_safety_poll,
-    stream_of,
     until,
     until_async,
     until_listening,

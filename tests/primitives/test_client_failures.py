@@ -10,7 +10,8 @@ from redis.asyncio import Redis
 from redisson_py import ClientClosedError, ConnectionLostError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered_at, stream_of, until_async, until_listening, until_waiting
+from tests.support.streams import answered_at, stream_of
+from tests.support.waiting import until_async, until_listening, until_waiting
 
 
 async def test_failure_of_the_background_task_is_loud_and_not_the_end(

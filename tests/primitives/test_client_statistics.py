@@ -12,8 +12,10 @@ from redisson_py import ConnectionLostError, Redisson
 from redisson_py._statistics import Counts
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.listening import Recorder
-from tests.support import Counted, stream_of, until_listening, until_waiting
+from tests.support.counting import Counted
+from tests.support.recorder import Recorder
+from tests.support.streams import stream_of
+from tests.support.waiting import until_listening, until_waiting
 
 with_and_without = pytest.mark.parametrize("listener", [None, Recorder()])
 

@@ -13,8 +13,8 @@ from redisson_py import AcquireTimeoutError, ClientClosedError, FairLock, Lease,
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.primitives.fair_locks import (
+from tests.support.counting import Counted
+from tests.support.fair_locks import (
     JAVA,
     die,
     fair_lock,
@@ -23,15 +23,9 @@ from tests.primitives.fair_locks import (
     server_side,
     until_queued,
 )
-from tests.support import (
-    Counted,
-    answered,
-    set_safety_poll,
-    stream_of,
-    until,
-    until_async,
-    until_listening,
-)
+from tests.support.scripts.fair import WAIT, FairScripts
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 #: Long enough for waiters to stay alive on a busy machine.
 LEASE = 1.5

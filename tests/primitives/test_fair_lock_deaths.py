@@ -15,23 +15,11 @@ from redis.asyncio import Redis
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lua.fair_scripts import WAIT, FairScripts
-from tests.primitives.fair_locks import (
-    JAVA,
-    die,
-    fair_lock,
-    nothing_left,
-    one_by_one,
-    server_side,
-)
-from tests.support import (
-    Counted,
-    answered,
-    set_safety_poll,
-    until,
-    until_async,
-    until_listening,
-)
+from tests.support.counting import Counted
+from tests.support.fair_locks import JAVA, die, fair_lock, nothing_left, one_by_one, server_side
+from tests.support.scripts.fair import WAIT, FairScripts
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 #: Long enough for waiters to stay alive on a busy machine.
 LEASE = 1.5

@@ -17,8 +17,7 @@ from redis.asyncio import Redis
 from redisson_py import ConnectionLostError, FairLock, LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.lua.fair_scripts import FairScripts
-from tests.primitives.fair_locks import (
+from tests.support.fair_locks import (
     die,
     fair_lock,
     nothing_left,
@@ -26,7 +25,9 @@ from tests.primitives.fair_locks import (
     server_side,
     until_queued,
 )
-from tests.support import answered, until, until_async, until_waiting
+from tests.support.scripts.fair import FairScripts
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async, until_waiting
 
 HELD = "held by this task already"
 

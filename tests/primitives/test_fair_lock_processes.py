@@ -12,14 +12,8 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
-from tests.lua.scripts import ask
-from tests.primitives.fair_locks import (
-    fair_lock,
-    nothing_left,
-    one_by_one,
-    server_side,
-    until_queued,
-)
+from tests.support.fair_locks import fair_lock, nothing_left, one_by_one, server_side, until_queued
+from tests.support.scripts.calls import ask
 
 LEASE = 0.6
 
@@ -35,7 +29,7 @@ async def start(server_url: str) -> AsyncIterator[Start]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "tests.primitives.fair_visitor",
+            "tests.support.fair_visitor",
             server_url,
             str(lease_time),
             stdin=PIPE,

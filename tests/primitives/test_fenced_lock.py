@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from redisson_py import FencedLease, Lease, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import until_waiting
+from tests.support.waiting import until_waiting
 
 COUNTER = "redisson_lock_token:{k}"
 

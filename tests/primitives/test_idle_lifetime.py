@@ -10,7 +10,9 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, renewed_at_once, until_async
+from tests.support.counting import Counted
+from tests.support.leases import renewed_at_once
+from tests.support.waiting import until_async
 
 IDLE = 3600
 MS = 1000 * IDLE

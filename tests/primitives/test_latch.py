@@ -14,8 +14,10 @@ from redis.asyncio import Redis
 from redisson_py import AcquireTimeoutError, ClientClosedError, Redisson, ScriptError
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
 from tests.fixtures.client import ClientFactory
-from tests.latch_and_barrier import get_latch
-from tests.support import Counted, answered, stream_of, until_listening, until_waiting
+from tests.support.counting import Counted
+from tests.support.latch_and_barrier import get_latch
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until_listening, until_waiting
 
 
 @pytest_asyncio.fixture

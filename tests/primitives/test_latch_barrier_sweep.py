@@ -1,8 +1,8 @@
 """Cancelled at any suspension point, in any way, latches and barriers stay whole.
 
-Each trial puts one public operation through a probe (see `tests.sweep`). Of a latch must be
-left what one complete call leaves, or none; waiters are let go all the same. Of a barrier: who
-was cancelled while it waited has broken it, or had been let go; reset, it works.
+Each trial puts one public operation through a probe (see `tests.support.cancellation_sweep`). Of a
+latch must be left what one complete call leaves, or none; waiters are let go all the same. Of a
+barrier: who was cancelled while it waited has broken it, or had been let go; reset, it works.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from redisson_py import AcquireTimeoutError, BrokenBarrierError, ClientClosedErr
 from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
-from tests.latch_and_barrier import get_barrier, get_latch
-from tests.support import answered, set_safety_poll, stream_of, until_listening, until_waiting
-from tests.sweep import Probe, Swept, sweep
+from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.latch_and_barrier import get_barrier, get_latch
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import set_safety_poll, until_listening, until_waiting
 
 #: Within which everything must come that has been made possible: sooner than a safety poll.
 SOON = 10.0

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.house import files
+from tests.support import repository
 
 TITLE = "## A latch and jobs that are delivered twice\n"
 JOBS = ["a", "b", "c"]
@@ -19,7 +19,7 @@ JOBS = ["a", "b", "c"]
 
 def documented() -> dict[str, Any]:
     """Return what the code in that section defines."""
-    text = (files.ROOT / "docs" / "safety.md").read_text("utf-8")
+    text = (repository.ROOT / "docs" / "safety.md").read_text("utf-8")
     section = text.partition(TITLE)[2].partition("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     defined: dict[str, Any] = {}

@@ -23,12 +23,11 @@ from redisson_py import (
 from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
-from tests.latch_and_barrier import get_latch
-from tests.support import (
-    Counted,
-    answered,
+from tests.support.counting import Counted
+from tests.support.latch_and_barrier import get_latch
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import (
     set_safety_poll,
-    stream_of,
     until,
     until_async,
     until_listening,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -23,8 +23,9 @@ from redisson_py import (
     WaitStartedEvent,
 )
 from tests.fixtures.client import ClientFactory
-from tests.listening import Recorder
-from tests.support import renew_now, until, until_listening, until_waiting
+from tests.support.leases import renew_now
+from tests.support.recorder import Recorder
+from tests.support.waiting import until, until_listening, until_waiting
 
 MAKERS: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),
@@ -50,8 +51,10 @@ async def no_semaphore_left(redis: Redis) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def told() -> Recorder:
-    return Recorder()
+def told() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.assert_paired()
 
 
 @pytest.fixture
@@ -204,6 +207,18 @@ async def test_each_entry_of_a_task_is_told(client: Redisson, told: Recorder) ->
     assert released[0].held_for < released[1].held_for
     assert told.story == ["acquired fenced lock k"] * 2 + ["released fenced lock k"] * 2
     assert client.statistics().acquires == 2
+
+
+async def test_each_end_names_the_acquisition_that_it_ends(
+    client: Redisson, told: Recorder
+) -> None:
+    lock = client.get_lock("k")
+    outer, inner, last = [await lock.acquire() for _ in range(3)]
+    first, second, third = [event.acquisition for event in told.of(AcquiredEvent)]
+    assert len({first, second, third}) == 3
+    for lease in (outer, last, inner):
+        await lease.release()
+    assert [event.acquisition for event in told.of(ReleasedEvent)] == [first, third, second]
 
 
 @every_kind

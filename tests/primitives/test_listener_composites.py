@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
@@ -23,16 +23,20 @@ from redisson_py._time import now
 from redisson_py.composite.multi_lock import MultiLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.listening import Recorder
-from tests.support import is_single, renew_now, until, until_listening, until_waiting
+from tests.support.leases import renew_now
+from tests.support.recorder import Recorder
+from tests.support.streams import is_single
+from tests.support.waiting import until, until_listening, until_waiting
 
 MULTI = "multi lock a, b"
 RED = "red lock k"
 
 
 @pytest.fixture
-def told() -> Recorder:
-    return Recorder()
+def told() -> Iterator[Recorder]:
+    recorder = Recorder()
+    yield recorder
+    recorder.assert_paired()
 
 
 def multi(client: Redisson) -> MultiLock:

@@ -11,7 +11,8 @@ from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support import answered, assert_left, renewed_at_once
+from tests.support.leases import assert_left, renewed_at_once
+from tests.support.streams import answered
 
 
 async def test_reentry_counts(client: Redisson, redis: Redis) -> None:

@@ -11,14 +11,8 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Redisson, RLock
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import (
-    answered,
-    answered_at,
-    is_single,
-    set_safety_poll,
-    until_async,
-    until_listening,
-)
+from tests.support.streams import answered, answered_at, is_single
+from tests.support.waiting import set_safety_poll, until_async, until_listening
 
 
 class Section:

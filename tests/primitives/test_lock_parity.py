@@ -1,6 +1,6 @@
 """What Redisson's own tests check of its plain locks, where no other test here does already.
 
-The table in tests/README.md names, for each of those tests, ours. Threads are tasks here, and
+The table in tests/PARITY.md names, for each of those tests, ours. Threads are tasks here, and
 clients stay clients.
 """
 
@@ -17,15 +17,9 @@ from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import (
-    answered,
-    assert_left,
-    stream_of,
-    until,
-    until_async,
-    until_listening,
-    until_waiting,
-)
+from tests.support.leases import assert_left
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 
 async def renewed(client: Redisson, times: int) -> None:

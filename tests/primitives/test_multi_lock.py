@@ -22,16 +22,10 @@ from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
-from tests.support import (
-    Counted,
-    answered,
-    assert_left,
-    renew_now,
-    stream_of,
-    until,
-    until_async,
-    until_listening,
-)
+from tests.support.counting import Counted
+from tests.support.leases import assert_left, renew_now
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import until, until_async, until_listening
 
 NAMES = ("a", "b", "c")
 

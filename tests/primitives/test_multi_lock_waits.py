@@ -17,7 +17,10 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rules, url_of_user
-from tests.support import Counted, answered, renew_now, until_async
+from tests.support.counting import Counted
+from tests.support.leases import renew_now
+from tests.support.streams import answered
+from tests.support.waiting import until_async
 
 #: A deadlock lasts for ever.
 PATIENCE = 30.0

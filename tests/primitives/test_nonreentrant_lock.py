@@ -9,7 +9,8 @@ import pytest
 from redisson_py import Redisson
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
-from tests.support import assert_left, until_listening, until_waiting
+from tests.support.leases import assert_left
+from tests.support.waiting import until_listening, until_waiting
 
 HELD = "held by this task already"
 

@@ -20,8 +20,9 @@ from redisson_py import Redisson
 from redisson_py._keys import key_slot
 from redisson_py._scripts import source
 from redisson_py.testing import EmbeddedServer
-from tests.monitor import Monitor, words
-from tests.support import renewed_at_once, stream_of
+from tests.support.leases import renewed_at_once
+from tests.support.monitor import Monitor, words
+from tests.support.streams import stream_of
 
 Tour = Callable[[Redisson, Any], Awaitable[None]]
 

@@ -14,7 +14,8 @@ from redis.asyncio import Redis
 
 from redisson_py import NotHeldError, Permit, PermitExpirableSemaphore, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import answered, until_async, until_listening
+from tests.support.streams import answered
+from tests.support.waiting import until_async, until_listening
 
 NAME = "semaphore"
 UNKNOWN = "0" * 32
@@ -26,7 +27,6 @@ def get(client: Redisson, permits: int | None = None) -> PermitExpirableSemaphor
 
 
 async def all_lost(permits: Iterable[Permit]) -> None:
-    """Return when the leases of all of these are over."""
     await asyncio.gather(*[permit.wait_lost() for permit in permits])
 
 

@@ -10,8 +10,8 @@ from redis.asyncio import Redis
 from redisson_py import PermitExpirableSemaphore, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.primitives.fair_locks import die
-from tests.support import set_safety_poll, until_listening
+from tests.support.fair_locks import die
+from tests.support.waiting import set_safety_poll, until_listening
 
 NAME = "semaphore"
 UNKNOWN = "0" * 32

@@ -21,15 +21,10 @@ from tests.primitives.read_write import (
     renewed,
     whole,
 )
-from tests.support import (
-    Counted,
-    renewed_at_once,
-    set_safety_poll,
-    stream_of,
-    until,
-    until_async,
-    until_listening,
-)
+from tests.support.counting import Counted
+from tests.support.leases import renewed_at_once
+from tests.support.streams import stream_of
+from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 
 @pytest.fixture

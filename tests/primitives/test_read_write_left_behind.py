@@ -24,8 +24,9 @@ from tests.primitives.read_write import (
     held_by_another_task,
     read_write_lock,
 )
-from tests.support import answered, set_safety_poll
-from tests.sweep import Probe, sweep
+from tests.support.cancellation_sweep import Probe, sweep
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll
 
 #: Seconds within which everything must come that has been made possible.
 SOON = 10.0

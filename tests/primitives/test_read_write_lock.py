@@ -26,7 +26,9 @@ from tests.primitives.read_write import (
     read_write_lock,
     renewed,
 )
-from tests.support import Counted, assert_left, set_safety_poll, until, until_listening
+from tests.support.counting import Counted
+from tests.support.leases import assert_left
+from tests.support.waiting import set_safety_poll, until, until_listening
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.support import Counted, assert_left, until, until_async
+from tests.support.counting import Counted
+from tests.support.leases import assert_left
+from tests.support.waiting import until, until_async
 
 
 async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:

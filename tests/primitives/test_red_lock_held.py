@@ -15,13 +15,13 @@ from redisson_py._engine.lease import Lease
 from redisson_py._time import now
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.support import assert_left, renew_now, set_safety_poll, until, until_async
+from tests.support.leases import assert_left, renew_now
+from tests.support.waiting import set_safety_poll, until, until_async
 
 SHORT = 0.9
 
 
 def renew_all(fleet: Fleet) -> None:
-    """Have all clients ask after what they hold."""
     for client in fleet.made:
         renew_now(client)
 

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from redisson_py._commands.lock import RELEASE
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 
 async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:

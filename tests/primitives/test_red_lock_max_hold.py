@@ -9,7 +9,7 @@ import pytest
 from redisson_py import LeaseLostError
 from redisson_py.composite._hold import CompositeLease
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 
 async def until_free(fleet: Fleet) -> None:

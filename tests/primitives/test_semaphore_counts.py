@@ -10,7 +10,9 @@ from redis.asyncio import Redis
 
 from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, stream_of, until, until_listening, until_waiting
+from tests.support.counting import Counted
+from tests.support.streams import stream_of
+from tests.support.waiting import until, until_listening, until_waiting
 
 NAME = "semaphore"
 Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]

@@ -14,8 +14,9 @@ from redis.asyncio import Redis
 from redisson_py import NotHeldError, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.primitives.fair_locks import die
-from tests.support import answered, set_safety_poll, until, until_async, until_listening
+from tests.support.fair_locks import die
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 NAME = "semaphore"
 

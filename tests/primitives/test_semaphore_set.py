@@ -16,14 +16,10 @@ from redisson_py import (
     Semaphore,
 )
 from tests.fixtures.client import ClientFactory
-from tests.support import (
-    Counted,
-    answered,
-    renew_now,
-    until,
-    until_listening,
-    until_waiting,
-)
+from tests.support.counting import Counted
+from tests.support.leases import renew_now
+from tests.support.streams import answered
+from tests.support.waiting import until, until_listening, until_waiting
 
 NAME = "semaphore"
 Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]

@@ -8,7 +8,7 @@ import pytest
 
 from redisson_py._engine import bus, local_queue
 from tests.fixtures.client import ClientFactory
-from tests.support import until_listening
+from tests.support.waiting import until_listening
 
 
 @pytest.mark.parametrize(("pause", "turns"), [(60.0, 1), (0.0, 5)])

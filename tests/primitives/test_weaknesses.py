@@ -1,6 +1,6 @@
 """Weaknesses of Redisson's plain locks that are none here, where no other test shows it already.
 
-The table in tests/README.md names, for each known weakness, the tests that would fail on it.
+The table in tests/PARITY.md names, for each known weakness, the tests that would fail on it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import (
-    Counted,
-    answered,
-    assert_left,
-    renew_now,
+from tests.support.counting import Counted
+from tests.support.leases import assert_left, renew_now
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import (
     set_safety_poll,
-    stream_of,
     until,
     until_async,
     until_listening,

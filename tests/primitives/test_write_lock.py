@@ -17,14 +17,10 @@ from tests.primitives.read_write import (
     held_by_another_task,
     read_write_lock,
 )
-from tests.support import (
-    Counted,
-    renewed_at_once,
-    set_safety_poll,
-    stream_of,
-    until,
-    until_async,
-)
+from tests.support.counting import Counted
+from tests.support.leases import renewed_at_once
+from tests.support.streams import stream_of
+from tests.support.waiting import set_safety_poll, until, until_async
 
 
 @pytest.fixture

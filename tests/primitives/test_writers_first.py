@@ -16,7 +16,8 @@ from redisson_py._keys import waiting_writers
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
 from tests.fixtures.client import ClientFactory
 from tests.primitives.read_write import Held, all_asleep, held_by_another_task
-from tests.support import set_safety_poll, stream_of, until, until_async
+from tests.support.streams import stream_of
+from tests.support.waiting import set_safety_poll, until, until_async
 
 WRITERS = waiting_writers(b"k").decode()
 

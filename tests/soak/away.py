@@ -14,7 +14,7 @@ from typing import Final
 
 from redisson_py import Redisson
 from redisson_py.testing import EmbeddedServer
-from tests.support import stream_of
+from tests.support.streams import stream_of
 
 
 class Outage(ABC):

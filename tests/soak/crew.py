@@ -21,7 +21,7 @@ import pytest
 from redisson_py import FencedLock, Lease, Redisson, RLock
 from redisson_py._engine import bus, waiting
 from redisson_py._time import now
-from tests.support import until
+from tests.support.waiting import until
 
 # Under a quiet name a crew has one patient task only: nobody comes after it in its line, or
 # asks in its stead, if its wake-up is lost.

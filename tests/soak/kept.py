@@ -11,7 +11,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 #: Of a hundred leases, how many are of that kind.
 _FAIR, _READ, _IN_BLOCKS = 5, 5, 1

@@ -39,7 +39,8 @@ from tests.soak.walker import (
     keep,
     operate,
 )
-from tests.soak.weather import CALLS, Losses, Stragglers, Weather
+from tests.soak.weather import CALLS, Losses, Weather
+from tests.support.stragglers import Stragglers
 
 WALKERS = 100  # of each client, on names of their own
 CONTENDERS = 2  # of each client, on each name that both share

@@ -21,7 +21,8 @@ from redisson_py.testing import EmbeddedServer, running_server
 from tests.soak.away import Outage, innards, prepared, rss
 from tests.soak.kept import Keeper
 from tests.soak.load import HOT, Load, Silence
-from tests.support import stream_of, until, until_async
+from tests.support.streams import stream_of
+from tests.support.waiting import until, until_async
 
 Say = Callable[[str], object]
 

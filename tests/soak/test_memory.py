@@ -17,7 +17,7 @@ from redisson_py import Redisson
 from redisson_py._keys import lock_channel
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
-from tests.support import until
+from tests.support.waiting import until
 
 #: A leak of one small object in thirty acquisitions would be more.
 MOST_BLOCKS_SHARE = 1 / 30

@@ -26,7 +26,7 @@ from redisson_py._options import check_options
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.soak.crew import CLIENT_NAME, Crew, Report, counting_overslept
-from tests.support import set_safety_poll, until_listening
+from tests.support.waiting import set_safety_poll, until_listening
 
 SECTIONS = 3500
 BURSTS = 40

@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 
 from redisson_py import FencedLock, Lease, LeaseLostError, Redisson, RedissonError, RLock
 from redisson_py._commands.lock import TOKENS
-from tests.soak.weather import Losses, Stragglers
+from tests.soak.weather import Losses
+from tests.support.stragglers import Stragglers
 
 Lock = RLock | FencedLock
 

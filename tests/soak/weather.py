@@ -9,12 +9,9 @@ from collections import Counter, defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from types import TracebackType
-from typing import Self
-from urllib.parse import urlsplit
 
 from redisson_py._scripts import source
-from redisson_py.testing import FaultProxy, RespFramer
+from redisson_py.testing import FaultProxy
 
 #: The scripts, and what a call of each is: for one hold, and for more.
 SCRIPTS = {
@@ -153,40 +150,6 @@ class Weather:
         self._losses.cuts += self._link.cut()
         self._discarded = self._link.triggered
         self._accepted = self._link.accepted
-
-
-class Stragglers:
-    """Delivers bytes of connections that broke long ago, as a slow network would."""
-
-    def __init__(self, url: str) -> None:
-        self._address = urlsplit(url)
-        self._turn = asyncio.Lock()
-        self.delivered = 0
-
-    async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(
-            self._address.hostname, self._address.port
-        )
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._writer.close()
-        await self._writer.wait_closed()
-
-    async def deliver(self, late: list[bytes]) -> None:
-        """Have the server execute these commands; their replies interest nobody."""
-        async with self._turn:
-            framer = RespFramer()
-            self._writer.write(b"".join(late))
-            missing = len(late)
-            while missing:
-                missing -= len(framer.feed(await self._reader.read(65536)))
-        self.delivered += len(late)
 
 
 def _has_lost(replies: int, link: FaultProxy) -> bool:

@@ -16,7 +16,7 @@ import hiredis
 from redisson_py._dialect import Dialect
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._stream.wire import Traffic, Wire
-from tests.stream.fake_peer import Command, bulk, error, hello, push
+from tests.support.fake_peer import Command, bulk, error, hello, push
 
 MOVED = "MOVED 1 127.0.0.1:7001"
 DOWN = "CLUSTERDOWN The cluster is down"

@@ -9,16 +9,9 @@ import pytest
 from redisson_py._dialect import Dialect
 from redisson_py._scripts.source import load, parse
 from redisson_py._stream.call import Call, ReplyError
-from tests.stream.conftest import Talk, TalkFactory, later
-from tests.stream.fake_peer import (
-    OK,
-    Command,
-    FakePeer,
-    ScriptCache,
-    error,
-    hello,
-    push,
-)
+from tests.stream.conftest import TalkFactory, later
+from tests.support.fake_peer import OK, Command, FakePeer, ScriptCache, error, hello, push
+from tests.support.stream_talk import Talk
 
 SPEAK = parse("""\
 #!lua

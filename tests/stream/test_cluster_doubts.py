@@ -15,9 +15,10 @@ from redisson_py._loop import running_loop
 from redisson_py._stream.call import Call
 from redisson_py._stream.stream import Stream
 from redisson_py.errors import ClientClosedError, ConnectionLostError
-from tests.stream.conftest import Around, TalkFactory
-from tests.stream.fake_peer import SILENCE, FakePeer, bulk
-from tests.support import until
+from tests.stream.conftest import TalkFactory
+from tests.support.fake_peer import SILENCE, FakePeer, bulk
+from tests.support.stream_talk import Around
+from tests.support.waiting import until
 
 
 class Others(Around):

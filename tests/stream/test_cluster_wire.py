@@ -19,10 +19,10 @@ from redis.exceptions import MovedError
 from redisson_py._dialect import Dialect
 from redisson_py._stream.call import Call
 from tests.fixtures.redis_server import ServerFactory
-from tests.lua.scripts import ask
 from tests.stream.cluster_party import CONFIRMED, MOVED, Party, Pipe, SimulatedNode
-from tests.stream.fake_peer import HOST, error, hello, message, push
-from tests.support import until, until_async
+from tests.support.fake_peer import HOST, error, hello, message, push
+from tests.support.scripts.calls import ask
+from tests.support.waiting import until, until_async
 
 CHANNELS = [b"a", b"b", b"c"]
 SCHEDULES = 10_000

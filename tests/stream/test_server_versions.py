@@ -8,7 +8,7 @@ from redisson_py import Redisson, UnsupportedServerError
 from redisson_py._dialect import Dialect
 from redisson_py._stream.handshake import dialect_of
 from tests.fixtures.client import ClientFactory
-from tests.stream.fake_peer import FakePeer, bulk
+from tests.support.fake_peer import FakePeer, bulk
 
 ODD: dict[bytes, bool] = {
     b"6.2.14": False,

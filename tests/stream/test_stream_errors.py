@@ -15,10 +15,10 @@ from redisson_py._redis import servers_from_url
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError, RedissonError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.lifecycle.secrets import chain
 from tests.stream.conftest import TalkFactory
-from tests.stream.fake_peer import SILENCE, FakePeer, error, hello
-from tests.support import until, until_async
+from tests.support.fake_peer import SILENCE, FakePeer, error, hello
+from tests.support.passwords import chain
+from tests.support.waiting import until, until_async
 
 #: Nothing listens there.
 NOWHERE = "redis://127.0.0.1:1"

@@ -9,8 +9,8 @@ import pytest
 from redisson_py._dialect import Dialect
 from redisson_py._stream.call import ReplyError
 from redisson_py.errors import BackendError, ClientClosedError
-from tests.stream.conftest import SCRIPT, Talk, TalkFactory, fill, later
-from tests.stream.fake_peer import (
+from tests.stream.conftest import TalkFactory, fill, later
+from tests.support.fake_peer import (
     SILENCE,
     Command,
     FakePeer,
@@ -21,7 +21,8 @@ from tests.stream.fake_peer import (
     hello,
     message,
 )
-from tests.support import until
+from tests.support.stream_talk import SCRIPT, Talk
+from tests.support.waiting import until
 
 
 class TestOrder:

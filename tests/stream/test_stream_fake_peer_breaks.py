@@ -8,8 +8,9 @@ import time
 import pytest
 
 from redisson_py.errors import ConnectionLostError
-from tests.stream.conftest import SCRIPT, Talk, TalkFactory
-from tests.stream.fake_peer import CUT, SILENCE, FakePeer, ScriptCache, bulk, error, message
+from tests.stream.conftest import TalkFactory
+from tests.support.fake_peer import CUT, SILENCE, FakePeer, ScriptCache, bulk, error, message
+from tests.support.stream_talk import SCRIPT, Talk
 
 #: Silence after which a connection counts as dead, where a test waits for that.
 SHORT = 0.1

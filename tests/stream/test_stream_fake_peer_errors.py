@@ -9,18 +9,10 @@ import pytest
 from redisson_py._stream import stream
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
-from tests.stream.conftest import SCRIPT, Talk, TalkFactory
-from tests.stream.fake_peer import (
-    CUT,
-    OK,
-    SILENCE,
-    Command,
-    FakePeer,
-    ScriptCache,
-    error,
-    hello,
-)
-from tests.support import until
+from tests.stream.conftest import TalkFactory
+from tests.support.fake_peer import CUT, OK, SILENCE, Command, FakePeer, ScriptCache, error, hello
+from tests.support.stream_talk import SCRIPT, Talk
+from tests.support.waiting import until
 
 NOT_YET = (
     "LOADING Redis is loading the dataset in memory",

@@ -10,8 +10,9 @@ import pytest
 
 from redisson_py._stream.call import Call
 from redisson_py.errors import ConnectionLostError
-from tests.stream.conftest import PATIENT, Talk, TalkFactory
-from tests.stream.fake_peer import CUT, SILENCE, FakePeer, error
+from tests.stream.conftest import TalkFactory
+from tests.support.fake_peer import CUT, SILENCE, FakePeer, error
+from tests.support.stream_talk import PATIENT, Talk
 
 
 async def failures(calls: Iterable[Call]) -> list[Any]:

@@ -9,8 +9,9 @@ import pytest
 
 from redisson_py._stream import stream
 from redisson_py.errors import ConnectionLostError
-from tests.stream.conftest import Talk, fill, later
-from tests.stream.fake_peer import SILENCE, FakePeer, bulk
+from tests.stream.conftest import fill, later
+from tests.support.fake_peer import SILENCE, FakePeer, bulk
+from tests.support.stream_talk import Talk
 
 
 async def test_a_peer_that_does_not_read_makes_the_stream_full(talk: Talk, peer: FakePeer) -> None:

@@ -24,8 +24,8 @@ from redisson_py.errors import (
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.stream.fake_peer import FakePeer, error
-from tests.support import until
+from tests.support.fake_peer import FakePeer, error
+from tests.support.waiting import until
 
 CANARY = "canary-8d1f"
 

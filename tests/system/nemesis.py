@@ -15,7 +15,7 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from redisson_py.testing import EmbeddedServer
-from tests.support import until
+from tests.support.waiting import until
 from tests.system.referee import Referee, Write, newer_wrote
 
 Blow = Literal["stop", "stop careful", "kill", "flush", "crash"]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
-from tests.support import until
+from tests.support.waiting import until
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import signal
 import sys
 
 from redisson_py import Redisson
-from tests.support import until, until_waiting
+from tests.support.waiting import until, until_waiting
 
 client = Redisson.from_url(sys.argv[1], lease_time=600)
 

@@ -34,7 +34,7 @@ from benchmarks.run import parse, workers_needed
 from benchmarks.scenarios.handoff import summary
 from benchmarks.scenarios.visits import Visit, at_once, evenness, later_visits, places_lost, wait_ms
 from benchmarks.sizes import SIZES
-from tests.house import files
+from tests.support import repository
 
 
 # Two Java machines start for it, and Maven before them if nothing is built yet.
@@ -47,7 +47,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *(sys.executable, "-m", "benchmarks.run", "--size", "tiny", "--loop", "asyncio"),
         *("--sides", f"redis-py,bare stream*,pottery,py-redis*,{REDISSON}"),
         *("--json", str(report)),
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -62,7 +62,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *("pairs", "pairs of 2 processes", "hand-off in one process"),
         *("hand-off across processes", "waiting", "renewals", "loss"),
         *("primitives", "contended", "wake-ups", "order", "semaphores", "red lock"),
-        *("processor time of pairs", "hand-off in turns", "calls", "imports"),
+        *("processor time of pairs", "hand-off in turns", "calls", "imports", "telemetry"),
         *("growth with tasks", "growth with names", "growth with waiters"),
         *("topologies", "processor time on topologies", "recovery"),
     }

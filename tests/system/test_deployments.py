@@ -19,8 +19,8 @@ from redis.asyncio import Redis
 from starlette.testclient import TestClient
 
 from tests.fixtures.client import ClientFactory
-from tests.house import files
-from tests.support import until_async
+from tests.support import repository
+from tests.support.waiting import until_async
 from tests.system.deployed import make_app
 
 GUNICORN = ["gunicorn", "--preload", "-w", "2", "-k", "uvicorn_worker.UvicornWorker"]
@@ -41,7 +41,7 @@ async def program(
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", *arguments),
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         env={**os.environ, **variables},
         pass_fds=() if listener is None else (listener.fileno(),),
         stdout=asyncio.subprocess.PIPE,

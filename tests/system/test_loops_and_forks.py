@@ -14,7 +14,8 @@ from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support import Counted, until_async
+from tests.support.counting import Counted
+from tests.support.waiting import until_async
 
 Call = Callable[[], Awaitable[object]]
 

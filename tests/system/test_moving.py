@@ -24,7 +24,7 @@ from redisson_py import (
     NotHeldError,
     Redisson,
 )
-from tests.support import until_waiting
+from tests.support.waiting import until_waiting
 
 Use = Callable[[], Awaitable[object]]
 

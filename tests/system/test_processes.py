@@ -19,14 +19,14 @@ Start = Callable[..., Awaitable[Process]]
 
 @pytest_asyncio.fixture
 async def start() -> AsyncIterator[Start]:
-    """Start `python -m tests.system.<module>`; what still runs in the end is killed."""
+    """Start `python -m <module>`; what still runs in the end is killed."""
     started: list[Process] = []
 
     async def run(module: str, *arguments: object) -> Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            f"tests.system.{module}",
+            module,
             *map(str, arguments),
             stdin=PIPE,
             stdout=PIPE,
@@ -57,7 +57,10 @@ async def test_two_processes_take_turns(
     # Long enough for hundreds of hand-offs of either kind.
     seconds = 9 if body_ms == 20 else 2
     for _ in range(5):
-        both = [await start("contender", server_url, seconds, tasks, body_ms) for _ in range(2)]
+        both = [
+            await start("tests.system.contender", server_url, seconds, tasks, body_ms)
+            for _ in range(2)
+        ]
         for process in both:
             assert await line(process) == "ready"
         for process in both:
@@ -75,7 +78,7 @@ async def test_two_processes_take_turns(
 async def test_killed_holder_frees_the_lock_within_its_lease(
     start: Start, server_url: str, client: Redisson
 ) -> None:
-    holder = await start("holder", server_url, 3)
+    holder = await start("tests.support.holding_process", server_url, 3)
     assert (await line(holder)).startswith("held")
     lock = client.get_lock("k")
     assert await lock.try_acquire() is None
@@ -88,7 +91,7 @@ async def test_killed_holder_frees_the_lock_within_its_lease(
 async def test_stopped_holder_learns_of_its_loss_when_it_wakes(
     start: Start, server_url: str, clients: ClientFactory
 ) -> None:
-    holder = await start("holder", server_url, 1)
+    holder = await start("tests.support.holding_process", server_url, 1)
     assert (await line(holder)).startswith("held")
     holder.send_signal(signal.SIGSTOP)
     async with clients().get_lock("k").hold(timeout=10) as lease:

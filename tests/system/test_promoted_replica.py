@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redisson_py import Lease, LeaseLostError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import until_async, until_listening
+from tests.support.waiting import until_async, until_listening
 
 
 async def test_server_that_took_over_anothers_data_is_a_loss(

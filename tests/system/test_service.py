@@ -19,7 +19,7 @@ from redis.asyncio import Redis
 
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.measured import Measured
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDERS = 4

@@ -22,7 +22,7 @@ from redisson_py._topology.master import FinderRouter
 from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py._topology.sentinel import Sentinel
 from redisson_py.errors import ClientClosedError
-from tests.stream.fake_peer import HOST, OK, Command, FakePeer, bulk, echo, error, message
+from tests.support.fake_peer import HOST, OK, Command, FakePeer, bulk, echo, error, message
 
 SERVICE = "main"
 #: Long enough never to be the reason for anything.

@@ -11,15 +11,10 @@ from redisson_py._engine.watchdog import Watchdog
 from redisson_py._stream import health
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
-from tests.support import answered, until, until_async
-from tests.topology.cluster_support import (
-    calls,
-    connections,
-    names_at,
-    redirects,
-    router_of,
-    stream_to,
-)
+from tests.support.node_info import calls
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async
+from tests.topology.cluster_nodes import connections, names_at, redirects, router_of, stream_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -12,8 +12,9 @@ from redisson_py import FencedLock
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import set_safety_poll, until, until_async, until_waiting
-from tests.topology.cluster_support import calls, info, keys, names_at, stream_to
+from tests.support.node_info import calls, info
+from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
+from tests.topology.cluster_nodes import keys, names_at, stream_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -16,14 +16,14 @@ from redis.asyncio import Redis
 from redisson_py import ClientClosedError, ConnectionLostError, Redisson
 from redisson_py.testing import EmbeddedCluster
 from tests.contract import test_cancellation_sweep as of_locks
-from tests.contract.conftest import KINDS
-from tests.contract.sweep_scene import SOON, Trial
-from tests.contract.sweep_scene import Scene as LockScene
 from tests.fixtures.client import SYNC_TIMEOUT, ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import set_safety_poll, until, until_async, until_waiting
-from tests.sweep import Probe, Swept, sweep
-from tests.topology.cluster_support import channels, connections, keys, router_of
+from tests.support.cancellation_scene import SOON, Trial
+from tests.support.cancellation_scene import Scene as LockScene
+from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.exclusive_kinds import KINDS
+from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
+from tests.topology.cluster_nodes import channels, connections, keys, router_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -19,8 +19,8 @@ from redisson_py import FencedLease, Redisson
 from redisson_py.testing import EmbeddedCluster, SlotMigration, TopologyError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import set_safety_poll, until, until_waiting
-from tests.topology.cluster_support import channels, keys
+from tests.support.waiting import set_safety_poll, until, until_waiting
+from tests.topology.cluster_nodes import channels, keys
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("patience")]
 

@@ -14,9 +14,9 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer, FaultProxy
-from tests.faults.calls import CALLS, KINDS, LEASE, Call, Kind, holders
 from tests.fixtures.client import ClientFactory
-from tests.support import answered
+from tests.support.lost_reply_calls import CALLS, KINDS, LEASE, Call, Kind, holders
+from tests.support.streams import answered
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -12,8 +12,8 @@ from redisson_py._topology.discovery import Discovery
 from redisson_py.testing import EmbeddedCluster, find_server, server_version
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory
-from tests.support import until, until_async
-from tests.topology.cluster_support import connections, names_at, router_of, stream_to
+from tests.support.waiting import until, until_async
+from tests.topology.cluster_nodes import connections, names_at, router_of, stream_to
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

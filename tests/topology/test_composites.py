@@ -11,7 +11,7 @@ from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.cluster_look import plain_client
 from tests.fixtures.fleet import Fleet
-from tests.support import answered, answered_at
+from tests.support.streams import answered, answered_at
 
 #: Names whose keys are on each of three masters.
 NAMES = ("a", "b", "k")

@@ -20,9 +20,9 @@ from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._topology.discovery import Discovery
 from redisson_py.errors import ClientClosedError
-from tests.listening import Recorder
-from tests.stream.fake_peer import HOST, Command, FakePeer, bulk, echo, error
-from tests.support import until
+from tests.support.fake_peer import HOST, Command, FakePeer, bulk, echo, error
+from tests.support.recorder import Recorder
+from tests.support.waiting import until
 from tests.topology.fakes import address_of, array, fields
 
 #: An announced address for which the user's map has no other.

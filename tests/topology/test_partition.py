@@ -19,7 +19,7 @@ from redisson_py.testing import (
     running_sentinel,
 )
 from tests.fixtures.measured import Measured
-from tests.support import until
+from tests.support.waiting import until
 
 INSIDE, OUTSIDE = "127.0.0.30", "127.0.0.31"
 LEASE = 4.0

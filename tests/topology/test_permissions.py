@@ -27,8 +27,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import documented_rules
 from tests.fixtures.topologies import ReplicasFactory, SentinelFactory
 from tests.primitives import test_one_slot
-from tests.support import set_safety_poll, until, until_async
-from tests.topology.support import finder_of, listens
+from tests.support.waiting import set_safety_poll, until, until_async
+from tests.topology.sentinels import finder_of, listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
-from tests.support import until_waiting
+from tests.support.waiting import until_waiting
 
 
 async def test_a_lock_is_taken_and_given_back_again_and_again(

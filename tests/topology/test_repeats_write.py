@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 import pytest_asyncio
 
-from tests.lua.expirable_scripts import ExpirableScripts
-from tests.lua.fair_scripts import FairScripts
-from tests.lua.permit_scripts import SemaphoreScripts
-from tests.lua.read_write_scripts import SideScripts
-from tests.lua.scripts import LEASE, A, LockScripts, Scripts
+from tests.support.scripts.calls import LEASE, A, Scripts
+from tests.support.scripts.expirable import ExpirableScripts
+from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.scripts.read_write import SideScripts
 from tests.topology.conftest import Pair
 
 #: So many repetitions that some come in the millisecond of the one before.

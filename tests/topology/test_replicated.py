@@ -11,8 +11,8 @@ from redisson_py._topology.master import FinderRouter
 from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py.testing import EmbeddedReplicas
 from tests.fixtures.client import ClientFactory
-from tests.support import until_async, until_listening
-from tests.topology.support import has
+from tests.support.waiting import until_async, until_listening
+from tests.topology.sentinels import has
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

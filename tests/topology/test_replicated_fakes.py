@@ -9,9 +9,9 @@ import pytest
 from redisson_py._topology import replicated as replicated_module
 from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stream.fake_peer import CUT, SILENCE, error
-from tests.support import until
-from tests.sweep import Probe, sweep
+from tests.support.cancellation_sweep import Probe, sweep
+from tests.support.fake_peer import CUT, SILENCE, error
+from tests.support.waiting import until
 from tests.topology.fakes import Scene, address_of, connector
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from redisson_py._addresses import AddressMap
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stream.fake_peer import Command, error
-from tests.support import until
+from tests.support.fake_peer import Command, error
+from tests.support.waiting import until
 from tests.topology.fakes import FakeSentinel, Scene, Seeker, address_of
 
 SECRET = "d3adb33f-secret"

@@ -15,9 +15,10 @@ from redisson_py._time import now
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import stream_of, until, until_async, until_listening
-from tests.topology.cluster_support import calls
-from tests.topology.support import announcements, finder_of, has, listens
+from tests.support.node_info import calls
+from tests.support.streams import stream_of
+from tests.support.waiting import until, until_async, until_listening
+from tests.topology.sentinels import announcements, finder_of, has, listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

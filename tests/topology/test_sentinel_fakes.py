@@ -11,8 +11,8 @@ from redisson_py._addresses import AddressMap
 from redisson_py._redis import Connector
 from redisson_py._topology import sentinels as sentinels_module
 from redisson_py._topology.finder import SentinelFinder
-from tests.stream.fake_peer import CUT, SILENCE
-from tests.support import until
+from tests.support.fake_peer import CUT, SILENCE
+from tests.support.waiting import until
 from tests.topology.fakes import FakeServer, Scene, Seeker, address_of, connector
 
 

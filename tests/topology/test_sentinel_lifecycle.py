@@ -15,8 +15,9 @@ from redisson_py import ConnectionLostError, Redisson
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import found
-from tests.support import stream_of, until
-from tests.topology.support import finder_of, listens
+from tests.support.streams import stream_of
+from tests.support.waiting import until
+from tests.topology.sentinels import finder_of, listens
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

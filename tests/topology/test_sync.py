@@ -19,7 +19,9 @@ from redisson_py import (
 from redisson_py._topology.synced import SyncedStream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory, url_of_user
-from tests.support import renew_now, set_safety_poll, stream_of, until, until_async, until_waiting
+from tests.support.leases import renew_now
+from tests.support.streams import stream_of
+from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 from tests.topology.conftest import Pair, PairFactory
 
 MANY = 64

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redisson_py import ReplicationError
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 
 async def waits(url: str) -> int:

@@ -11,7 +11,8 @@ from redisson_py._stream import stream
 from redisson_py._stream.call import Call
 from redisson_py._topology.synced import SyncedStream
 from tests.fixtures.client import ClientFactory
-from tests.support import stream_of, until_async
+from tests.support.streams import stream_of
+from tests.support.waiting import until_async
 from tests.topology.conftest import Pair
 
 ROOM = 10

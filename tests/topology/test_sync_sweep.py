@@ -11,13 +11,13 @@ import pytest
 
 import tests.contract.test_cancellation_sweep  # noqa: F401  # whose trials `TRIALS` has
 from tests.contract import test_permit_sweep as of_permits
-from tests.contract.conftest import KINDS
-from tests.contract.sweep_scene import SOON, TRIALS, Trial
-from tests.contract.sweep_scene import Scene as LockScene
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support import set_safety_poll
-from tests.sweep import Probe, Swept, sweep
+from tests.support.cancellation_scene import SOON, TRIALS, Trial
+from tests.support.cancellation_scene import Scene as LockScene
+from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.exclusive_kinds import KINDS
+from tests.support.waiting import set_safety_poll
 from tests.topology.conftest import Pair
 
 

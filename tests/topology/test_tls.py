@@ -11,7 +11,7 @@ from redisson_py import BackendError, ConnectionLostError, Redisson
 from redisson_py.testing._configuration import free_port
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory, SentinelFactory
-from tests.stream.tls import Certificates, make_certificates
+from tests.support.certificates import Certificates, make_certificates
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 

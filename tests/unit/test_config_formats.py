@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from redisson_py import Redisson
 from redisson_py._config import file
 from redisson_py._config.file import read_file
-from tests.house import files
+from tests.support import repository
 from tests.unit.config_files import need_yaml
 
 
@@ -189,7 +189,7 @@ except ModuleNotFoundError as error:
 """
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         capture_output=True,
         text=True,
         check=True,

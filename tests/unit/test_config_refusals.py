@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redisson_py import Redisson
-from tests.lifecycle.secrets import parts_told, passwords, told
+from tests.support.passwords import parts_told, passwords, told
 from tests.unit.config_files import (
     CLUSTER,
     REPLICATED,

@@ -15,7 +15,7 @@ from redisson_py._config.names import IN_SECTION, SECTIONS, TAKEN_AT_TOP, WITHOU
 from redisson_py._config.read import read_config
 from redisson_py._redis import Servers, servers_from_target
 from redisson_py._url import Target
-from tests.stream.tls import make_certificates
+from tests.support.certificates import make_certificates
 from tests.unit.config_files import (
     CLUSTER,
     REPLICATED,

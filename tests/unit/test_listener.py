@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import redisson_py
-from redisson_py import AcquiredEvent, Listener, Redisson
-from redisson_py._listener import METHODS, Teller
-from tests.listening import Recorder
+from redisson_py import AcquiredEvent, Listener, Listeners, Redisson
+from redisson_py._listener import METHODS, Teller, check_listener
+from tests.support.recorder import Recorder
 
 EVENT = AcquiredEvent("k", "lock", "c:1", None, 0.0)
 NOBODY = "redis://127.0.0.1:1"
@@ -129,3 +129,33 @@ def test_the_first_error_of_a_method_is_logged_with_its_traceback(
 def test_what_ends_the_process_is_not_held_up(error: type[BaseException]) -> None:
     with pytest.raises(error):
         Teller(Broken(error())).tell("acquired", EVENT)
+
+
+def test_several_listeners_are_all_told_in_order_whatever_one_of_them_raises(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[tuple[str, str, object]] = []
+
+    class Named(Listener):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __getattribute__(self, method: str) -> Any:
+            if method not in METHODS:
+                return super().__getattribute__(method)
+            return lambda event: told.append((self.name, method, event))
+
+    listeners = Listeners(Named("a"), Broken(ZeroDivisionError("mine")), Named("b"))
+    assert check_listener(listeners) is listeners
+    for method in METHODS:
+        event = object() if method != "acquired" else EVENT
+        getattr(listeners, method)(event)
+        assert told == [("a", method, event), ("b", method, event)]
+        told.clear()
+    errors = [each.message for each in caplog.records if each.levelno == logging.ERROR]
+    assert "the listener's acquired raised an error" in errors
+
+
+def test_a_bad_one_among_listeners_is_refused() -> None:
+    with pytest.raises(TypeError, match="Some has no renewed_late"):
+        Listeners(Recorder(), Some())  # type: ignore[arg-type]

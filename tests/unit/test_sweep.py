@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.sweep import KINDS, Probe, sweep
+from tests.support.cancellation_sweep import KINDS, Probe, sweep
 
 Operation = Callable[["Box"], Coroutine[object, object, None]]
 

@@ -10,7 +10,7 @@ from redisson_py import RenewedLateEvent
 from redisson_py._listener import Teller
 from redisson_py._stream.call import ReplyError
 from redisson_py.errors import ConnectionLostError
-from tests.listening import Recorder
+from tests.support.recorder import Recorder
 from tests.unit.fakes import LEASE, make_lease
 from tests.unit.watchdog_setup import Setup
 

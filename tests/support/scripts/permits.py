@@ -8,7 +8,7 @@ from redis.asyncio import Redis
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import LEASE, TOMBSTONE, A, Scripts, ask, versioned
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask, versioned
 
 RECLAIMS = 100
 

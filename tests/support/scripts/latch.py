@@ -7,7 +7,7 @@ from typing import Any
 from redisson_py import _keys
 from redisson_py._keys import latch_channel
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import TOMBSTONE, Scripts, ask
+from tests.support.scripts.calls import TOMBSTONE, Scripts, ask
 
 
 class LatchScripts:

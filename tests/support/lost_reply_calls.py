@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redisson_py import Lease, Redisson
 from redisson_py._options import Options
 from redisson_py.locks.lock import ServerLock
-from tests.support import renewed_at_once
+from tests.support.leases import renewed_at_once
 
 MakeLock = Callable[[Redisson], ServerLock]
 

@@ -10,7 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.interop.java import JavaObject
-from tests.support import set_safety_poll, until_async
+from tests.support.waiting import set_safety_poll, until_async
 
 T = TypeVar("T")
 

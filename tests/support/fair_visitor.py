@@ -1,4 +1,4 @@
-"""A process whose tasks visit a fair lock: `python -m tests.primitives.fair_visitor URL LEASE`.
+"""A process whose tasks visit a fair lock: `python -m tests.support.fair_visitor URL LEASE`.
 
 For each line on its input a task waits for the lock `k`, appends the line to the list `visits`
 and releases. It ends with its input, when all have been there.
@@ -11,7 +11,7 @@ import sys
 
 from redisson_py import Redisson
 from tests.fixtures.cluster_look import plain_client
-from tests.primitives.fair_locks import fair_lock
+from tests.support.fair_locks import fair_lock
 
 
 async def main(url: str, lease_time: float) -> None:

@@ -27,6 +27,8 @@ class Recorder(Listener):
 
     def __init__(self) -> None:
         self.events: list[Any] = []
+        #: The same, whatever a test clears.
+        self._ever: list[Any] = []
 
     def acquired(self, event: AcquiredEvent, /) -> None:
         self._keep(event, AcquiredEvent)
@@ -55,6 +57,22 @@ class Recorder(Listener):
     def _keep(self, event: object, kind: type) -> None:
         assert type(event) is kind
         self.events.append(event)
+        self._ever.append(event)
+
+    def assert_paired(self) -> None:
+        """Fail unless each acquisition has a number of its own, and what ends it has that too.
+
+        Not as events come: what a listener raises is logged and fails no test.
+        """
+        begun: dict[int, AcquiredEvent] = {}
+        for event in self._ever:
+            if isinstance(event, AcquiredEvent):
+                assert event.acquisition not in (0, *begun)
+                begun[event.acquisition] = event
+            elif isinstance(event, ReleasedEvent | LostEvent):
+                start = begun.pop(event.acquisition)
+                known = (start.name, start.kind, start.owner, start.token)
+                assert known == (event.name, event.kind, event.owner, event.token)
 
     def of(self, kind: type[E]) -> list[E]:
         """Return the events of one kind."""

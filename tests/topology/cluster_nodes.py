@@ -9,6 +9,7 @@ from redisson_py import Redisson
 from redisson_py._stream.stream import Stream
 from redisson_py._topology.cluster import ClusterRouter
 from redisson_py.testing import CommandError, EmbeddedCluster, EmbeddedServer
+from tests.support.node_info import info
 
 
 def router_of(client: Redisson) -> ClusterRouter:
@@ -40,18 +41,6 @@ async def names_at(
 def standing(cluster: EmbeddedCluster) -> Iterator[EmbeddedServer]:
     """Yield the nodes that can answer."""
     return (node for node in cluster.nodes if node.running and not node.paused)
-
-
-async def info(node: EmbeddedServer, section: str) -> dict[str, str]:
-    """Return one section of INFO."""
-    lines = str(await node.execute("INFO", section)).splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
-
-
-async def calls(node: EmbeddedServer, command: str) -> int:
-    """Return how often a node has executed a command."""
-    text = (await info(node, "commandstats")).get(f"cmdstat_{command}", "calls=0,")
-    return int(text.split(",")[0].removeprefix("calls="))
 
 
 async def redirects(cluster: EmbeddedCluster) -> int:

@@ -12,10 +12,11 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
 from redisson_py._engine.request import AcquireRequest
-from tests.contract.conftest import KINDS, LockLike, MakeLock
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support import answered, stream_of
-from tests.sweep import Probe
+from tests.support.cancellation_sweep import Probe
+from tests.support.exclusive_kinds import KINDS, MakeLock
+from tests.support.streams import answered, stream_of
 
 #: Seconds within which everything must come that has been made possible. Only a hang takes
 #: longer, and what is put right by the end of a lease or by a safety poll.

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 
 from redisson_py import FairLock, Redisson
 from redisson_py.testing import FaultProxy
-from tests.lua.fair_scripts import FairScripts
-from tests.lua.scripts import Scripts
-from tests.support import until_async
+from tests.support.scripts.calls import Scripts
+from tests.support.scripts.fair import FairScripts
+from tests.support.waiting import until_async
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import BAD_MS, LEASE, TOMBSTONE, A, Scripts, ask, versioned
+from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, Scripts, ask, versioned
 
 Side = Literal["read", "write"]
 

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
-from tests.support import until, until_async
+from tests.support.waiting import until, until_async
 
 T = TypeVar("T")
 Clients = Sequence[Redisson]

@@ -8,7 +8,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import LEASE, TOMBSTONE, Scripts, ask
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
 
 RELEASED, WAITING, BROKEN, OTHER_PARTIES, VOID = 1, 0, -1, -2, -3
 

@@ -8,7 +8,8 @@ from redis.asyncio import Redis
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.scripts import LEASE, TOMBSTONE, A, LockScripts, Scripts, ask
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
+from tests.support.scripts.lock import LockScripts
 
 #: What Redisson takes for the wait of a caller without one.
 WAIT = 300_000

@@ -1,7 +1,7 @@
 """A process that holds a lock until it is told to stop, and says what became of it.
 
-Run as `python -m tests.system.holder URL LEASE_TIME`. Prints `held <owner>`, then `lost` or
-`released`.
+Run as `python -m tests.support.holding_process URL LEASE_TIME`. Prints
+`held <owner>`, then `lost` or `released`.
 """
 
 from __future__ import annotations

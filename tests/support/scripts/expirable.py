@@ -6,8 +6,8 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.lua.permit_scripts import RECLAIMS, PermitScripts
-from tests.lua.scripts import LEASE, TOMBSTONE, Scripts, ask
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
+from tests.support.scripts.permits import RECLAIMS, PermitScripts
 
 
 class ExpirableScripts(PermitScripts):

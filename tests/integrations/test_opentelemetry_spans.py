@@ -1,0 +1,385 @@
+"""Spans of waits and holds: whose children they are, how long they last, what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import SpanKind, StatusCode, get_current_span
+from redis.asyncio import Redis
+
+from redisson_py import (
+    AcquireTimeoutError,
+    ClientClosedError,
+    LeaseLostError,
+    Listener,
+    Redisson,
+)
+from redisson_py.integrations import opentelemetry
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.fixtures.redis_server import ProxyFactory
+from tests.integrations.telemetry import Telemetry, parent, seconds
+from tests.support.leases import renew_now
+from tests.support.streams import answered
+from tests.support.waiting import until, until_listening
+
+MAKERS: dict[str, Callable[[Redisson], Any]] = {
+    "lock": lambda client: client.get_lock("k"),
+    "fenced lock": lambda client: client.get_fenced_lock("k"),
+    "fair lock": lambda client: client.get_fair_lock("k"),
+    "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
+    "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
+    "semaphore": lambda client: client.get_semaphore("k", 1),
+    "permit expirable semaphore": lambda client: client.get_permit_expirable_semaphore("k", 1),
+    "multi lock": lambda client: client.get_multi_lock(client.get_lock("a"), client.get_lock("b")),
+}
+every_kind = pytest.mark.parametrize("kind", MAKERS)
+every_exclusive_kind = pytest.mark.parametrize(
+    "kind", [kind for kind in MAKERS if kind != "read lock"]
+)
+
+pytestmark = pytest.mark.usefixtures("no_semaphore_left")
+
+
+@pytest.fixture
+def client(clients: ClientFactory, telemetry: Telemetry) -> Redisson:
+    return clients(listener=telemetry.listener())
+
+
+def outcome(span: ReadableSpan) -> object:
+    assert span.attributes is not None
+    return span.attributes[f"redisson_py.{span.name.split()[0]}.outcome"]
+
+
+@every_kind
+async def test_a_hold_is_a_child_of_the_span_of_its_task(
+    client: Redisson, telemetry: Telemetry, kind: str
+) -> None:
+    with telemetry.current("request") as request:
+        async with MAKERS[kind](client) as lease:
+            assert telemetry.spans(f"hold {kind}") == []
+    (span,) = telemetry.spans(f"hold {kind}")
+    assert parent(span) == request
+    assert span.kind is SpanKind.INTERNAL
+    assert span.status.status_code is StatusCode.UNSET
+    expected = {
+        "db.system.name": "redis",
+        "redisson_py.kind": kind,
+        "redisson_py.owner": lease.owner,
+        "redisson_py.hold.outcome": "released",
+    }
+    if kind == "fenced lock":
+        expected["redisson_py.token"] = lease.token
+    assert dict(span.attributes or {}) == expected
+    # Members of a composite lock have spans of their own, of the same parent.
+    assert {parent(each) for each in telemetry.ours()} == {request}
+    assert len(telemetry.ours()) == (3 if kind == "multi lock" else 1)
+
+
+@every_exclusive_kind
+async def test_each_of_many_tasks_has_its_own_spans(
+    client: Redisson, telemetry: Telemetry, kind: str
+) -> None:
+    """Also where holds go from task to task in the process, in one turn of the event loop."""
+    source = MAKERS[kind](client)
+    parents: list[int] = []
+
+    async def work(number: int) -> None:
+        with telemetry.current(f"task {number}") as mine:
+            parents.append(mine)
+            async with source:
+                await asyncio.sleep(0)
+
+    async with source:
+        tasks = [asyncio.create_task(work(number)) for number in range(5)]
+        await until(lambda: telemetry.total("wait.active") == 5)
+    await asyncio.gather(*tasks)
+    for act in ("wait", "hold"):
+        found = [parent(span) for span in telemetry.spans(f"{act} {kind}")]
+        # And the hold that they wait for, which has no parent.
+        assert sorted(filter(None, found)) == sorted(parents), act
+        assert found.count(None) == (act == "hold")
+    for task in parents:
+        (wait,) = [span for span in telemetry.spans("wait") if parent(span) == task]
+        hold, *_ = [span for span in telemetry.spans(f"hold {kind}") if parent(span) == task]
+        assert outcome(wait) == "granted"
+        assert wait.end_time <= hold.end_time  # type: ignore[operator]
+
+
+@every_exclusive_kind
+async def test_a_wait_for_another_client(
+    client: Redisson, clients: ClientFactory, telemetry: Telemetry, kind: str
+) -> None:
+    lease = await MAKERS[kind](clients()).acquire()
+
+    async def work() -> None:
+        with telemetry.current("waits"):
+            async with MAKERS[kind](client):
+                pass
+
+    waiting = asyncio.create_task(work())
+    await until_listening(client)
+    await asyncio.sleep(0.05)
+    await lease.release()
+    await waiting
+    (task,) = telemetry.spans("waits")
+    assert task.context is not None
+    (wait,) = telemetry.spans(f"wait {kind}")
+    assert parent(wait) == task.context.span_id
+    assert seconds(wait) >= 0.05
+    assert wait.status.status_code is StatusCode.UNSET
+    assert {parent(span) for span in telemetry.ours()} == {task.context.span_id}
+
+
+async def test_what_is_released_elsewhere_stays_with_the_task_that_acquired_it(
+    client: Redisson, telemetry: Telemetry
+) -> None:
+    with telemetry.current("acquires") as acquires:
+        lease = await client.get_lock("k").acquire()
+
+    async def release() -> None:
+        with telemetry.current("releases"):
+            await lease.release()
+
+    await asyncio.create_task(release())
+    (span,) = telemetry.ours()
+    assert parent(span) == acquires
+
+
+async def test_the_span_of_each_entry_ends_with_its_own_release(
+    client: Redisson, telemetry: Telemetry
+) -> None:
+    lock = client.get_lock("k")
+    parents = []
+    leases = []
+    for number in range(3):
+        with telemetry.current(f"entry {number}") as entry:
+            parents.append(entry)
+            leases.append(await lock.acquire())
+    first, second, third = leases
+    for lease in (first, third, second):
+        await lease.release()
+    assert [parent(span) for span in telemetry.ours()] == [parents[0], parents[2], parents[1]]
+
+
+async def test_a_span_lasts_as_long_as_the_event_says(
+    client: Redisson, telemetry: Telemetry
+) -> None:
+    async with client.get_lock("k"):
+        await asyncio.sleep(0.05)
+    (span,) = telemetry.ours()
+    (point,) = telemetry.raw("hold.duration")
+    assert seconds(span) == pytest.approx(point.sum, abs=1e-6)
+    assert seconds(span) >= 0.05
+
+
+@every_kind
+async def test_a_loss_is_an_error_of_the_hold(
+    clients: ClientFactory, telemetry: Telemetry, kind: str, redis: Redis
+) -> None:
+    client = clients(listener=telemetry.listener(), on_lost="raise")
+    with telemetry.current("request") as request:
+        lease = await MAKERS[kind](client).acquire()
+    for key in [*await redis.keys("*k*"), b"a", b"b"]:
+        await redis.delete(key)
+    renew_now(client)
+    await lease.wait_lost()
+    (span,) = telemetry.spans(f"hold {kind}")
+    assert parent(span) == request
+    assert outcome(span) == "taken"
+    assert span.attributes is not None
+    assert span.attributes["error.type"] == "taken"
+    assert span.status.status_code is StatusCode.ERROR
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+    assert len(telemetry.spans(f"hold {kind}")) == 1
+
+
+async def test_a_lease_whose_own_time_is_up_is_no_error(
+    client: Redisson, telemetry: Telemetry
+) -> None:
+    lease = await client.get_lock("k").acquire(lease_time=2)
+    await lease.wait_lost()
+    (span,) = telemetry.ours()
+    assert outcome(span) == "ended"
+    assert span.status.status_code is StatusCode.UNSET
+    assert "error.type" not in (span.attributes or {})
+
+
+async def test_what_nobody_can_release_any_more(client: Redisson, telemetry: Telemetry) -> None:
+    async def leave() -> None:
+        with telemetry.current("leaks"):
+            await client.get_lock("k").acquire()
+
+    await asyncio.create_task(leave())
+    gc.collect()
+    renew_now(client)
+    await until(lambda: telemetry.ours())
+    (span,) = telemetry.ours()
+    (leaks,) = telemetry.spans("leaks")
+    assert leaks.context is not None
+    assert (outcome(span), parent(span)) == ("abandoned", leaks.context.span_id)
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_waits_that_end_otherwise(
+    client: Redisson, clients: ClientFactory, telemetry: Telemetry, here: bool
+) -> None:
+    """For a task of the same client, or for another client: time is up, or cancelled."""
+    lease = await (client if here else clients()).get_lock("k").acquire()
+    lock = client.get_lock("k")
+
+    async def wait(timeout: float | None) -> None:
+        with telemetry.current("waits"):
+            assert await lock.try_acquire() is None
+            await lock.acquire(timeout=timeout)
+
+    with pytest.raises(AcquireTimeoutError):
+        await asyncio.create_task(wait(2))
+    cancelled = asyncio.create_task(wait(None))
+    await until(lambda: telemetry.total("wait.active") == 1)
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    spans = telemetry.spans("wait lock")
+    assert [outcome(span) for span in spans] == ["timeout", "cancelled"], "asking once is no wait"
+    tasks = [span.context.span_id for span in telemetry.spans("waits") if span.context]
+    assert [parent(span) for span in spans] == tasks
+    assert [span.status.status_code for span in spans] == [StatusCode.ERROR, StatusCode.UNSET]
+    assert [(span.attributes or {}).get("error.type") for span in spans] == ["timeout", None]
+    await lease.release()
+
+
+async def test_a_client_that_closes_ends_every_span(
+    clients: ClientFactory, telemetry: Telemetry
+) -> None:
+    listener = telemetry.listener()
+    client = clients(listener=listener)
+    await client.get_lock("k").acquire()
+    waiting = asyncio.create_task(client.get_lock("k").acquire())
+    await until(lambda: telemetry.total("wait.active") == 1)
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await waiting
+    assert sorted((span.name, outcome(span)) for span in telemetry.ours()) == [
+        ("hold lock", "forced"),
+        ("wait lock", "failed"),
+    ]
+    assert listener._spans is not None
+    assert not listener._spans._open
+
+
+async def test_open_spans_are_bounded(
+    clients: ClientFactory, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opentelemetry, "MAX_OPEN_SPANS", 3)
+    listener = telemetry.listener(names=True)
+    client = clients(listener=listener)
+    leases = [await client.get_lock(f"k{number}").acquire() for number in range(5)]
+    assert [(span.name, outcome(span)) for span in telemetry.ours()] == [
+        ("hold lock k0", "unknown"),
+        ("hold lock k1", "unknown"),
+    ]
+    for lease in leases:
+        await lease.release()
+    assert [span.name[-2:] for span in telemetry.ours()] == ["k0", "k1", "k2", "k3", "k4"]
+    assert listener._spans is not None
+    assert not listener._spans._open
+    assert telemetry.total("hold.duration", hold__outcome="released") == 5
+
+
+async def test_spans_that_are_not_sampled_leave_nothing_behind(
+    clients: ClientFactory, telemetry: Telemetry
+) -> None:
+    never = TracerProvider(ALWAYS_OFF, shutdown_on_exit=False)
+    listener = telemetry.listener(tracer_provider=never)
+    async with clients(listener=listener).get_lock("k"):
+        assert listener._spans is not None
+        assert not listener._spans._open
+    assert telemetry.ours() == []
+    assert telemetry.total("hold.duration") == 1
+    never.shutdown()
+
+
+async def test_latch_and_barrier_have_waits_only(client: Redisson, telemetry: Telemetry) -> None:
+    latch = client.get_latch("l", 1)
+
+    async def wait() -> None:
+        with telemetry.current("waits"):
+            await latch.wait()
+
+    waiting = asyncio.create_task(wait())
+    await until_listening(client)
+    await latch.count_down()
+    await waiting
+    (task,) = telemetry.spans("waits")
+    assert task.context is not None
+    (span,) = telemetry.ours()
+    assert (span.name, parent(span)) == ("wait latch", task.context.span_id)
+    await latch.delete()
+
+
+async def test_a_red_lock_and_its_members_also_one_that_answers_late(
+    fleet: Fleet, telemetry: Telemetry
+) -> None:
+    lock = fleet.red_lock(3, lease_time=60, listener=telemetry.listener())
+    # Else those who did not answer may not be asked.
+    async with lock:
+        await until_executed(lock)
+    await until(lambda: len(telemetry.ours()) == 4)
+    telemetry.exporter.clear()
+    await fleet.servers[2].pause()
+
+    async def work() -> None:
+        with telemetry.current("request"):
+            async with lock:
+                await fleet.servers[2].resume()
+                await until_executed(lock)
+                assert await fleet.held() == 3
+
+    await asyncio.create_task(work())
+    await until(lambda: len(telemetry.ours()) == 4)
+    (request,) = telemetry.spans("request")
+    assert request.context is not None
+    assert {parent(span) for span in telemetry.ours()} == {request.context.span_id}
+    assert sorted(span.name for span in telemetry.ours()) == [*["hold lock"] * 3, "hold red lock"]
+
+
+@pytest.mark.parametrize("first_use", ["elsewhere", "here"])
+async def test_members_are_children_of_the_span_that_acquires_whoever_connected(
+    clients: ClientFactory, telemetry: Telemetry, first_use: str
+) -> None:
+    client = clients(listener=telemetry.listener())
+    if first_use == "elsewhere":
+        with telemetry.current("connects"):
+            await client.ping()
+    with telemetry.current("request") as request:
+        async with client.get_multi_lock(client.get_lock("{k}a"), client.get_lock("{k}b")):
+            pass
+    assert [parent(span) for span in telemetry.ours()] == [request] * 3
+
+
+async def test_what_is_done_for_everybody_has_nobodys_trace(
+    clients: ClientFactory, proxy: ProxyFactory, telemetry: Telemetry
+) -> None:
+    seen: list[bool] = []
+
+    class Looks(Listener):
+        def connection_lost(self, event: object, /) -> None:
+            seen.append(get_current_span().get_span_context().is_valid)
+
+        connection_restored = connection_lost
+
+    link = await proxy()
+    client = clients(link.url, listener=Looks())
+    with telemetry.current("first use"):
+        assert get_current_span().get_span_context().is_valid
+        await answered(client)
+    link.cut()
+    await client.ping(timeout=20)
+    assert seen == [False, False]

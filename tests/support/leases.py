@@ -1,0 +1,49 @@
+"""How long a lease lasts, here and on the server; renewals at once."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from redis.asyncio import Redis
+
+from redisson_py import Lease, Redisson
+from redisson_py._time import now
+from tests.fixtures.cluster_look import master_of
+from tests.support.waiting import until
+
+
+async def assert_ends_in_time(lease: Lease, redis: Redis, key: str) -> None:
+    """Fail unless a lease ends here before Redis ends it, by this machine's one clock.
+
+    Both ends are read while they are ahead, so no delay of a busy machine matters.
+    """
+    ends = time.time() + lease.remaining
+    both: Any = (await master_of(redis, key)).pipeline(transaction=True)
+    (seconds, microseconds), left = await both.time().pttl(key).execute()
+    assert ends < seconds + microseconds / 1e6 + left / 1000, "the server let others in first"
+
+
+def assert_left(left: float | None, lease_time: float, since: float) -> None:
+    """Fail unless a lease of `lease_time` seconds that was set after `since` has `left` of them.
+
+    But for one second, and for the time that has passed: no delay of a busy machine matters.
+    """
+    assert left is not None
+    assert lease_time - 1 - (now() - since) < left <= lease_time
+
+
+def renew_now(client: Redisson) -> None:
+    """Have the watchdog ask after what a client holds at once, and not in a third of the lease.
+
+    So a test need not wait, and its lease may be one that no delay of a busy machine outlasts.
+    """
+    client._watchdog.ask_now(lambda key: True)
+
+
+async def renewed_at_once(client: Redisson, times: int = 1) -> None:
+    """Have a client renew what it holds so many times, now."""
+    for _ in range(times):
+        following = client.statistics().renewals + 1
+        renew_now(client)
+        await until(lambda wanted=following: client.statistics().renewals >= wanted)  # type: ignore[misc]

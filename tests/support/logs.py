@@ -1,0 +1,19 @@
+"""What asyncio logged."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from redisson_py import RedissonError
+
+
+def assert_all_retrieved(caplog: pytest.LogCaptureFixture) -> None:
+    """Raise if asyncio logged an error of ours that nobody asked a future or task for.
+
+    Not those of redis-py's streams: the order of their finalizers is the garbage collector's.
+    """
+    gc.collect()
+    lost = [record.exc_info for record in caplog.records if "never retrieved" in record.message]
+    assert not [info for info in lost if info and isinstance(info[1], RedissonError)]

@@ -1,0 +1,17 @@
+"""What a server of a topology tells about itself."""
+
+from __future__ import annotations
+
+from redisson_py.testing import EmbeddedServer
+
+
+async def info(node: EmbeddedServer, section: str) -> dict[str, str]:
+    """Return one section of INFO."""
+    lines = str(await node.execute("INFO", section)).splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+async def calls(node: EmbeddedServer, command: str) -> int:
+    """Return how often a node has executed a command."""
+    text = (await info(node, "commandstats")).get(f"cmdstat_{command}", "calls=0,")
+    return int(text.split(",")[0].removeprefix("calls="))

@@ -1,0 +1,1 @@
+"""The Lua scripts, called straight on a server: a module for each folder of `lua/`."""

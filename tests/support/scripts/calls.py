@@ -1,0 +1,86 @@
+"""Runs script files straight through redis-py, keys and arguments by their header names."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from redis.asyncio import Redis
+
+from redisson_py import _keys
+from redisson_py._dialect import Dialect
+from redisson_py._scripts.source import Arg, Script, Wording, load
+
+A, B, C = "client-a:1", "client-b:1", "client-c:1"
+LEASE = 30_000
+TOMBSTONE = 60_000
+
+#: What no script may take for a number of milliseconds. Each but the first three once passed
+#: a check of the range and then failed in PEXPIRE, after the key had been written.
+BAD_MS = ("0", "-1", "x", "", "nan", "1.5", "inf", "1e300", "9223372036854775807")
+
+
+async def ask(redis: Redis, *args: Arg) -> Any:
+    """Send a command and return its raw reply."""
+    untyped: Any = redis
+    return await untyped.execute_command(*args)
+
+
+class Scripts:
+    """The scripts of `lua/` on one server.
+
+    Args:
+        redis: Where to run them.
+        modern: Whether the server knows `#!lua` (Redis 7 and newer).
+    """
+
+    def __init__(self, redis: Redis, *, modern: bool) -> None:
+        self.redis = redis
+        self.modern = modern
+        self._loaded: set[str] = set()
+
+    @classmethod
+    async def on(cls, redis: Redis) -> Self:
+        """Ask the server what it is."""
+        facts: dict[str, Any] = await redis.info("server")
+        return cls(redis, modern=int(facts["redis_version"].split(".")[0]) >= 7)
+
+    async def run(self, name: str, **values: Arg) -> Any:
+        """Run a script; `values` are named as in its header."""
+        script = load(name)
+        assert {*values} == {*script.keys, *script.args}
+        args = [values[name] for name in script.keys + script.args]
+        return await self._evalsha(script, (len(script.keys), *args))
+
+    async def run_batch(self, name: str, keys: list[bytes], rest: list[str], **values: Arg) -> Any:
+        """Run a script that takes any number of keys."""
+        script = load(name)
+        return await self._evalsha(script, script.bind_batch(keys, values, rest))
+
+    async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
+        wording = self.wording(script)
+        if wording.sha not in self._loaded:
+            assert await ask(self.redis, "SCRIPT LOAD", wording.text) == wording.sha
+            self._loaded.add(wording.sha)
+        return await ask(self.redis, "EVALSHA", wording.sha, *args)
+
+    def wording(self, script: Script) -> Wording:
+        """Return a script as this server is sent it."""
+        return script.wordings[Dialect.MODERN if self.modern else Dialect.PLAIN]
+
+
+def versioned(key: bytes, field: str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
+    """Return the arguments that say which change of the hold of `field` a call is."""
+    return {
+        "version_key": _keys.version_key(key, field),
+        "version": version,
+        "version_ms": version_ms,
+    }
+
+
+async def everything(redis: Redis) -> dict[bytes, tuple[bytes, bool]]:
+    """Return the content of every key and whether it expires, to show that nothing changed."""
+    found: dict[bytes, tuple[bytes, bool]] = {}
+    for key in await ask(redis, "KEYS", "*"):
+        content = await ask(redis, "DUMP", key)
+        found[key] = (content, await ask(redis, "PTTL", key) >= 0)
+    return found

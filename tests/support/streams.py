@@ -1,0 +1,37 @@
+"""The connections of a client, one a server, and that they have answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redisson_py import Redisson
+from redisson_py._stream.router import SingleRouter
+from redisson_py._stream.stream import Stream
+from redisson_py._topology.synced import SyncedStream
+
+#: Keys on each of the three masters of a cluster.
+EVERYWHERE = ("a", "b", "k")
+
+
+def stream_of(client: Redisson, key: str = "k") -> Stream:
+    """Return the stream to the server of a key; in a cluster, as far as is known by now."""
+    return client._router.stream_for(key.encode())
+
+
+def is_single(client: Redisson) -> bool:
+    """Whether a client has one server, and not a cluster."""
+    return isinstance(client._router, SingleRouter)
+
+
+async def answered(client: Redisson) -> None:
+    """Return when all servers of a client have answered, and so executed what was sent before."""
+    keys = EVERYWHERE[:1] if is_single(client) else EVERYWHERE
+    await asyncio.gather(*[answered_at(client, key) for key in keys])
+
+
+async def answered_at(client: Redisson, key: str) -> None:
+    """Return when the server of a key has answered on each connection; errors as for `ping`."""
+    await client._executor.ask(key.encode(), "PING")
+    stream = stream_of(client, key)
+    if isinstance(stream, SyncedStream):
+        await client._executor.answer(stream.grants.command(("PING",), 10, key.encode()))

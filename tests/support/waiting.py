@@ -1,0 +1,52 @@
+"""Waiting for a stated condition, and for what the tasks of a client wait for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from redisson_py import Redisson
+from redisson_py._engine import waiting
+from redisson_py._engine.wakeups import Table
+from redisson_py._stream.router import Router
+from redisson_py.semaphores import _queue
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Return when `condition()` is true; fail if that takes longer than `seconds`."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def until_async(condition: Callable[[], Awaitable[object]], seconds: float = 10.0) -> None:
+    """As `until`, for a condition that must be awaited."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.005)
+
+
+async def until_waiting(client: Redisson, count: int) -> None:
+    """Return when `count` tasks of this client wait."""
+    await until(lambda: client.statistics().waiters == count)
+
+
+async def until_listening(client: Redisson) -> None:
+    """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
+
+    await until(lambda: listens(client._table, client._router))
+
+
+def listens(table: Table, router: Router) -> bool:
+    """Return whether somebody has a seat, and the servers of all who have one have answered."""
+    channels = [each for each, channel in table.channels.items() if channel.seats]
+    streams = {router.stream_for(each) for each in channels}
+    return bool(streams) and all(each.ready and each.idle for each in streams)
+
+
+def set_safety_poll(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Set how long waiters sleep at most before they ask again although no message came."""
+    for module in (waiting, _queue):
+        monkeypatch.setattr(module, "SAFETY_POLL", seconds)

@@ -1,0 +1,286 @@
+"""`lose` takes a lease away as Redis would, of every kind, and tells nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from redisson_py import (
+    ClientClosedError,
+    ConnectionLostError,
+    Lease,
+    LeaseLostError,
+    LockLike,
+    NotHeldError,
+    Redisson,
+)
+from redisson_py.testing import EmbeddedServer, lose, until_waiting
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ServerFactory
+
+#: How each kind is made; all of one client.
+LOCKS: dict[str, Callable[[Redisson], LockLike]] = {
+    "lock": lambda client: client.get_lock("k"),
+    "lock that is not reentrant": lambda client: client.get_lock("k", reentrant=False),
+    "fair lock": lambda client: client.get_fair_lock("k"),
+    "fenced lock": lambda client: client.get_fenced_lock("k"),
+    "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
+    "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
+    "multi lock": lambda client: client.get_multi_lock(client.get_lock("k"), client.get_lock("m")),
+}
+
+
+def _acquiring(make: Callable[[Redisson], LockLike]) -> Callable[[Redisson], Awaitable[Lease]]:
+    return lambda client: make(client).acquire()
+
+
+ACQUIRES: dict[str, Callable[[Redisson], Awaitable[Lease]]] = {
+    **{name: _acquiring(make) for name, make in LOCKS.items()},
+    "semaphore": lambda client: client.get_semaphore("semaphore", 2).acquire(2),
+    "expirable semaphore": lambda client: client.get_permit_expirable_semaphore(
+        "semaphore", 2
+    ).acquire(),
+}
+
+
+@pytest.mark.parametrize("acquire", ACQUIRES.values(), ids=ACQUIRES)
+async def test_the_body_is_cancelled_and_the_block_raises(
+    client: Redisson, acquire: Callable[[Redisson], Awaitable[Lease]]
+) -> None:
+    inside = asyncio.Event()
+    leases: list[Lease] = []
+
+    async def work() -> None:
+        async with await acquire(client) as lease:
+            leases.append(lease)
+            inside.set()
+            await asyncio.Event().wait()
+
+    working = asyncio.create_task(work())
+    await inside.wait()
+    await lose(leases[0])
+    assert leases[0].lost
+    with pytest.raises(LeaseLostError) as caught:
+        await working
+    assert caught.value.reason == "taken"
+    assert client.statistics().held_leases == 0
+
+
+@pytest.mark.parametrize("acquire", ACQUIRES.values(), ids=ACQUIRES)
+async def test_a_lease_outside_a_block_says_that_it_is_lost(
+    client: Redisson, acquire: Callable[[Redisson], Awaitable[Lease]]
+) -> None:
+    lease = await acquire(client)
+    await lose(lease)
+    assert lease.lost
+    await lease.wait_lost()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+@pytest.mark.parametrize("make", LOCKS.values(), ids=LOCKS)
+async def test_a_waiter_of_another_process_gets_the_lock(
+    clients: ClientFactory, make: Callable[[Redisson], LockLike]
+) -> None:
+    holder, other = clients(), clients()
+    lease = await make(holder).acquire()
+    # Readers do not wait for each other.
+    reads = make is LOCKS["read lock"]
+    waited_for = (LOCKS["write lock"] if reads else make)(other)
+    waiting = asyncio.create_task(waited_for.acquire())
+    await until_waiting(waited_for)
+    await lose(lease)
+    await (await waiting).release()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_a_red_lock_loses_as_many_members_as_it_takes(
+    clients: ClientFactory, server_factory: ServerFactory
+) -> None:
+    servers = [await server_factory() for _ in range(3)]
+    members = [clients(url=server.url).get_lock("k") for server in servers]
+    with pytest.raises(LeaseLostError) as caught:
+        async with clients().get_red_lock(*members) as lease:
+            await lose(lease)
+    assert caught.value.reason == "taken"
+    assert not any([await member.locked() for member in members])
+
+
+async def test_inside_its_own_block_the_call_is_cancelled_with_the_body(client: Redisson) -> None:
+    reached = False
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k") as lease:
+            await lose(lease)
+            await asyncio.sleep(0)
+            reached = True
+    assert not reached
+
+
+async def test_the_body_runs_on_where_a_loss_is_to_raise(clients: ClientFactory) -> None:
+    reached = False
+    with pytest.raises(LeaseLostError):
+        async with clients(on_lost="raise").get_lock("k") as lease:
+            await lose(lease)
+            await asyncio.sleep(0)
+            reached = True
+    assert reached
+
+
+async def test_a_lease_that_is_never_renewed_is_lost_at_once(client: Redisson) -> None:
+    lease = await client.get_lock("k").acquire(lease_time=60)
+    await lose(lease)
+    assert lease.lost
+    with pytest.raises(LeaseLostError, match="taken"):
+        await lease.release()
+
+
+async def test_reentries_are_lost_together(client: Redisson) -> None:
+    lock = client.get_lock("k")
+    outer, inner = await lock.acquire(), await lock.acquire()
+    await lose(inner)
+    assert outer.lost
+    for lease in (inner, outer):
+        with pytest.raises(LeaseLostError):
+            await lease.release()
+
+
+async def test_other_readers_and_other_permits_stay(clients: ClientFactory) -> None:
+    one, two = clients(), clients()
+    readers = [await each.get_read_write_lock("k").read_lock().acquire() for each in (one, two)]
+    permits = [await each.get_semaphore("semaphore", 3).acquire() for each in (one, two)]
+    several = await one.get_permit_expirable_semaphore("semaphore2", 3).acquire_many(2)
+    for lost in (readers[0], permits[0], several[0]):
+        await lose(lost)
+        with pytest.raises(LeaseLostError):
+            await lost.release()
+    assert await two.get_semaphore("semaphore").available() == 2
+    assert await two.get_permit_expirable_semaphore("semaphore2").available() == 2
+    for kept in (readers[1], permits[1], several[1]):
+        kept.check()
+        # Redis has them, or this were a loss.
+        await kept.release()
+
+
+async def test_a_read_under_a_write_is_lost_alone(client: Redisson) -> None:
+    lock = client.get_read_write_lock("k")
+    async with lock.write_lock() as writing:
+        reading = await lock.read_lock().acquire()
+        await lose(reading)
+        with pytest.raises(LeaseLostError):
+            await reading.release()
+        writing.check()
+        assert await lock.write_lock().hold_count() == 1
+
+
+async def test_a_released_lease_cannot_be_lost(client: Redisson) -> None:
+    lease = await client.get_lock("k").acquire()
+    await lease.release()
+    with pytest.raises(NotHeldError, match="was released"):
+        await lose(lease)
+
+
+async def test_a_lost_lease_stays_as_it_is(client: Redisson) -> None:
+    lock = client.get_lock("k")
+    lease = await lock.acquire()
+    await lock.force_release()
+    await lose(lease)
+    with pytest.raises(LeaseLostError) as caught:
+        await lease.release()
+    assert caught.value.reason == "forced"
+
+
+@pytest.mark.parametrize("name", ["lock", "fair lock", "fenced lock", "read lock", "write lock"])
+async def test_what_a_client_holds_of_a_lock_is_lost(clients: ClientFactory, name: str) -> None:
+    client, make = clients(), LOCKS[name]
+    lease = await make(client).acquire()
+    async with client.get_lock("other") as other:
+        await lose(make(client))  # type: ignore[arg-type]
+        assert lease.lost
+        other.check()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_all_readers_and_all_permits_of_a_client_are_lost(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    lock, semaphore = client.get_read_write_lock("k").read_lock(), client.get_semaphore("semaphore")
+    await semaphore.try_set_permits(5)
+    leases: list[Lease] = await asyncio.gather(
+        *(asyncio.create_task(lock.acquire()) for _ in range(2)),
+        *(asyncio.create_task(semaphore.acquire()) for _ in range(2)),
+    )
+    async with other.get_read_write_lock("k").read_lock(), other.get_semaphore("semaphore"):
+        await lose(lock)
+        await lose(semaphore)
+        assert all(lease.lost for lease in leases)
+        assert await other.get_semaphore("semaphore").available() == 4
+    for lease in leases:
+        with pytest.raises(LeaseLostError):
+            await lease.release()
+
+
+async def test_what_is_not_held_cannot_be_lost(clients: ClientFactory) -> None:
+    client, other = clients(), clients()
+    async with other.get_lock("k") as lease:
+        with pytest.raises(NotHeldError, match="this client does not hold it"):
+            await lose(client.get_lock("k"))
+        lease.check()
+
+
+async def test_something_else_cannot_be_lost(client: Redisson) -> None:
+    for other in (client, "k", client.get_multi_lock(client.get_lock("k"))):
+        with pytest.raises(TypeError, match=f"not {type(other).__name__}"):
+            await lose(other)  # type: ignore[arg-type]
+
+
+async def test_without_an_answer_nothing_is_lost(
+    clients: ClientFactory, own_server: EmbeddedServer
+) -> None:
+    client = clients(url=own_server.url, command_timeout=1, lease_time=60)
+    lease = await client.get_lock("k").acquire()
+    await own_server.pause()
+    with pytest.raises(ConnectionLostError):
+        await lose(lease)
+    assert not lease.lost
+    await own_server.resume()
+    await client.aclose()
+
+
+async def test_another_event_loop_is_refused(client: Redisson) -> None:
+    lease = await client.get_lock("k").acquire()
+    with pytest.raises(ClientClosedError):
+        await asyncio.to_thread(lambda: asyncio.run(lose(lease)))
+    await lease.release()
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+async def test_until_waiting_returns_when_so_many_tasks_wait(client: Redisson, tasks: int) -> None:
+    lock = client.get_lock("k")
+    async with lock:
+        waiting = [asyncio.create_task(lock.acquire()) for _ in range(tasks)]
+        await until_waiting(lock, tasks)
+        await until_waiting(client, tasks)
+        assert lock.statistics().waiters == tasks
+    for each in waiting:
+        await (await each).release()
+
+
+async def test_until_waiting_counts_waiters_of_a_latch(client: Redisson) -> None:
+    latch = client.get_latch("k", 1)
+    waiting = asyncio.create_task(latch.wait())
+    await until_waiting(latch)
+    await latch.count_down()
+    await waiting
+
+
+async def test_until_waiting_says_how_many_wait(client: Redisson) -> None:
+    with pytest.raises(TimeoutError, match="0 instead of 2 tasks wait for <RLock 'k'>"):
+        await until_waiting(client.get_lock("k"), 2, timeout=0.01)
+
+
+async def test_until_waiting_refuses_to_wait_for_nobody(client: Redisson) -> None:
+    with pytest.raises(ValueError, match="1 or more"):
+        await until_waiting(client, 0)
