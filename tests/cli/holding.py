@@ -10,7 +10,7 @@ from typing import Any
 
 from redisson_py import Redisson
 from tests.cli.terminals import run
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 #: An owner as Redisson's clients are.
 JAVA = "12345678-1234-4321-8765-1234567890ab:47"

@@ -21,7 +21,7 @@ from redisson_py._cli.screen import screen
 from redisson_py._cli.watching import Watch, Watcher
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer, running_server
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 WIDTH, HEIGHT = 118, 17
 #: What the address and the pids of a real server would change with each run.

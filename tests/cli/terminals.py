@@ -18,7 +18,7 @@ from typing import Any
 from click.testing import Result
 
 from tests.cli.invoking import invoke
-from tests.support import until
+from tests.support.waiting import until
 
 
 async def run(*arguments: str, answers: str | None = None) -> Result:

@@ -16,7 +16,8 @@ from tests.cli.invoking import invoke
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import assert_left, until_waiting
+from tests.support.leases import assert_left
+from tests.support.waiting import until_waiting
 
 FIELDS = {
     "name",

@@ -13,7 +13,7 @@ from tests.cli.invoking import invoke
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.support import Counted
+from tests.support.counting import Counted
 
 
 async def listed(url: str, *arguments: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel
 from tests.cli.holding import JAVA, documents, inspected
 from tests.cli.terminals import run
 from tests.fixtures.topologies import ClusterFactory
-from tests.support import EVERYWHERE
+from tests.support.streams import EVERYWHERE
 
 #: On each of the three masters.
 NAMES = list(EVERYWHERE)

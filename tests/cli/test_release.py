@@ -13,7 +13,7 @@ from tests.cli.holding import JAVA
 from tests.cli.invoking import invoke
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
-from tests.support import until_async, until_waiting
+from tests.support.waiting import until_async, until_waiting
 
 KINDS = {
     "lock": lambda client: client.get_lock("k"),

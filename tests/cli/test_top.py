@@ -20,7 +20,7 @@ from tests.cli.holding import KINDS, documents, one_of_each
 from tests.cli.invoking import invoke
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
-from tests.support import until_async
+from tests.support.waiting import until_async
 
 Looks = Callable[[Callable[[dict[str, Any]], object]], Any]
 
