@@ -10,9 +10,13 @@ from redisson_py import __version__
 from redisson_py._cli.commands.acl import acl
 from redisson_py._cli.commands.completion import completion
 from redisson_py._cli.commands.doctor import doctor
+from redisson_py._cli.commands.inspect import inspect
+from redisson_py._cli.commands.locks import locks
 from redisson_py._cli.commands.ping import ping
+from redisson_py._cli.commands.release import release
 from redisson_py._cli.commands.run import run
 from redisson_py._cli.commands.scripts import scripts
+from redisson_py._cli.commands.top import top
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -42,5 +46,16 @@ def cli(*, verbose: bool) -> None:
         logging.getLogger("redisson_py").addHandler(logging.NullHandler())
 
 
-for _command in (acl, completion, doctor, ping, run, scripts):
+for _command in (
+    acl,
+    completion,
+    doctor,
+    inspect,
+    locks,
+    ping,
+    release,
+    run,
+    scripts,
+    top,
+):
     cli.add_command(_command)

@@ -14,6 +14,8 @@ _CLUSTER = {"asking", "cluster|slots"}
 #: What they send too unless `sharded_pubsub` is "off". Redis 6.2 knows none of them.
 _SHARDED = {"pubsub|shardnumsub", "spublish", "ssubscribe", "sunsubscribe"}
 _SYNC = {"wait"}
+#: What `inspect`, `locks`, `top` and `release` send beside what services send.
+_OPERATOR = {"getrange", "hrandfield", "hscan", "pubsub|numsub", "scan", "type"}
 #: What is sent to sentinels.
 _SENTINEL = {
     "ping",
@@ -41,6 +43,11 @@ _NOTHING = ["resetkeys", "resetchannels", "-@all"]
 @click.option(
     "--sentinel", is_flag=True, help="On the sentinels; what they watch has its own user."
 )
+@click.option(
+    "--operator",
+    is_flag=True,
+    help="For people: also what inspect, locks, top and release send.",
+)
 @json_option
 def acl(
     *,
@@ -48,13 +55,18 @@ def acl(
     sharded_pubsub: Literal["auto", "off"],
     sync: bool,
     sentinel: bool,
+    operator: bool,
     as_json: bool,
 ) -> None:
     """Print the permissions that a user of this library needs, as ACL SETUSER takes them."""
-    if sentinel and (cluster or sync):
+    if sentinel and (cluster or sync or operator):
         raise click.UsageError("--sentinel prints what sentinels ask for: give it alone")
     rules = permissions(
-        cluster=cluster, sharded=sharded_pubsub == "auto", sync=sync, sentinel=sentinel
+        cluster=cluster,
+        sharded=sharded_pubsub == "auto",
+        sync=sync,
+        sentinel=sentinel,
+        operator=operator,
     )
     if as_json:
         answer(rules)
@@ -62,11 +74,15 @@ def acl(
         click.echo(" ".join(rules))
 
 
-def permissions(*, cluster: bool, sharded: bool, sync: bool, sentinel: bool = False) -> list[str]:
+def permissions(
+    *, cluster: bool, sharded: bool, sync: bool, sentinel: bool = False, operator: bool = False
+) -> list[str]:
     """Return the rules of a user, in the words of ACL SETUSER."""
     if sentinel:
         return [*_NOTHING, *(f"+{command}" for command in sorted(_SENTINEL)), "&+switch-master"]
     more = _SYNC if sync else set[str]()
+    if operator:
+        more = more | _OPERATOR
     if cluster:
         more = more | _CLUSTER | (_SHARDED if sharded else set())
     words = [f"+{command}" for command in sorted({*source.commands(), *more})]

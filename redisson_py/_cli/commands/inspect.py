@@ -1,0 +1,159 @@
+"""`redisson-py inspect`."""
+
+from __future__ import annotations
+
+import math
+
+import click
+
+from redisson_py._cli.asking import Asker
+from redisson_py._cli.found import (
+    KINDS,
+    Found,
+    Kind,
+    Party,
+    client,
+    left,
+    plural,
+    printable,
+    summary,
+    text,
+)
+from redisson_py._cli.looking import Looker
+from redisson_py._cli.servers import Servers, servers_options
+from redisson_py._cli.status import answer, asynchronous, json_option
+
+#: Nothing of this library is there.
+NOTHING = 1
+
+kind_option = click.option(
+    "--kind", type=click.Choice(KINDS), help="What it is, where its keys do not tell."
+)
+
+
+@click.command()
+@click.argument("name")
+@servers_options
+@kind_option
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="The most holders, and the most waiters, that are listed.",
+)
+@json_option
+@asynchronous
+async def inspect(
+    *, name: str, servers: Servers, kind: Kind | None, limit: int, as_json: bool
+) -> int:
+    """Show who holds NAME, who waits for it, and its keys.
+
+    It may be of any kind, and several kinds may share a name: a lock and a barrier have different
+    keys. The number of a latch and that of a semaphore look alike: that is shown as "latch or
+    semaphore" unless --kind says which it is.
+
+    Only commands that read are sent. Exit status: 0 if there is something, held or free; 1 if
+    there is nothing, as with a lock that nobody holds, or only a key of another application's; 69
+    if a server did not answer.
+    """
+    async with servers.client() as connected:
+        asker = Asker(connected)
+        key = checked_key(asker, name)
+        anchors = (await asker.servers()).values()
+        looker = Looker(asker, limit)
+        found, kind_of_key = await looker.inspect(key, kind)
+        found = await looker.listeners(found, anchors)
+    foreign = kind_of_key if is_foreign(found, key, kind_of_key) else None
+    if as_json:
+        answer(
+            {
+                "name": name,
+                "key": text(key),
+                "found": [each.document() for each in found],
+                "other_type": foreign,
+            }
+        )
+        return 0 if found else NOTHING
+    for each in found:
+        click.echo("\n".join(lines(each)))
+    if not found or foreign is not None:
+        click.echo(_nothing(text(key), kind, kind_of_key))
+    return 0 if found else NOTHING
+
+
+def checked_key(asker: Asker, name: str) -> bytes:
+    """Return the key of a name.
+
+    Raises:
+        click.UsageError: No resource can have this name.
+    """
+    try:
+        return asker.client._context.options.names.key(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def is_foreign(found: list[Found], key: bytes, kind_of_key: str) -> bool:
+    """Whether there is a key with this name, and nothing that was found uses it."""
+    return kind_of_key != "none" and not any(key in each.keys for each in found)
+
+
+def _nothing(key: str, kind: Kind | None, kind_of_key: str) -> str:
+    key = printable(key)
+    if kind_of_key == "none":
+        what = "nothing" if kind is None else f"no {words(kind)}"
+        return f"{key}: there is {what}; what nobody holds and nobody waits for has no key"
+    what = "nothing of this library's" if kind is None else f"no {words(kind)}"
+    return f"{key}: a key of type {kind_of_key}, which is {what}"
+
+
+def words(kind: Kind) -> str:
+    """Return a kind as people say it."""
+    return {
+        "permit-expirable-semaphore": "permit-expirable semaphore",
+        "read-write-lock": "read-write lock",
+        "latch-or-semaphore": "latch or semaphore",
+    }.get(kind, kind.replace("-", " "))
+
+
+def lines(found: Found) -> list[str]:
+    """Return what was found as lines of text."""
+    head = f"{printable(found.name)}: {words(found.kind)}, {summary(found)}"
+    rows = [
+        ("holder" if found.kind != "barrier" else "waits", _holder(p, found.kind))
+        for p in found.holders
+    ]
+    if (more := found.holders_total - len(found.holders)) > 0:
+        rows.append(("", f"and {more} more"))
+    for place, waiter in enumerate(found.waiters, 1):
+        rows.append(("waits", f"{place}. {_who(waiter)}"))
+    if (more := (found.waiters_total or 0) - len(found.waiters)) > 0:
+        rows.append(("", f"and {more} more"))
+    if found.token is not None:
+        rows.append(("token", f"{found.token} was the last one issued"))
+    count = "unknown (PUBSUB is not permitted, or a server is away)"
+    if found.listeners is not None:
+        count = plural(found.listeners, "connection")
+    rows.append(("listening", f"{count} on {printable(text(found.channel))}"))
+    rows += [
+        ("" if place else "keys", printable(text(key))) for place, key in enumerate(found.keys)
+    ]
+    return [head, *(f"  {label:<10}{value}" for label, value in rows)]
+
+
+def _holder(party: Party, kind: Kind) -> str:
+    unit = "permit" if kind == "semaphore" else "hold"
+    what = [plural(party.holds, unit)] if party.holds != 1 else []
+    if party.mode is not None:
+        what.insert(0, {"read": "reads", "write": "writes"}[party.mode])
+    lease = left(party.seconds_left)
+    what.append(f"{lease} left" if math.isfinite(party.seconds_left or 0) else lease)
+    if party.permit is not None and party.permit != party.owner:
+        what.append(f"permit {party.permit}")
+    return f"{_who(party)}, {', '.join(what)}"
+
+
+def _who(party: Party) -> str:
+    where = client(party)
+    return printable(party.owner) + (f" ({where})" if where else "")

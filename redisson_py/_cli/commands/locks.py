@@ -1,0 +1,126 @@
+"""`redisson-py locks`."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Literal
+
+import anyio
+import click
+
+from redisson_py import ConnectionLostError
+from redisson_py._cli.asking import Asker
+from redisson_py._cli.found import Found
+from redisson_py._cli.keyspace import Names, Resource, resources
+from redisson_py._cli.looking import Looker
+from redisson_py._cli.servers import Servers, servers_options
+from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
+from redisson_py._cli.tables import print_table, row
+
+#: Holders that are listed for each name.
+_LISTED = 3
+
+Stopped = Literal["limit", "time"]
+
+
+@click.command()
+@click.argument("pattern", default="*")
+@servers_options
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=500,
+    show_default=True,
+    help="The most resources that are shown; the search ends there.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    help="The most seconds that the search takes.",
+)
+@json_option
+@asynchronous
+async def locks(
+    *, pattern: str, servers: Servers, limit: int, seconds: float, as_json: bool
+) -> int:
+    """List what is held, and what has waiters: locks, semaphores and barriers.
+
+    PATTERN is a pattern of names, as for KEYS: "orders:*". All keys are passed over with SCAN, on
+    each master of a cluster, some hundred at a time, so the servers go on serving others. One
+    field is read of each hash whose name fits, and what turns out to be a lock is looked at.
+
+    A free lock has no key and is not listed. The number of a latch, and that of a semaphore of
+    which this library has recorded no holder, look like anybody's number and are not listed
+    either: `inspect NAME` shows them.
+
+    Exit status: 0, also if nothing is held or --limit or --seconds has ended the search, which is
+    said; 69 if a server did not answer.
+    """
+    found: dict[Resource, Found] = {}
+    away: dict[str, str] = {}
+    async with servers.client() as connected:
+        asker = Asker(connected)
+        anchors = await asker.servers()
+        looker = Looker(asker, _LISTED)
+        names = Names(asker.prefix, pattern)
+        with anyio.move_on_after(seconds) as search:
+            for server, anchor in anchors.items():
+                try:
+                    await _search(asker, looker, anchor, names, found, limit)
+                except ConnectionLostError as error:
+                    away[server] = str(error)
+        stopped: Stopped | None = "time" if search.cancelled_caught else None
+        if len(found) > limit:
+            stopped = "limit"
+        working = [anchor for server, anchor in anchors.items() if server not in away]
+        shown = sorted(list(found.values())[:limit], key=lambda each: (each.name, each.kind))
+        shown = await looker.listeners(shown, working)
+    if as_json:
+        answer(
+            {
+                "found": [each.document() for each in shown],
+                "complete": stopped is None and not away,
+                "stopped": stopped,
+                "away": away,
+            }
+        )
+    else:
+        if shown:
+            print_table([row(each) for each in shown])
+        else:
+            click.echo("nothing is held")
+        for note in notes(stopped, limit, seconds, away):
+            click.echo(note, err=True)
+    return UNAVAILABLE if away else 0
+
+
+async def _search(
+    asker: Asker,
+    looker: Looker,
+    anchor: bytes,
+    names: Names,
+    found: dict[Resource, Found],
+    limit: int,
+) -> None:
+    """Add what one server has to `found`, until that is more than `limit`.
+
+    Raises:
+        ConnectionLostError: The server did not answer.
+    """
+    async with aclosing(resources(asker, anchor, names)) as batches:
+        async for some in batches:
+            if len(found) > limit:
+                break
+            found |= await looker.look(sorted(some - found.keys()))
+
+
+def notes(stopped: Stopped | None, limit: int, seconds: float, away: dict[str, str]) -> list[str]:
+    """Return what a reader must know of what is missing."""
+    said = {
+        None: [],
+        "limit": [f"there is more: the search ended at --limit {limit}"],
+        "time": [f"there may be more: the search ended after --seconds {seconds:g}"],
+    }[stopped]
+    return said + [f"{server} did not answer: {why}" for server, why in away.items()]

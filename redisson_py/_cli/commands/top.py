@@ -1,0 +1,170 @@
+"""`redisson-py top`."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import anyio
+import click
+from anyio.abc import TaskGroup
+from rich.console import Console
+from rich.live import Live
+
+from redisson_py import Redisson
+from redisson_py._cli.asking import Asker
+from redisson_py._cli.keyspace import Names
+from redisson_py._cli.screen import plain, screen, single_keys, until_quit
+from redisson_py._cli.servers import Servers, servers_options
+from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
+from redisson_py._cli.watching import Watch, Watcher
+from redisson_py._time import now
+
+#: Seconds for which a server may be silent before it is shown as away.
+_ANSWER_TIMEOUT = 2.0
+#: Seconds between two searches of all keys.
+_SEARCH_PAUSE = 2.0
+
+#: Seconds for which the end waits for servers.
+_CLOSE_TIMEOUT = 0.5
+
+Show = Callable[[Watch], None]
+
+
+@click.command()
+@click.argument("pattern", default="*")
+@servers_options
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 3600),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two looks.",
+)
+@click.option("--once", is_flag=True, help="Search all keys, look once, and end.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=40,
+    show_default=True,
+    help="The most resources that are watched: those that are found first.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(10, 100_000),
+    default=400.0,
+    show_default=True,
+    help="The most commands a second, to all servers together; half of them search.",
+)
+@json_option
+@asynchronous
+async def top(
+    *,
+    pattern: str,
+    servers: Servers,
+    interval: float,
+    once: bool,
+    limit: int,
+    rate: float,
+    as_json: bool,
+) -> int:
+    """Watch who holds locks, semaphores and barriers, and who waits. q or Ctrl-C ends it.
+
+    On a terminal a screen that is drawn anew with each look; elsewhere plain lines, a block for
+    each look; with --json a document on one line for each.
+
+    \b
+    HELD         how long the present holders have been seen: they have held it at least as long
+    LEFT         what is left of the lease; red below 5 s: it is not renewed, or not any more
+    WAIT         how many wait in a fair queue, or as writers that go first
+    LISTEN       connections that listen on its channel: about one for each client that waits
+    HAND-OFFS/s  new holders that were seen, in the last 10 s: at most one with each look
+    releases/s   messages that the servers published (PUBLISH, SPUBLISH): one for each release,
+                 and whatever other applications publish there
+
+    All keys are searched with SCAN, as `locks` does, again and again with a pause of 2 s. Each
+    resource that is watched costs about six small commands a look. If --rate does not suffice for
+    --interval, looks take longer. top subscribes to nothing: clients yield to whoever listens, so
+    it would slow down what it shows.
+
+    A server that does not answer within 2 s is named, its rows stay with "no answer", and it is
+    tried again with each look. Exit status: 0 after q, 130 after Ctrl-C; 69 with --once if a
+    server did not answer.
+    """  # noqa: D301 - click's mark for lines that stay as they are
+    watch = Watch(now(), limit)
+    async with _closed_quickly(servers.client(command_timeout=_ANSWER_TIMEOUT)) as connected:
+        search, look = Asker(connected, rate / 2), Asker(connected, rate / 2)
+        watcher = Watcher(search, look, watch, Names(look.prefix, pattern), now)
+        if once:
+            await watcher.search()
+            await watcher.look()
+            _print(watch, as_json)
+            return UNAVAILABLE if watch.away else 0
+        if as_json or not sys.stdout.isatty():
+            return await _run(watcher, interval, lambda watch: _print(watch, as_json), None)
+        console = Console()
+        with single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+
+            def show(watch: Watch) -> None:
+                width, height = console.size
+                live.update(screen(watch, now(), look.where, width, height), refresh=True)
+
+            return await _run(watcher, interval, show, keys)
+
+
+@asynccontextmanager
+async def _closed_quickly(client: Redisson) -> AsyncGenerator[Redisson, None]:
+    """Close a client that holds nothing, without waiting for a server that is silent."""
+    try:
+        yield client
+    finally:
+        with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+            await client.aclose()
+
+
+def _print(watch: Watch, as_json: bool) -> None:
+    present = datetime.now(UTC)
+    if as_json:
+        answer({"time": present.isoformat(timespec="milliseconds"), **watch.document(now())})
+        return
+    click.echo(f"{present:%H:%M:%S} " + "\n".join(plain(watch, now())))
+
+
+async def _run(watcher: Watcher, interval: float, show: Show, keys: int | None) -> int:
+    """Look until the user or a signal ends it; return the exit status."""
+    status = 0
+
+    async def until_signal(group: TaskGroup) -> None:
+        nonlocal status
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as signals:
+            async for number in signals:
+                status = 128 + number
+                group.cancel_scope.cancel()
+
+    async def until_key(group: TaskGroup, file: int) -> None:
+        await until_quit(file)
+        group.cancel_scope.cancel()
+
+    async def search() -> None:
+        while True:
+            await watcher.search()
+            await anyio.sleep(_SEARCH_PAUSE)
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(until_signal, group)
+            if keys is not None:
+                group.start_soon(until_key, group, keys)
+            group.start_soon(search)
+            while True:
+                began = now()
+                await watcher.look()
+                show(watcher.watch)
+                await anyio.sleep(max(0.0, began + interval - now()))
+    except ExceptionGroup as failures:
+        # One is enough to end it, and to say why.
+        raise failures.exceptions[0] from None
+    return status

@@ -1,0 +1,207 @@
+"""What looking finds, as values, JSON documents and words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+Kind = Literal[
+    "lock",
+    "fair-lock",
+    "fenced-lock",
+    "read-write-lock",
+    "semaphore",
+    "permit-expirable-semaphore",
+    "latch",
+    "latch-or-semaphore",
+    "barrier",
+]
+#: What a user may say: what a resource is cannot always be told from its keys.
+KINDS: tuple[Kind, ...] = (
+    "lock",
+    "fair-lock",
+    "fenced-lock",
+    "read-write-lock",
+    "semaphore",
+    "permit-expirable-semaphore",
+    "latch",
+    "barrier",
+)
+#: What a thing that looks like this may be.
+_MAY_BE: dict[Kind, tuple[Kind, ...]] = {
+    "lock": ("fair-lock", "fenced-lock"),
+    "fair-lock": ("lock",),
+    "fenced-lock": ("lock",),
+    "latch-or-semaphore": ("latch", "semaphore", "permit-expirable-semaphore"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """A holder, a waiter, or a party at a barrier.
+
+    Attributes:
+        owner: The client's id and a number; of a permit that nobody describes, its id.
+        holds: The hold count, or the number of units; 0 for a waiter.
+        seconds_left: Of its lease; infinity without a lease, None where that is not recorded.
+        mode: The side of a read-write lock.
+        permit: The id of a permit that has one.
+        host: The host name of its client, if that is one of this library.
+        pid: Its process id, likewise.
+        client_name: The name its client was given, likewise.
+    """
+
+    owner: str
+    holds: int = 1
+    seconds_left: float | None = None
+    mode: Literal["read", "write"] | None = None
+    permit: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    client_name: str | None = None
+
+    @property
+    def client_id(self) -> str:
+        """The client's part of the owner."""
+        return self.owner.rpartition(":")[0]
+
+    def document(self) -> dict[str, Any]:
+        """Return this as JSON has it."""
+        return {
+            "owner": self.owner,
+            "holds": self.holds,
+            "seconds_left": json_seconds(self.seconds_left),
+            "mode": self.mode,
+            "permit": self.permit,
+            "host": self.host,
+            "pid": self.pid,
+            "client_name": self.client_name,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A resource as Redis had it a moment ago.
+
+    Attributes:
+        name: Its name.
+        key: The key of its name.
+        kind: What it is, as far as its keys tell.
+        holders: Those that hold it, or wait at a barrier; at most as many as were asked for.
+        holders_total: How many there are.
+        waiters: Those that wait, where Redis knows them: fair queues, and writers that go first.
+        waiters_total: How many there are; None where Redis does not know them.
+        listeners: How many connections listen on its channel; None if that cannot be read.
+        channel: That channel.
+        token: The last fencing token.
+        available: Free permits, or what is left of a latch.
+        parties: The number of parties of a barrier's round; None if nobody waits there.
+        broken: Whether a barrier is broken; None for everything else.
+        keys: The keys it has.
+    """
+
+    name: str
+    key: bytes
+    kind: Kind
+    holders: tuple[Party, ...] = ()
+    holders_total: int = 0
+    waiters: tuple[Party, ...] = ()
+    waiters_total: int | None = None
+    listeners: int | None = None
+    channel: bytes = b""
+    token: int | None = None
+    available: int | None = None
+    parties: int | None = None
+    broken: bool | None = None
+    keys: tuple[bytes, ...] = ()
+
+    @property
+    def is_lock(self) -> bool:
+        """Whether this is a lock of any kind."""
+        return self.kind.endswith("lock")
+
+    def as_kind(self, kind: Kind | None) -> Found | None:
+        """Return this as the kind that the user says; None if it is of another."""
+        if kind is None or kind == self.kind:
+            return self
+        if kind not in _MAY_BE.get(self.kind, ()):
+            return None
+        # A fair or fenced lock is a lock; what it is in detail is worth more.
+        return self if kind == "lock" else replace(self, kind=kind)
+
+    def document(self) -> dict[str, Any]:
+        """Return this as JSON has it."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "key": text(self.key),
+            "holders": [holder.document() for holder in self.holders],
+            "holders_total": self.holders_total,
+            "waiters": [waiter.document() for waiter in self.waiters],
+            "waiters_total": self.waiters_total,
+            "listeners": self.listeners,
+            "channel": text(self.channel),
+            "token": self.token,
+            "available": self.available,
+            "parties": self.parties,
+            "broken": self.broken,
+            "keys": [text(key) for key in self.keys],
+        }
+
+
+def json_seconds(seconds: float | None) -> float | None:
+    """Return seconds as JSON has them: infinity is null."""
+    return None if seconds is None or math.isinf(seconds) else round(seconds, 3)
+
+
+def text(raw: bytes) -> str:
+    """Return a key or a name as text."""
+    return raw.decode(errors="backslashreplace")
+
+
+def printable(words: str) -> str:
+    """Return text that does nothing to a terminal: others choose names and client names."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in words
+    )
+
+
+def left(seconds: float | None) -> str:
+    """Return what is left of a lease, in words."""
+    if seconds is None:
+        return "-"
+    return "no lease" if math.isinf(seconds) else f"{seconds:.1f} s"
+
+
+def client(party: Party) -> str:
+    """Return where a holder runs, in words; nothing if it does not say."""
+    host = f"on {party.host}" if party.host else ""
+    place = f"{host}, pid {party.pid}" if host and party.pid is not None else host
+    return printable(" ".join(each for each in (party.client_name, place) if each))
+
+
+def plural(count: int, word: str) -> str:
+    """Return a number of things: "1 hold", "2 holds"."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def summary(found: Found) -> str:
+    """Return in a few words in which state a resource is."""
+    match found.kind:
+        case "lock" | "fair-lock" | "fenced-lock":
+            return "held" if found.holders_total else "free"
+        case "read-write-lock":
+            writes = any(holder.mode == "write" for holder in found.holders)
+            readers = found.holders_total - writes
+            parts = ["written"] * writes + ([plural(readers, "reader")] if readers else [])
+            return ", ".join(parts) or "free"
+        case "semaphore" | "permit-expirable-semaphore":
+            free = "no permits set" if found.available is None else f"{found.available} free"
+            return f"{free}, {plural(found.holders_total, 'holder')}"
+        case "latch" | "latch-or-semaphore":
+            return "open" if found.available is None else f"{found.available} left"
+        case "barrier" if found.broken:
+            return "broken"
+        case "barrier":
+            return f"{found.holders_total} of {found.parties or '?'} wait"

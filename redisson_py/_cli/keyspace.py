@@ -1,0 +1,167 @@
+"""From keys that SCAN returns to the resources that they belong to.
+
+What tells a resource: a lock is a hash whose fields are owners (`<uuid>:<number>`), under any
+name; everything else has a key with a prefix or a suffix of its own, and that key is a sorted set
+or a hash. So two passes are enough, `SCAN ... TYPE hash` and `SCAN ... TYPE zset`: the server
+passes over all other keys. Of a hash with a name of its own one field is read (HRANDFIELD).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Iterable
+from typing import Literal, NamedTuple, get_args
+
+from redisson_py import ScriptError
+from redisson_py._cli.asking import Asker, Command
+
+#: COUNT of each SCAN: how many keys the server passes over without serving others.
+SCAN_COUNT = 500
+
+Family = Literal["lock", "semaphore", "permits", "barrier"]
+"""What shares keys: `permits` are those of a permit-expirable semaphore."""
+FAMILIES: tuple[Family, ...] = get_args(Family)
+
+_OWNER = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write)?")
+_PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}
+_SUFFIXES: dict[bytes, Family] = {
+    b":redisson_py:permits": "semaphore",
+    b":redisson_py:writers": "lock",
+    b":redisson_py:arrivals": "barrier",
+    b":redisson_py:barrier": "barrier",
+    b":timeout": "permits",
+}
+
+
+class Resource(NamedTuple):
+    """A resource that has keys.
+
+    Attributes:
+        key: The key of its name.
+        family: What it is, as far as its keys tell.
+    """
+
+    key: bytes
+    family: Family
+
+
+class Names:
+    """Tells the names that are looked for.
+
+    Args:
+        prefix: Put before every name.
+        pattern: A pattern of names, as KEYS takes it.
+    """
+
+    def __init__(self, prefix: str, pattern: str) -> None:
+        self._prefix = prefix.encode()
+        self._pattern = glob(pattern.encode())
+        escaped = re.sub(rb"([*?\[\]\\])", rb"\\\1", self._prefix)
+        everything = pattern == "*" and not prefix
+        #: What SCAN is told; also the derived keys of these names match it.
+        self.match: bytes | None = None if everything else b"*" + escaped + pattern.encode() + b"*"
+
+    def name(self, key: bytes) -> bytes | None:
+        """Return the name whose key this is; None if it is not looked for."""
+        name = key.removeprefix(self._prefix)
+        ours = key.startswith(self._prefix) and self._pattern.fullmatch(name)
+        return name if ours and name else None
+
+
+def glob(pattern: bytes) -> re.Pattern[bytes]:
+    """Return the regular expression for a pattern as KEYS and SCAN take it."""
+    parts: list[bytes] = []
+    rest = pattern
+    while rest:
+        found = re.match(rb"\[(\^?)((?:\\.|[^\]\\])*)(?:\]|\Z)|\\(.)|(.)", rest, re.DOTALL)
+        assert found is not None
+        rest = rest[found.end() :]
+        negated, inside, escaped, plain = found.groups()
+        if inside is not None:
+            members = re.sub(rb"\\(.)", rb"\1", inside)
+            ranges = re.sub(rb"([\\\[\]^&~|])", rb"\\\1", members)
+            # An empty set matches nothing, and a negated empty set anything.
+            no_members = b"." if negated else b"(?!)"
+            parts.append(b"[" + negated + ranges + b"]" if ranges else no_members)
+        elif plain in (b"*", b"?") and escaped is None:
+            parts.append(b".*" if plain == b"*" else b".")
+        else:
+            parts.append(re.escape(escaped or plain))
+    return re.compile(b"".join(parts), re.DOTALL)
+
+
+def resource_of(key: bytes) -> Resource | None:
+    """Return the resource that a derived key belongs to; None for any other key."""
+    for start, family in _PREFIXES.items():
+        if key.startswith(start):
+            return Resource(_without_braces(key.removeprefix(start)), family)
+    for end, family in _SUFFIXES.items():
+        if key.endswith(end):
+            tagged = key.removesuffix(end)
+            # Derived from a name, it has braces; a user's own key may just end like this.
+            return Resource(_without_braces(tagged), family) if b"{" in tagged else None
+    return None
+
+
+def _without_braces(tagged: bytes) -> bytes:
+    """Return the key for which a derived key has this tag: it may have braces of its own."""
+    inside = tagged[1:-1]
+    whole = tagged.startswith(b"{") and tagged.endswith(b"}") and b"{" not in inside
+    return inside if whole and inside else tagged
+
+
+def is_lock_field(field: bytes) -> bool:
+    """Whether a hash with this field may be a lock."""
+    return field == b"mode" or _OWNER.fullmatch(field) is not None
+
+
+def is_owner(field: bytes) -> bool:
+    """Whether a field of a hash is an owner."""
+    return _OWNER.fullmatch(field) is not None
+
+
+async def resources(
+    asker: Asker, anchor: bytes, names: Names
+) -> AsyncGenerator[set[Resource], None]:
+    """Yield the resources of one server, some at a time; one may come twice.
+
+    Each step is one SCAN, and one HRANDFIELD for each hash that may be a lock. Memory is needed
+    for one step. A resource that is made or deleted meanwhile may come or not.
+
+    Args:
+        asker: Sends the commands.
+        anchor: A key that the server serves.
+        names: What is looked for.
+    """
+    for kind in ("hash", "zset"):
+        cursor = b"0"
+        while True:
+            match = () if names.match is None else ("MATCH", names.match)
+            cursor, keys = await asker.ask(
+                anchor, "SCAN", cursor, *match, "COUNT", SCAN_COUNT, "TYPE", kind
+            )
+            derived = [found for key in keys if (found := resource_of(key)) is not None]
+            if kind == "hash":
+                derived += await _locks(asker, keys, names)
+            yield {found for found in derived if names.name(found.key) is not None}
+            if cursor == b"0":
+                break
+
+
+async def _locks(asker: Asker, keys: Iterable[bytes], names: Names) -> list[Resource]:
+    """Return the locks among hashes; what the user may not read is no name of theirs."""
+    maybe = [key for key in keys if b":redisson_py:" not in key and names.name(key) is not None]
+    fields = await asker.ask_all([_one_field(key) for key in maybe])
+    for field in fields:
+        if isinstance(field, ScriptError) and "to run the" in str(field):
+            # Not of a key: the command is not permitted.
+            raise field
+    return [
+        Resource(key, "lock")
+        for key, field in zip(maybe, fields, strict=True)
+        if isinstance(field, bytes) and is_lock_field(field)
+    ]
+
+
+def _one_field(key: bytes) -> Command:
+    return (key, "HRANDFIELD", key)

@@ -1,0 +1,352 @@
+"""Looks at resources with plain commands that read: no script, and nothing changes.
+
+Each kind is a generator that yields commands and is sent the replies, so the looks at any number of
+resources leave in the same few writes. The replies to one look are not of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from redisson_py import BackendError, _keys
+from redisson_py._cli.asking import Asker, Command
+from redisson_py._cli.found import Found, Kind, Party, text
+from redisson_py._cli.keyspace import FAMILIES, Resource, is_owner
+from redisson_py._cli.replies import (
+    description,
+    holders,
+    integer,
+    lease_keys,
+    pairs,
+    readable,
+    seconds,
+    until,
+)
+from redisson_py._commands.permit_expirable_semaphore import owner_of
+from redisson_py._commands.read_write_lock import WRITE_SUFFIX
+
+Look = Generator[list[Command], list[Any], Found | None]
+
+#: Channels of one PUBSUB command.
+_CHANNELS = 100
+#: Clients whose descriptions are remembered.
+_MOST_KNOWN = 10_000
+
+
+class Looker:
+    """Looks at resources.
+
+    Args:
+        asker: Sends the commands.
+        listed: The most holders, and the most waiters, that are listed for each.
+    """
+
+    def __init__(self, asker: Asker, listed: int) -> None:
+        self._asker = asker
+        self._listed = listed
+        self._known: dict[str, dict[str, Any]] = {}
+
+    async def look(self, resources: Iterable[Resource]) -> dict[Resource, Found]:
+        """Return what is there of these resources; those that are gone are left out.
+
+        Raises:
+            ScriptError: A command is not permitted.
+            ConnectionLostError: A server did not answer.
+        """
+        wanted = list(resources)
+        results = await self._together([self._look(resource) for resource in wanted])
+        there = {each: found for each, found in zip(wanted, results, strict=True) if found}
+        return dict(zip(there, await self._described(list(there.values())), strict=True))
+
+    async def inspect(self, key: bytes, kind: Kind | None = None) -> tuple[list[Found], str]:
+        """Return everything that shares a name, and the type of its key (`none`: there is none).
+
+        With a kind, only what may be of that kind. Errors as for `look`.
+        """
+        found = list((await self.look(Resource(key, family) for family in FAMILIES)).values())
+        kind_of_key = (await self._asker.ask(key, "TYPE", key)).decode()
+        if kind_of_key == "string" and not any(each.kind.endswith("semaphore") for each in found):
+            found += filter(None, await self._together([self._number(key)]))
+        if kind is not None:
+            found = [alike for each in found if (alike := each.as_kind(kind)) is not None]
+        return found, kind_of_key
+
+    def forget(self) -> None:
+        """Forget what clients say of themselves."""
+        self._known.clear()
+
+    async def _together(self, looks: Sequence[Look]) -> list[Found | None]:
+        """Run looks side by side: what each wants next leaves in the same write."""
+        results: list[Found | None] = [None] * len(looks)
+        wanted = {place: next(look) for place, look in enumerate(looks)}
+        while wanted:
+            commands = [each for those in wanted.values() for each in those]
+            replies = iter(await self._asker.ask_all(commands))
+            following: dict[int, list[Command]] = {}
+            for place, those in wanted.items():
+                own = [readable(next(replies)) for _ in those]
+                try:
+                    following[place] = looks[place].send(own)
+                except StopIteration as end:
+                    results[place] = end.value
+            wanted = following
+        return results
+
+    def _look(self, resource: Resource) -> Look:
+        match resource.family:
+            case "lock":
+                return self._lock(resource.key)
+            case "semaphore":
+                return self._semaphore(resource.key)
+            case "permits":
+                return self._permits(resource.key)
+            case "barrier":
+                return self._barrier(resource.key)
+
+    def _found(self, key: bytes, kind: Kind, **rest: Any) -> Found:
+        return Found(text(key.removeprefix(self._asker.prefix.encode())), key, kind, **rest)
+
+    def _lock(self, key: bytes) -> Look:
+        queue = _keys.prefixed(b"redisson_lock_queue", key)
+        token_key = _keys.fencing_token(key)
+        writers_key = _keys.waiting_writers(key)
+        last = self._listed - 1
+        scanned, lock_left, queued, token, writers = yield [
+            (key, "HSCAN", key, 0, "COUNT", self._listed + 1),
+            (key, "PTTL", key),
+            (key, "LRANGE", queue, 0, last),
+            (key, "GET", token_key),
+            (key, "ZRANGE", writers_key, 0, last),
+        ]
+        cursor, flat = scanned or (b"0", [])
+        fields: dict[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
+        mode = fields.pop(b"mode", None)
+        if not all(is_owner(field) for field in fields) or mode not in (None, b"read", b"write"):
+            return None
+        parties = list(holders(fields, mode, seconds(lock_left)))[: self._listed]
+        total = len(fields)
+        waiting = [Party(text(each), 0) for each in queued or []]
+        waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in writers or []]
+        waiters_total: int | None = len(waiting) or None
+        readers = [party for party in parties if party.mode == "read"]
+        more: list[Command] = [
+            (key, "HLEN", key),
+            (key, "LLEN", queue),
+            (key, "ZCARD", writers_key),
+        ]
+        if cursor != b"0" or waiting or readers:
+            leases = [lease_keys(key, reader) for reader in readers]
+            more += [(key, "PTTL", each) for keys in leases for each in keys]
+            length, queue_length, writer_count, *lefts = yield more
+            total = max(len(parties), (length or 0) - (mode is not None))
+            if waiting:
+                waiters_total = max(len(waiting), (queue_length or 0) + (writer_count or 0))
+            over = 0
+            for reader, keys in zip(readers, leases, strict=True):
+                mine, lefts = lefts[: len(keys)], lefts[len(keys) :]
+                place = parties.index(reader)
+                longest = max(seconds(each) for each in mine)
+                # A reader whose leases are over is none any more.
+                parties[place] = replace(reader, seconds_left=longest)
+                over += longest < 0
+            parties = [each for each in parties if (each.seconds_left or 0) >= 0]
+            total -= over
+        if seconds(lock_left) < 0:
+            parties, total = [], 0
+        if not (parties or waiting or token):
+            return None
+        kind: Kind = "lock"
+        if mode or (writers and not parties):
+            kind = "read-write-lock"
+        elif queued:
+            kind = "fair-lock"
+        elif token:
+            kind = "fenced-lock"
+        reads_writes = kind == "read-write-lock"
+        return self._found(
+            key,
+            kind,
+            holders=tuple(parties),
+            holders_total=total,
+            waiters=tuple(waiting),
+            waiters_total=waiters_total,
+            channel=_keys.read_write_channel(key) if reads_writes else _keys.lock_channel(key),
+            token=integer(token),
+            keys=(
+                *([key] if parties else []),
+                *([queue] if queued else []),
+                *([token_key] if token else []),
+                *([writers_key] if writers else []),
+            ),
+        )
+
+    def _semaphore(self, key: bytes) -> Look:
+        permits = _keys.suffixed(key, b"redisson_py:permits")
+        units_key = _keys.suffixed(key, b"redisson_py:units")
+        free, total, rows, time = yield self._counted(key, permits)
+        if not rows:
+            return None
+        held = pairs(rows)
+        (units,) = yield [(key, "HMGET", units_key, *(owner for owner, _ in held))]
+        holders = tuple(
+            Party(text(owner), integer(count) or 0, until(ends_at, time))
+            for (owner, ends_at), count in zip(held, units or [None] * len(held), strict=True)
+        )
+        return self._with_permits(key, "semaphore", holders, total, free, (permits, units_key))
+
+    def _permits(self, key: bytes) -> Look:
+        permits = _keys.suffixed(key, b"timeout")
+        free, total, rows, time = yield self._counted(key, permits)
+        held = pairs(rows or [])
+        # Somebody's own sorted set may have such a name.
+        if not held or any(len(permit) != 16 for permit, _ in held):
+            return None
+        holders = tuple(
+            Party(owner_of(permit), 1, until(ends_at, time), permit=permit.hex())
+            for permit, ends_at in held
+        )
+        kind: Kind = "permit-expirable-semaphore"
+        return self._with_permits(key, kind, holders, total, free, (permits,))
+
+    def _counted(self, key: bytes, permits: bytes) -> list[Command]:
+        return [
+            (key, "GETRANGE", key, 0, 31),
+            (key, "ZCARD", permits),
+            (key, "ZRANGE", permits, 0, self._listed - 1, "WITHSCORES"),
+            (key, "TIME"),
+        ]
+
+    def _with_permits(
+        self,
+        key: bytes,
+        kind: Kind,
+        holders: tuple[Party, ...],
+        total: int,
+        free: bytes | None,
+        keys: tuple[bytes, ...],
+    ) -> Found:
+        return self._found(
+            key,
+            kind,
+            holders=holders,
+            holders_total=max(total, len(holders)),
+            available=integer(free),
+            channel=_keys.permit_channel(key),
+            keys=(*([key] if free else []), *keys),
+        )
+
+    def _number(self, key: bytes) -> Look:
+        """A string: a latch, or a semaphore whose permits nobody has recorded."""
+        (number,) = yield [(key, "GETRANGE", key, 0, 31)]
+        if integer(number) is None:
+            return None
+        return self._found(
+            key,
+            "latch-or-semaphore",
+            available=integer(number),
+            channel=_keys.latch_channel(key),
+            keys=(key,),
+        )
+
+    def _barrier(self, key: bytes) -> Look:
+        barrier = _keys.suffixed(key, b"redisson_py:barrier")
+        arrivals = _keys.suffixed(key, b"redisson_py:arrivals")
+        state, total, rows, time = yield [
+            (key, "HMGET", barrier, "generation", "parties", "broken"),
+            (key, "ZCARD", arrivals),
+            (key, "ZRANGE", arrivals, 0, self._listed - 1, "WITHSCORES"),
+            (key, "TIME"),
+        ]
+        generation, parties, broken = state or (None, None, None)
+        waiting = [Party(text(owner), 1, until(end, time)) for owner, end in pairs(rows or [])]
+        if not (generation or broken) or (waiting and all(p.seconds_left == 0 for p in waiting)):
+            return None
+        # A party whose arrival has ended has broken it, even if nobody has noticed.
+        dead = any(party.seconds_left == 0 for party in waiting)
+        return self._found(
+            key,
+            "barrier",
+            holders=tuple(waiting),
+            holders_total=max(total or 0, len(waiting)),
+            parties=integer(parties),
+            broken=broken is not None or dead,
+            channel=_keys.barrier_channel(key),
+            keys=(barrier, *([arrivals] if waiting else [])),
+        )
+
+    async def _described(self, found: list[Found]) -> list[Found]:
+        """Return what was found with what clients say of themselves."""
+        parties = [party for each in found for party in (*each.holders, *each.waiters)]
+        unknown = {party.client_id for party in parties} - self._known.keys()
+        keys = [_keys.client_description(self._asker.prefix, each) for each in sorted(unknown)]
+        # They may be on other servers than what they describe: no look fails for one of those.
+        texts = await self._asker.try_all([(key, "GET", key) for key in keys])
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        for client_id, said in zip(sorted(unknown), texts, strict=True):
+            self._known[client_id] = description(said)
+        return [
+            replace(
+                each,
+                holders=tuple(self._describe(party) for party in each.holders),
+                waiters=tuple(self._describe(party) for party in each.waiters),
+            )
+            for each in found
+        ]
+
+    def _describe(self, party: Party) -> Party:
+        said = self._known.get(party.client_id, {})
+        if not said and party.permit is not None:
+            # Redisson's, or nobody has described itself as that owner: any id looks like ours.
+            return replace(party, owner=party.permit)
+        return replace(party, **said)
+
+    async def listeners(self, found: list[Found], servers: Iterable[bytes]) -> list[Found]:
+        """Return what was found with how many connections listen on its channels.
+
+        That stays unknown if a server does not say it.
+
+        Args:
+            found: What was found.
+            servers: A key of each server.
+        """
+        anchors = list(servers)
+        channels = {channel: each.key for each in found for channel in _channels(each)}
+        counts = dict.fromkeys(channels, 0)
+        asked = list(channels)
+        commands: list[Command] = []
+        for start in range(0, len(asked), _CHANNELS):
+            some = asked[start : start + _CHANNELS]
+            # Redisson listens at any node of a cluster, unless pub/sub is sharded.
+            commands += [(server, "PUBSUB", "NUMSUB", *some) for server in anchors]
+            if self._asker.in_cluster:
+                commands += self._sharded(some, channels)
+        for command, reply in zip(commands, await self._asker.try_all(commands), strict=True):
+            if isinstance(reply, BackendError):
+                if command[2] == "NUMSUB" or "unknown" not in str(reply).lower():
+                    return found
+                # Redis 6.2 has no such command, and no such channels.
+                continue
+            for channel, count in zip(reply[::2], reply[1::2], strict=True):
+                counts[channel] += count
+        return [
+            replace(each, listeners=sum(counts[channel] for channel in _channels(each)))
+            for each in found
+        ]
+
+    def _sharded(self, some: list[bytes], channels: dict[bytes, bytes]) -> list[Command]:
+        by_server: dict[str, list[bytes]] = {}
+        for channel in some:
+            by_server.setdefault(self._asker.server_of(channels[channel]), []).append(channel)
+        return [(channels[own[0]], "PUBSUB", "SHARDNUMSUB", *own) for own in by_server.values()]
+
+
+def _channels(found: Found) -> list[bytes]:
+    """Return the channels on which those listen that wait."""
+    if found.kind == "fair-lock":
+        return [found.channel, *(found.channel + b":" + w.owner.encode() for w in found.waiters)]
+    if found.kind == "latch-or-semaphore":
+        return [found.channel, _keys.permit_channel(found.key)]
+    return [found.channel]

@@ -1,0 +1,88 @@
+"""What replies of the server mean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from redisson_py import ScriptError, _keys
+from redisson_py._cli.found import Party, text
+from redisson_py._commands.read_write_lock import WRITE_SUFFIX
+
+#: The score of a permit that never ends.
+_NEVER = 922337203685477
+#: Of a reader that re-entered, the leases of so many of its holds are read.
+_READER_HOLDS = 10
+
+
+def readable(reply: Any) -> Any:
+    """Return a reply; None for a key of another type.
+
+    Raises:
+        ScriptError: The command is not permitted.
+    """
+    if not isinstance(reply, ScriptError):
+        return reply
+    if "WRONGTYPE" in str(reply):
+        return None
+    raise reply
+
+
+def holders(fields: dict[bytes, bytes], mode: bytes | None, lease: float) -> Iterable[Party]:
+    """Yield the holders of a lock, with the side that they are on if it has a mode."""
+    for field, count in fields.items():
+        owner = text(field)
+        side: Literal["read", "write"] | None = None
+        if mode is not None:
+            side = "write" if owner.endswith(WRITE_SUFFIX) else "read"
+        yield Party(owner.removesuffix(WRITE_SUFFIX), integer(count) or 0, lease, side)
+
+
+def lease_keys(key: bytes, reader: Party) -> list[bytes]:
+    """Return the keys whose expiries are the leases of a reader's holds."""
+    stem = _keys.suffixed(key, reader.owner.encode() + b":rwlock_timeout:")
+    return [stem + b"%d" % number for number in range(1, min(reader.holds, _READER_HOLDS) + 1)]
+
+
+def seconds(milliseconds: int | None) -> float:
+    """Return a PTTL in seconds: infinity without an expiry, negative without a key."""
+    if milliseconds is None or milliseconds == -2:
+        return -1.0
+    return float("inf") if milliseconds == -1 else milliseconds / 1000
+
+
+def until(ends_at: float, time: list[bytes]) -> float:
+    """Return the seconds from the server's time to a moment in ms."""
+    if ends_at >= _NEVER:
+        return float("inf")
+    return max(0.0, (ends_at - (int(time[0]) * 1000 + int(time[1]) // 1000)) / 1000)
+
+
+def pairs(rows: list[Any]) -> list[tuple[bytes, float]]:
+    """Return members with their scores, whichever protocol the reply is of."""
+    if rows and not isinstance(rows[0], list):
+        rows = list(zip(rows[::2], rows[1::2], strict=True))
+    return [(member, float(score)) for member, score in rows]
+
+
+def integer(raw: bytes | None) -> int | None:
+    """Return a number; None if there is none."""
+    try:
+        return None if raw is None else int(raw)
+    except ValueError:
+        return None
+
+
+def description(said: Any) -> dict[str, Any]:
+    """Return what a client says of itself; nothing if it cannot be read."""
+    try:
+        known = json.loads(said)
+        host, pid, name = (known.get(each) for each in ("host", "pid", "client_name"))
+        return {
+            "host": None if host is None else str(host),
+            "pid": None if pid is None else int(pid),
+            "client_name": None if name is None else str(name),
+        }
+    except (TypeError, ValueError, AttributeError):
+        return {}

@@ -1,0 +1,192 @@
+"""How `top` looks, on a terminal and as plain lines, and which keys it takes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+import tty
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+import anyio
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from redisson_py._cli.found import client, printable, summary
+from redisson_py._cli.tables import holder, kind_of
+from redisson_py._cli.watching import Row, Watch
+
+#: Columns, and how wide a terminal must be for each.
+_COLUMNS = (
+    ("NAME", 0),
+    ("KIND", 72),
+    ("STATE", 58),
+    ("HOLDER", 30),
+    ("HELD", 0),
+    ("LEFT", 46),
+    ("WAIT", 46),
+    ("LISTEN", 88),
+    ("HAND-OFFS/s", 96),
+)
+#: Lines of a screen that are not rows.
+_HEAD = 6
+#: A lease that ends sooner, in seconds, is not renewed, or its holder is dead.
+_ENDS_SOON = 5.0
+
+
+def plain(watch: Watch, present: float) -> list[str]:
+    """Return one look as lines of text."""
+    lines = [_summary(watch)]
+    rows = [tuple(name for name, _ in _COLUMNS)]
+    rows += [_words(row, watch, present) for row in watch.order()]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(_COLUMNS))]
+    for row in rows if len(rows) > 1 else []:
+        padded = [word.ljust(width) for word, width in zip(row, widths, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return lines + [f"! {note}" for note in _notes(watch)]
+
+
+def screen(watch: Watch, present: float, where: str, width: int, height: int) -> RenderableType:
+    """Return one look for a terminal of this size."""
+    head = Text(no_wrap=True, overflow="ellipsis")
+    head.append("redisson-py top", "bold cyan")
+    head.append(f"  {printable(where)}  ", "dim")
+    state = Text(_summary(watch), no_wrap=True, overflow="ellipsis")
+    state.highlight_regex(r"\d[\d.,]*\d|\d", "bold")
+    notes = [Text(note, "bold red", no_wrap=True, overflow="ellipsis") for note in _notes(watch)]
+    columns = [place for place, (_, least) in enumerate(_COLUMNS) if width >= least]
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True, header_style="")
+    for place in columns:
+        name = _COLUMNS[place][0]
+        number = name in ("HELD", "LEFT", "WAIT", "LISTEN", "HAND-OFFS/s")
+        table.add_column(
+            Text(name, "bold blue"),
+            justify="right" if number else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if name == "HOLDER" else None,
+            max_width=max(12, width // 3) if name == "NAME" else None,
+        )
+    rows = watch.order()
+    room = max(1, height - _HEAD - len(notes))
+    for row in rows[:room]:
+        words = _words(row, watch, present, short=True)
+        cells = [Text(words[place], _style(_COLUMNS[place][0], row)) for place in columns]
+        table.add_row(*cells, style="dim" if row.stale or row.free_since is not None else "")
+    hidden = f"{len(rows) - room} more rows do not fit" if len(rows) > room else ""
+    foot = Text(no_wrap=True, overflow="ellipsis")
+    foot.append("q", "bold")
+    foot.append(" quits   longest held first" + (f"   {hidden}" if hidden else ""), "dim")
+    body: RenderableType = table if rows else Text(_nothing(watch), "dim")
+    return Group(head, state, *notes, Text(), body, Text(), foot)
+
+
+def _summary(watch: Watch) -> str:
+    held = sum(row.free_since is None for row in watch.rows.values())
+    waiting = sum(row.found.waiters_total or 0 for row in watch.rows.values())
+    parts = [f"{held} held", f"{waiting} queued"]
+    if watch.releases is not None:
+        parts.append(f"{watch.releases:,.1f} releases/s")
+    if not watch.searched:
+        parts.append("searching")
+    if watch.left_out:
+        parts.append(f"only the first {watch.limit} found are watched")
+    return ", ".join(parts)
+
+
+def _nothing(watch: Watch) -> str:
+    return "nothing is held" if watch.searched else "nothing was found yet"
+
+
+def _notes(watch: Watch) -> list[str]:
+    return [printable(f"{server} does not answer: {why}") for server, why in watch.away.items()]
+
+
+def _words(row: Row, watch: Watch, present: float, *, short: bool = False) -> tuple[str, ...]:
+    """Return the words of a row, one for each of `_COLUMNS`."""
+    found, handoffs = row.found, row.rate(present, watch.began)
+    free = row.free_since is not None
+    lease = found.holders[0].seconds_left if found.holders else None
+    state = summary(found) if not row.stale else "no answer"
+    return (
+        printable(found.name),
+        kind_of(found),
+        state,
+        holder(found, short=short),
+        "-" if free else clock(present - row.since),
+        "-" if lease is None else "none" if lease == float("inf") else f"{lease:.0f} s",
+        "-" if found.waiters_total is None else str(found.waiters_total),
+        "?" if found.listeners is None else str(found.listeners),
+        f"{handoffs:.1f}" if handoffs else "-",
+    )
+
+
+def _style(column: str, row: Row) -> str:
+    found = row.found
+    if row.stale or row.free_since is not None:
+        return ""
+    match column:
+        case "NAME":
+            return "bold"
+        case "STATE" if found.broken:
+            return "red"
+        case "STATE":
+            return "green"
+        case "HOLDER" if found.holders and not client(found.holders[0]):
+            # Redisson's, or a client that has not described itself.
+            return "magenta"
+        case "WAIT" if found.waiters_total:
+            return "bold yellow"
+        case "HAND-OFFS/s":
+            return "bold cyan" if row.handoffs else "dim"
+        case "LEFT" if found.holders and (found.holders[0].seconds_left or 0) < _ENDS_SOON:
+            return "red"
+        case "KIND" | "LISTEN":
+            return "dim"
+        case _:
+            return ""
+
+
+def clock(seconds: float) -> str:
+    """Return a time in few characters: 12 s, 3:07, 2:03:07."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def single_keys() -> Generator[int | None, None, None]:
+    """Have the terminal hand over each key at once; restored at the end.
+
+    Yields:
+        The file to read them from; None if there is no terminal to read from.
+    """
+    if not sys.stdin.isatty():
+        yield None
+        return
+    file = sys.stdin.fileno()
+    before = termios.tcgetattr(file)
+    try:
+        tty.setcbreak(file)
+        yield file
+    finally:
+        # The terminal may be gone, with the session that it was of.
+        with suppress(termios.error):
+            termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
+async def until_quit(file: int) -> None:
+    """Return when q was pressed, or the terminal is gone."""
+    while True:
+        await anyio.wait_readable(file)
+        try:
+            keys = os.read(file, 64)
+        except OSError:
+            return
+        if not keys or b"q" in keys or b"Q" in keys:
+            return

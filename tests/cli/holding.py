@@ -1,0 +1,76 @@
+"""Holds one resource of each kind, for commands that look."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from redisson_py import Redisson
+from tests.cli.terminals import run
+from tests.support.waiting import until_async
+
+#: An owner as Redisson's clients are.
+JAVA = "12345678-1234-4321-8765-1234567890ab:47"
+
+#: What `one_of_each` holds, with the kind that is found.
+KINDS = {
+    "lock": "lock",
+    "fenced": "fenced-lock",
+    "fair": "fair-lock",
+    "read": "read-write-lock",
+    "written": "read-write-lock",
+    "semaphore": "semaphore",
+    "semaphore:ids": "permit-expirable-semaphore",
+    "barrier": "barrier",
+}
+
+
+async def documents(*arguments: str) -> Any:
+    """Return what a command prints with --json; it must succeed."""
+    result = await run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+async def inspected(url: str, name: str, *options: str) -> list[dict[str, Any]]:
+    """Return what `inspect` finds of a name."""
+    document = await documents("inspect", name, "--url", url, *options)
+    found: list[dict[str, Any]] = document["found"]
+    return found
+
+
+@asynccontextmanager
+async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]:
+    """Hold `KINDS` for the time of a block; `waiter` waits for `fair` and at `barrier`."""
+    locks = (
+        holder.get_lock("lock"),
+        holder.get_fenced_lock("fenced"),
+        holder.get_fair_lock("fair"),
+        holder.get_read_write_lock("read").read_lock(),
+        holder.get_read_write_lock("written").write_lock(),
+    )
+    leases = [await lock.acquire() for lock in locks]
+    leases.append(await holder.get_semaphore("semaphore", 5).acquire(2))
+    leases.append(await holder.get_permit_expirable_semaphore("semaphore:ids", 3).acquire())
+    waits = [
+        asyncio.create_task(waiter.get_fair_lock("fair").acquire()),
+        asyncio.create_task(waiter.get_barrier("barrier", 3).wait()),
+    ]
+
+    async def both_wait() -> bool:
+        lock = await holder.get_fair_lock("fair").inspect()
+        barrier = await holder.get_barrier("barrier", 3).inspect()
+        return bool(lock.waiters and barrier.waiting)
+
+    try:
+        await until_async(both_wait)
+        yield
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+        for lease in leases:
+            await lease.release()

@@ -1,0 +1,265 @@
+"""`redisson-py inspect` shows what there is under a name, of whatever kind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import Any, cast
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py._time import now
+from tests.cli.holding import JAVA, KINDS, inspected, one_of_each
+from tests.cli.invoking import invoke
+from tests.cli.terminals import run
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ServerFactory
+from tests.support.leases import assert_left
+from tests.support.waiting import until_waiting
+
+FIELDS = {
+    "name",
+    "kind",
+    "key",
+    "holders",
+    "holders_total",
+    "waiters",
+    "waiters_total",
+    "listeners",
+    "channel",
+    "token",
+    "available",
+    "parties",
+    "broken",
+    "keys",
+}
+
+
+async def test_every_kind_is_found_by_its_name(server_url: str, clients: ClientFactory) -> None:
+    began = now()
+    async with one_of_each(clients(client_name="checkout"), clients(client_name="waiter")):
+        found = {name: await inspected(server_url, name) for name in KINDS}
+    assert {name: [each["kind"] for each in some] for name, some in found.items()} == {
+        name: [kind] for name, kind in KINDS.items()
+    }
+    assert all(each.keys() == FIELDS for some in found.values() for each in some)
+    for name, (each,) in found.items():
+        (holder,) = each["holders"]
+        assert each["holders_total"] == 1
+        assert holder["client_name"] == ("waiter" if name == "barrier" else "checkout")
+        assert (holder["host"], holder["pid"]) == (socket.gethostname(), os.getpid())
+        assert_left(holder["seconds_left"], 30, began)
+    (fair,), (fenced,), (semaphore,) = found["fair"], found["fenced"], found["semaphore"]
+    assert [waiter["client_name"] for waiter in fair["waiters"]] == ["waiter"]
+    assert (fair["waiters_total"], fair["listeners"]) == (1, 1)
+    assert fenced["token"] > 0
+    assert (semaphore["available"], semaphore["holders"][0]["holds"]) == (3, 2)
+    (ids,), (barrier,) = found["semaphore:ids"], found["barrier"]
+    assert len(ids["holders"][0]["permit"]) == 32
+    assert (barrier["parties"], barrier["broken"]) == (3, False)
+    assert [found[name][0]["holders"][0]["mode"] for name in ("read", "written")] == [
+        "read",
+        "write",
+    ]
+
+
+async def test_a_hold_count_and_clients_that_listen(
+    server_url: str, clients: ClientFactory
+) -> None:
+    holder, waiter = clients(), clients()
+    lock = holder.get_lock("k")
+    async with lock, lock:
+        wait = asyncio.create_task(waiter.get_lock("k").acquire())
+        await until_waiting(waiter, 1)
+        async with asyncio.timeout(10):
+            while (found := await inspected(server_url, "k"))[0]["listeners"] == 0:
+                await asyncio.sleep(0.01)
+        wait.cancel()
+        await asyncio.gather(wait, return_exceptions=True)
+    assert found[0]["holders"][0]["holds"] == 2
+    assert (found[0]["listeners"], found[0]["waiters_total"]) == (1, None)
+
+
+async def test_a_lock_and_a_barrier_share_a_name(server_url: str, clients: ClientFactory) -> None:
+    client = clients()
+    async with client.get_lock("k"):
+        wait = asyncio.create_task(client.get_barrier("k", 2).wait())
+        async with asyncio.timeout(10):
+            while len(found := await inspected(server_url, "k")) < 2:
+                await asyncio.sleep(0.01)
+        text = (await run("inspect", "k", "--url", server_url)).stdout
+        only = await inspected(server_url, "k", "--kind", "barrier")
+        wait.cancel()
+        await asyncio.gather(wait, return_exceptions=True)
+    assert [each["kind"] for each in found] == ["lock", "barrier"]
+    assert [each["kind"] for each in only] == ["barrier"]
+    assert "k: lock, held\n" in text
+    assert "k: barrier, 1 of 2 wait\n" in text
+
+
+async def test_a_lock_of_redisson_has_an_owner_and_no_description(
+    server_url: str, redis: Redis
+) -> None:
+    await redis.hset("k", JAVA, "2")
+    await redis.pexpire("k", 60_000)
+    (found,) = await inspected(server_url, "k")
+    (holder,) = found["holders"]
+    assert (holder["owner"], holder["holds"]) == (JAVA, 2)
+    assert (holder["host"], holder["pid"], holder["client_name"]) == (None, None, None)
+
+
+async def test_a_lock_without_a_lease_has_null_seconds(server_url: str, redis: Redis) -> None:
+    await redis.hset("k", JAVA, "1")
+    (found,) = await inspected(server_url, "k")
+    text = (await run("inspect", "k", "--url", server_url)).stdout
+    await redis.delete("k")
+    assert found["holders"][0]["seconds_left"] is None
+    assert f"{JAVA}, no lease\n" in text
+
+
+async def test_a_number_is_a_latch_or_a_semaphore_unless_the_user_says_which(
+    server_url: str, clients: ClientFactory
+) -> None:
+    latch = clients().get_latch("k", 3)
+    await latch.try_set_count(3)
+    found = [
+        (await inspected(server_url, "k", *options))[0]
+        for options in ((), ("--kind", "latch"), ("--kind", "semaphore"))
+    ]
+    other = await run("inspect", "k", "--kind", "lock", "--url", server_url)
+    await latch.delete()
+    assert [each["kind"] for each in found] == ["latch-or-semaphore", "latch", "semaphore"]
+    assert {each["available"] for each in found} == {3}
+    assert other.exit_code == 1
+    assert other.stdout == "k: a key of type string, which is no lock\n"
+
+
+async def test_a_free_lock_has_no_key(server_url: str) -> None:
+    result = await run("inspect", "k", "--url", server_url)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("k: there is nothing;")
+
+
+async def test_a_fair_queue_without_a_holder_and_a_free_fenced_lock(
+    server_url: str, clients: ClientFactory, redis: Redis
+) -> None:
+    async with clients().get_fenced_lock("k") as lease:
+        token = lease.token
+    await redis.rpush("redisson_lock_queue:{q}", JAVA)
+    await redis.pexpire("redisson_lock_queue:{q}", 60_000)
+    (fenced,) = await inspected(server_url, "k")
+    (fair,) = await inspected(server_url, "q")
+    assert (fenced["kind"], fenced["holders"]) == ("fenced-lock", [])
+    # Tokens are issued some at a time, for the tasks of one client.
+    assert token is not None
+    assert fenced["token"] >= token
+    assert (fair["kind"], fair["holders_total"]) == ("fair-lock", 0)
+    assert [waiter["owner"] for waiter in fair["waiters"]] == [JAVA]
+
+
+@pytest.mark.parametrize(
+    ("command", "type_name"),
+    [
+        (["SET", "k", "user's text"], "string"),
+        (["RPUSH", "k", "a"], "list"),
+        (["SADD", "k", "a"], "set"),
+        (["HSET", "k", "name", "a"], "hash"),
+        (["HSET", "k", "mode", "dark"], "hash"),
+    ],
+    ids=["string", "list", "set", "hash", "hash with a mode"],
+)
+async def test_a_key_of_another_application_is_named_by_its_type_only(
+    command: list[str], type_name: str, server_url: str, redis: Redis
+) -> None:
+    await cast("Any", redis).execute_command(*command)
+    await redis.pexpire("k", 60_000)
+    result = await run("inspect", "k", "--url", server_url)
+    assert result.exit_code == 1
+    assert result.stdout == f"k: a key of type {type_name}, which is nothing of this library's\n"
+
+
+async def test_readers_whose_lease_is_over_are_not_shown(
+    server_url: str, clients: ClientFactory, redis: Redis
+) -> None:
+    lock = clients().get_read_write_lock("k").read_lock()
+    async with lock:
+        await redis.hset("k", JAVA, "1")
+        (found,) = await inspected(server_url, "k")
+        await redis.hdel("k", JAVA)
+    assert found["holders_total"] == len(found["holders"]) == 1
+    assert found["holders"][0]["owner"] != JAVA
+
+
+async def test_what_is_beyond_the_limit_is_counted(server_url: str, redis: Redis) -> None:
+    owners = [f"{JAVA[:-2]}{number}" for number in range(700)]
+    await redis.rpush("redisson_lock_queue:{k}", *owners)
+    await redis.pexpire("redisson_lock_queue:{k}", 60_000)
+    (found,) = await inspected(server_url, "k", "--limit", "5")
+    text = (await run("inspect", "k", "--limit", "5", "--url", server_url)).stdout
+    assert [waiter["owner"] for waiter in found["waiters"]] == owners[:5]
+    assert found["waiters_total"] == 700
+    assert "and 695 more" in text
+
+
+async def test_names_with_braces_and_a_prefix(server_url: str, clients: ClientFactory) -> None:
+    client = clients(prefix="svc:")
+    async with client.get_fenced_lock("{a}:b"), client.get_lock("plain"):
+        (braces,) = await inspected(server_url, "{a}:b", "--prefix", "svc:")
+        (plain,) = await inspected(server_url, "plain", "--prefix", "svc:")
+        without = await run("inspect", "plain", "--url", server_url)
+    assert (braces["name"], braces["kind"]) == ("{a}:b", "fenced-lock")
+    assert (plain["name"], plain["key"]) == ("plain", "svc:plain")
+    assert without.exit_code == 1
+
+
+async def test_what_others_have_chosen_does_nothing_to_a_terminal(
+    server_url: str, clients: ClientFactory
+) -> None:
+    name = "a\x1b[2Jb"
+    async with clients(client_name="evil").get_lock(name):
+        result = await run("inspect", name, "--url", server_url)
+    assert "\x1b" not in result.stdout
+    assert "a\\x1b[2Jb: lock, held" in result.stdout
+
+
+async def test_a_missing_permission_is_said(server_factory: ServerFactory) -> None:
+    server = await server_factory()
+    rules = ("on", ">pw", "~*", "&*", "+@all", "-hscan")
+    await server.execute("ACL", "SETUSER", "some", *rules)
+    url = server.url.replace("redis://", "redis://some:pw@")
+    result = await run("inspect", "k", "--url", url)
+    assert result.exit_code == 69
+    assert "NOPERM" in result.stderr
+    assert "hscan" in result.stderr.lower()
+    assert "pw" not in result.stderr.split()
+
+
+async def test_listeners_are_unknown_without_the_permission(server_factory: ServerFactory) -> None:
+    server = await server_factory()
+    rules = ("on", ">pw", "~*", "&*", "+@all", "-pubsub")
+    await server.execute("ACL", "SETUSER", "some", *rules)
+    await server.execute("HSET", "k", JAVA, 1)
+    url = server.url.replace("redis://", "redis://some:pw@")
+    (found,) = await inspected(url, "k")
+    text = (await run("inspect", "k", "--url", url)).stdout
+    assert found["listeners"] is None
+    assert "unknown (PUBSUB is not permitted" in text
+
+
+def test_bad_input_is_refused_before_anything_connects() -> None:
+    for arguments, said in (
+        (["inspect", ""], "name must not be empty"),
+        (["inspect", "k" * 5000], "at most 4096 bytes"),
+        (["inspect", "k", "--kind", "mutex"], "mutex"),
+        (["inspect", "k", "--limit", "0"], "--limit"),
+    ):
+        result = invoke(*arguments, "--url", "redis://127.0.0.1:1")
+        assert (result.exit_code, said in result.stderr) == (2, True), result.output
+
+
+def test_a_server_that_is_away_is_69() -> None:
+    result = invoke("inspect", "k", "--url", "redis://127.0.0.1:1?socket_timeout=1")
+    assert result.exit_code == 69
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,105 @@
+"""Which resource a key belongs to, and which names a pattern means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.asyncio import Redis
+
+from redisson_py import _keys
+from redisson_py._cli.keyspace import Names, glob, is_owner, resource_of
+
+#: Names whose own braces, if any, enclose no whole name.
+NAMES = [b"k", b"a:b", b"{a}:b", b"a{b}", b"a}b", b"orders:7", "größe".encode()]
+DERIVED: dict[str, Callable[[bytes], bytes]] = {
+    "semaphore": lambda key: _keys.suffixed(key, b"redisson_py:permits"),
+    "permits": lambda key: _keys.suffixed(key, b"timeout"),
+    "barrier": lambda key: _keys.suffixed(key, b"redisson_py:arrivals"),
+    "lock": lambda key: _keys.prefixed(b"redisson_lock_timeout", key),
+}
+PATTERNS = [
+    b"*",
+    b"a*",
+    b"*b",
+    b"a?c",
+    b"[ab]*",
+    b"[^ab]*",
+    b"[a-c]x",
+    b"a\\*",
+    b"a[*]",
+    b"*]*",
+    b"[]]",
+    b"[a\\]]x",
+    b"a.c",
+    b"(a|b)",
+    b"*\n*",
+    b"[",
+]
+SUBJECTS = [b"a", b"abc", b"a*", b"a]", b"]x", b"cx", b"bcd", b"a.c", b"(a|b)", b"x\ny", b"a", b"["]
+
+
+@pytest.mark.parametrize("family", DERIVED)
+@pytest.mark.parametrize("key", NAMES)
+def test_a_derived_key_leads_back_to_its_name(key: bytes, family: str) -> None:
+    found = resource_of(DERIVED[family](key))
+    assert found == (key, family)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"k", b"session:timeout", b"redisson_py:client:x", b"{k}:redisson_py:units", b":timeout"],
+)
+def test_other_keys_lead_nowhere(key: bytes) -> None:
+    assert resource_of(key) is None
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+async def test_patterns_mean_what_they_mean_to_the_server(
+    pattern: bytes, redis: Redis, one_server: None
+) -> None:
+    for subject in SUBJECTS:
+        await redis.set(subject, "x", px=60_000)
+    wanted = set(await redis.keys(pattern))
+    own = glob(pattern)
+    assert {subject for subject in SUBJECTS if own.fullmatch(subject)} == wanted
+
+
+@given(st.binary(max_size=12))
+def test_every_pattern_is_understood(pattern: bytes) -> None:
+    glob(pattern).fullmatch(b"orders")
+
+
+@pytest.mark.parametrize("prefix", ["", "svc:", "a*[b]"])
+def test_names_are_without_the_prefix_and_match_the_pattern(prefix: str) -> None:
+    names = Names(prefix, "or*")
+    key = prefix.encode()
+    assert names.name(key + b"orders") == b"orders"
+    assert names.name(key + b"prices") is None
+    assert names.name(key) is None
+    assert names.name(b"other:orders") is None
+    # What the server filters by lets every derived key through.
+    assert names.match is not None
+    filtered = glob(names.match)
+    for derive in DERIVED.values():
+        assert filtered.fullmatch(derive(key + b"orders"))
+
+
+def test_everything_needs_no_filter() -> None:
+    assert Names("", "*").match is None
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        (b"12345678-1234-4321-8765-1234567890ab:47", True),
+        (b"12345678-1234-4321-8765-1234567890ab:47:write", True),
+        (b"12345678-1234-4321-8765-1234567890ab", False),
+        (b"user:47", False),
+        (b"12345678-1234-4321-8765-1234567890ab:x", False),
+    ],
+)
+def test_an_owner_is_a_uuid_and_a_number(field: bytes, expected: bool) -> None:
+    assert is_owner(field) is expected

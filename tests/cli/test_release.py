@@ -1,0 +1,181 @@
+"""`redisson-py release --force` frees a lock, and asks before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError
+from tests.cli.holding import JAVA
+from tests.cli.invoking import invoke
+from tests.cli.terminals import on_terminal, run
+from tests.fixtures.client import ClientFactory
+from tests.support.waiting import until_async, until_waiting
+
+KINDS = {
+    "lock": lambda client: client.get_lock("k"),
+    "fair-lock": lambda client: client.get_fair_lock("k"),
+    "fenced-lock": lambda client: client.get_fenced_lock("k"),
+    "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
+    "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_lock_is_freed_and_its_waiter_gets_it(
+    kind: str, server_url: str, clients: ClientFactory
+) -> None:
+    holder, waiter = clients(), clients()
+    side = "write lock" if kind == "read lock" else kind
+    lease = await KINDS[kind](holder).acquire()
+    wait = asyncio.create_task(KINDS[side](waiter).acquire())
+    await until_waiting(waiter, 1)
+    if kind == "fair-lock":
+        fair = holder.get_fair_lock("k")
+        await until_async(lambda: _has_waiters(fair))
+    result = await run("release", "--force", "--yes", "k", "--url", server_url)
+    assert result.exit_code == 0, result.output
+    assert "is free now" in result.stdout
+    async with asyncio.timeout(10):
+        await (await wait).release()
+    with pytest.raises(LeaseLostError):
+        await lease.extend(30)
+
+
+async def _has_waiters(fair: object) -> bool:
+    return bool((await fair.inspect()).waiters)  # type: ignore[attr-defined]
+
+
+async def test_it_says_as_json_what_it_freed(server_url: str, redis: Redis) -> None:
+    await redis.hset("k", JAVA, "1")
+    arguments = ("release", "--force", "--yes", "--json", "k", "--url", server_url)
+    freed, again = await run(*arguments), await run(*arguments)
+    assert (freed.exit_code, again.exit_code) == (0, 1)
+    document = json.loads(freed.stdout)
+    assert (document["freed"], document["why"]) == (True, None)
+    assert document["was"]["holders"][0]["owner"] == JAVA
+    assert json.loads(again.stdout) == {
+        "name": "k",
+        "freed": False,
+        "was": None,
+        "why": "nobody holds a lock of this name",
+    }
+
+
+async def test_nobody_holds_it(server_url: str) -> None:
+    result = await run("release", "--force", "--yes", "k", "--url", server_url)
+    assert result.exit_code == 1
+    assert result.stderr == "redisson-py: k: nobody holds a lock of this name\n"
+
+
+def test_without_force_it_explains_and_connects_to_nothing() -> None:
+    result = invoke("release", "k", "--url", "redis://127.0.0.1:1")
+    assert result.exit_code == 2
+    assert "--force frees it although the holder may be at work" in result.stderr
+
+
+def test_without_a_terminal_it_needs_yes() -> None:
+    result = invoke("release", "--force", "k", "--url", "redis://127.0.0.1:1", answers="y\n")
+    assert result.exit_code == 2
+    assert "give --yes" in result.stderr
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit-expirable semaphore", "latch", "barrier"])
+async def test_what_is_no_lock_stays_and_the_message_says_what_to_do(
+    kind: str, server_url: str, clients: ClientFactory
+) -> None:
+    client = clients()
+    wait = None
+    match kind:
+        case "semaphore":
+            await client.get_semaphore("semaphore", 2).acquire()
+        case "permit-expirable semaphore":
+            await client.get_permit_expirable_semaphore("semaphore", 2).acquire()
+        case "latch":
+            await client.get_latch("semaphore").try_set_count(2)
+        case _:
+            wait = asyncio.create_task(client.get_barrier("semaphore", 2).wait())
+            barrier = client.get_barrier("semaphore", 2)
+            await until_async(barrier.n_waiting)
+    result = await run("release", "--force", "--yes", "semaphore", "--url", server_url)
+    if wait is not None:
+        assert await client.get_barrier("semaphore", 2).n_waiting() == 1
+        wait.cancel()
+        await asyncio.gather(wait, return_exceptions=True)
+    assert result.exit_code == 1
+    assert f"it is a {kind}" in result.stderr
+    assert "`await " in result.stderr
+    if kind == "latch":
+        await client.get_latch("semaphore").delete()
+    await client.aclose()
+
+
+async def test_another_kind_than_said_stays(server_url: str, clients: ClientFactory) -> None:
+    async with clients().get_read_write_lock("k").write_lock() as lease:
+        result = await run(
+            "release", "--force", "--yes", "--kind", "fair-lock", "k", "--url", server_url
+        )
+        assert result.exit_code == 1
+        assert "it is a read-write lock, and no fair lock" in result.stderr
+        await lease.extend(30)
+
+
+async def test_on_a_terminal_the_holder_is_shown_and_no_is_no(
+    server_url: str, redis: Redis
+) -> None:
+    await redis.hset("k", JAVA, "1")
+    await redis.pexpire("k", 60_000)
+    with on_terminal("release", "--force", "k", "--url", server_url) as terminal:
+        await terminal.until_shown("Free it? [y/N]")
+        assert JAVA.encode() in terminal.shown
+        terminal.press("\n")
+        assert await terminal.ends() == 1
+    assert await redis.exists("k")
+
+
+async def test_on_a_terminal_yes_frees_it(server_url: str, redis: Redis) -> None:
+    await redis.hset("k", JAVA, "1")
+    with on_terminal("release", "--force", "k", "--url", server_url) as terminal:
+        await terminal.until_shown("Free it? [y/N]")
+        terminal.press("y\n")
+        await terminal.until_shown("k: the lock is free now")
+        assert await terminal.ends() == 0
+    assert not await redis.exists("k")
+
+
+async def test_ctrl_c_at_the_question_frees_nothing(server_url: str, redis: Redis) -> None:
+    await redis.hset("k", JAVA, "1")
+    await redis.pexpire("k", 60_000)
+    with on_terminal("release", "--force", "k", "--url", server_url) as terminal:
+        await terminal.until_shown("Free it? [y/N]")
+        terminal.press("\x03")
+        assert await terminal.ends() == 1
+    assert await redis.exists("k")
+
+
+async def test_if_the_holder_changes_it_asks_again(server_url: str, redis: Redis) -> None:
+    other = JAVA + "11"
+    await redis.hset("k", JAVA, "1")
+    await redis.pexpire("k", 60_000)
+    with on_terminal("release", "--force", "k", "--url", server_url) as terminal:
+        await terminal.until_shown("Free it? [y/N]")
+        await redis.delete("k")
+        await redis.hset("k", other, "1")
+        await redis.pexpire("k", 60_000)
+        terminal.press("y\n")
+        await terminal.until_shown("It has another holder by now")
+        await terminal.until_shown(other)
+        assert await redis.hexists("k", other)
+        terminal.press("n\n")
+        assert await terminal.ends() == 1
+    assert await redis.exists("k")
+
+
+def test_a_server_that_is_away_is_69() -> None:
+    url = "redis://127.0.0.1:1?socket_timeout=1"
+    result = invoke("release", "--force", "--yes", "k", "--url", url)
+    assert result.exit_code == 69
+    assert len(result.stderr.splitlines()) == 1
