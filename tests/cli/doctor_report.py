@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cli.invoking import invoke
+from tests.support.command_line import invoke
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from redisson_py import Redisson
-from redisson_py._cli.asking import Asker
-from redisson_py._cli.keyspace import Names
-from redisson_py._cli.screen import screen
-from redisson_py._cli.watching import Watch, Watcher
+from redisson_py._cli.looks.asking import Asker
+from redisson_py._cli.looks.keyspace import Names
+from redisson_py._cli.looks.screen import screen
+from redisson_py._cli.looks.watching import Watch, Watcher
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer, running_server
 from tests.support.waiting import until_async

@@ -17,7 +17,7 @@ from typing import Any
 
 from click.testing import Result
 
-from tests.cli.invoking import invoke
+from tests.support.command_line import invoke
 from tests.support.waiting import until
 
 

@@ -12,8 +12,8 @@ import pytest
 from click.shell_completion import BashComplete
 
 from redisson_py._cli.main import cli
-from tests.cli.invoking import invoke
 from tests.fixtures.redis_server import unavailable
+from tests.support.command_line import invoke
 
 SHELLS = ["bash", "zsh", "fish"]
 

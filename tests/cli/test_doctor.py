@@ -18,7 +18,6 @@ from redisson_py._cli.checks.probes import LISTENING
 from redisson_py._cli.checks.trial import try_lock
 from redisson_py.testing import EmbeddedServer
 from tests.cli.doctor_report import examine, printed
-from tests.cli.invoking import invoke
 from tests.fixtures.redis_server import (
     PASSWORD,
     ServerFactory,
@@ -27,6 +26,7 @@ from tests.fixtures.redis_server import (
 )
 from tests.support import repository
 from tests.support.certificates import make_certificates
+from tests.support.command_line import invoke
 
 KINDS = ["valkey", "redis7", "redis62"]
 SETTINGS = ["timeout", "keepalive", "buffers"]

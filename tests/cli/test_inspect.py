@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 
 from redisson_py._time import now
 from tests.cli.holding import JAVA, KINDS, inspected, one_of_each
-from tests.cli.invoking import invoke
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
+from tests.support.command_line import invoke
 from tests.support.leases import assert_left
 from tests.support.waiting import until_waiting
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from redisson_py._cli.keyspace import Names, glob, is_owner, resource_of
+from redisson_py._cli.looks.keyspace import Names, glob, is_owner, resource_of
 
 #: Names whose own braces, if any, enclose no whole name.
 NAMES = [b"k", b"a:b", b"{a}:b", b"a{b}", b"a}b", b"orders:7", "größe".encode()]

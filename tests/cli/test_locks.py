@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py._cli.keyspace import SCAN_COUNT
+from redisson_py._cli.looks.keyspace import SCAN_COUNT
 from tests.cli.holding import JAVA, KINDS, documents, one_of_each
-from tests.cli.invoking import invoke
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
+from tests.support.command_line import invoke
 from tests.support.counting import Counted
 
 

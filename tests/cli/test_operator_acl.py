@@ -7,9 +7,9 @@ from typing import Any
 from redisson_py import Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.cli.holding import JAVA, one_of_each
-from tests.cli.invoking import invoke
 from tests.cli.terminals import run
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
+from tests.support.command_line import invoke
 
 #: Each command that looks, and one that changes.
 LOOKS = (

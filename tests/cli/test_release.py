@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError
 from tests.cli.holding import JAVA
-from tests.cli.invoking import invoke
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
+from tests.support.command_line import invoke
 from tests.support.waiting import until_async, until_waiting
 
 KINDS = {

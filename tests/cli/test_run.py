@@ -13,8 +13,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.cli.invoking import invoke
 from tests.cli.processes import PATIENCE, WAITS, StartCommandLine
+from tests.support.command_line import invoke
 from tests.support.waiting import until_async
 
 #: Nobody listens there: whatever does not need Redis does not notice.

@@ -17,9 +17,9 @@ from redis.asyncio import Redis
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer
 from tests.cli.holding import KINDS, documents, one_of_each
-from tests.cli.invoking import invoke
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
+from tests.support.command_line import invoke
 from tests.support.waiting import until_async
 
 Looks = Callable[[Callable[[dict[str, Any]], object]], Any]

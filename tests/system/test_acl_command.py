@@ -14,7 +14,7 @@ import redis as redis_py
 
 from redisson_py.testing import EmbeddedServer, find_server, server_version
 from redisson_py.testing._process import GuardedProcess, Probe
-from tests.cli.invoking import invoke
+from tests.support.command_line import invoke
 from tests.support.waiting import until
 
 #: A call of each command that a plain server does not get, and what it is about.

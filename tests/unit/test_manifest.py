@@ -12,7 +12,7 @@ import pytest
 
 from redisson_py._keys import LAYOUT
 from redisson_py._scripts import manifest, source
-from tests.cli.invoking import invoke
+from tests.support.command_line import invoke
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "lua" / "manifest.txt"

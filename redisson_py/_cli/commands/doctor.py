@@ -28,7 +28,7 @@ _TOPOLOGIES = {
 }
 
 
-@click.command()
+@click.command(short_help="Check servers: are locks safe there?")
 @servers_options
 @click.option(
     "--timeout",

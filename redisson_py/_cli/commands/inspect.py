@@ -6,8 +6,8 @@ import math
 
 import click
 
-from redisson_py._cli.asking import Asker
-from redisson_py._cli.found import (
+from redisson_py._cli.looks.asking import Asker
+from redisson_py._cli.looks.found import (
     KINDS,
     Found,
     Kind,
@@ -19,7 +19,7 @@ from redisson_py._cli.found import (
     summary,
     text,
 )
-from redisson_py._cli.looking import Looker
+from redisson_py._cli.looks.kinds import Looker
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import answer, asynchronous, json_option
 
@@ -31,7 +31,7 @@ kind_option = click.option(
 )
 
 
-@click.command()
+@click.command(short_help="Show who holds a name and who waits.")
 @click.argument("name")
 @servers_options
 @kind_option

@@ -9,13 +9,13 @@ import anyio
 import click
 
 from redisson_py import ConnectionLostError
-from redisson_py._cli.asking import Asker
-from redisson_py._cli.found import Found
-from redisson_py._cli.keyspace import Names, Resource, resources
-from redisson_py._cli.looking import Looker
+from redisson_py._cli.looks.asking import Asker
+from redisson_py._cli.looks.found import Found
+from redisson_py._cli.looks.keyspace import Names, Resource, resources
+from redisson_py._cli.looks.kinds import Looker
+from redisson_py._cli.looks.tables import print_table, row
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
-from redisson_py._cli.tables import print_table, row
 
 #: Holders that are listed for each name.
 _LISTED = 3
@@ -23,7 +23,7 @@ _LISTED = 3
 Stopped = Literal["limit", "time"]
 
 
-@click.command()
+@click.command(short_help="List what is held or waited for.")
 @click.argument("pattern", default="*")
 @servers_options
 @click.option(

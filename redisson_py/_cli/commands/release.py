@@ -9,10 +9,10 @@ from typing import NoReturn
 import click
 
 from redisson_py import LockLike, Redisson
-from redisson_py._cli.asking import Asker
 from redisson_py._cli.commands.inspect import checked_key, lines, words
-from redisson_py._cli.found import Found, Kind, printable
-from redisson_py._cli.looking import Looker
+from redisson_py._cli.looks.asking import Asker
+from redisson_py._cli.looks.found import Found, Kind, printable
+from redisson_py._cli.looks.kinds import Looker
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import answer, asynchronous, fail, json_option
 
@@ -35,7 +35,7 @@ _LISTED = 10
 _LOCKS: tuple[Kind, ...] = ("lock", "fair-lock", "fenced-lock", "read-write-lock")
 
 
-@click.command()
+@click.command(short_help="Free a lock, whoever holds it.")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Required: another's lock is freed.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")

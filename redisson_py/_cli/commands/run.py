@@ -22,11 +22,11 @@ from redisson_py import (
     RedissonOptions,
     Semaphore,
 )
-from redisson_py._cli.child import Child, handled, running, why_not_found
+from redisson_py._cli.running.child import Child, handled, running, why_not_found
+from redisson_py._cli.running.terminal import die_of_interrupt, is_in_foreground
 from redisson_py._cli.seconds import Seconds
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import BUSY, LOST, asynchronous, fail, say
-from redisson_py._cli.terminal import die_of_interrupt, is_in_foreground
 
 #: Signals that end a process which does not handle them, and that people and services send.
 _ENDING: Final = (

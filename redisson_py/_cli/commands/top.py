@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.live import Live
 
 from redisson_py import Redisson
-from redisson_py._cli.asking import Asker
-from redisson_py._cli.keyspace import Names
-from redisson_py._cli.screen import plain, screen, single_keys, until_quit
+from redisson_py._cli.looks.asking import Asker
+from redisson_py._cli.looks.keyspace import Names
+from redisson_py._cli.looks.screen import plain, screen, single_keys, until_quit
+from redisson_py._cli.looks.watching import Watch, Watcher
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
-from redisson_py._cli.watching import Watch, Watcher
 from redisson_py._time import now
 
 #: Seconds for which a server may be silent before it is shown as away.
@@ -34,7 +34,7 @@ _CLOSE_TIMEOUT = 0.5
 Show = Callable[[Watch], None]
 
 
-@click.command()
+@click.command(short_help="Watch holders and waiters, live.")
 @click.argument("pattern", default="*")
 @servers_options
 @click.option(

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from redisson_py._cli.found import Found, client, left, printable, summary
+from redisson_py._cli.looks.found import Found, client, left, printable, summary
 
 COLUMNS = ("NAME", "KIND", "STATE", "HOLDER", "LEFT", "WAIT", "LISTEN")
 #: Wide enough that nothing is cut where no terminal sets the width.

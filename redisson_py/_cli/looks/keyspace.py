@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Iterable
 from typing import Literal, NamedTuple, get_args
 
 from redisson_py import ScriptError
-from redisson_py._cli.asking import Asker, Command
+from redisson_py._cli.looks.asking import Asker, Command
 
 #: COUNT of each SCAN: how many keys the server passes over without serving others.
 SCAN_COUNT = 500

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from redisson_py import BackendError, _keys
-from redisson_py._cli.asking import Asker, Command
-from redisson_py._cli.found import Found, Kind, Party, text
-from redisson_py._cli.keyspace import FAMILIES, Resource, is_owner
-from redisson_py._cli.replies import (
+from redisson_py._cli.looks.asking import Asker, Command
+from redisson_py._cli.looks.found import Found, Kind, Party, text
+from redisson_py._cli.looks.keyspace import FAMILIES, Resource, is_owner
+from redisson_py._cli.looks.replies import (
     description,
     holders,
     integer,

@@ -18,10 +18,10 @@ from typing import Any
 import anyio
 
 from redisson_py import ConnectionLostError, ScriptError
-from redisson_py._cli.asking import Asker
-from redisson_py._cli.found import Found
-from redisson_py._cli.keyspace import Names, Resource, resources
-from redisson_py._cli.looking import Looker
+from redisson_py._cli.looks.asking import Asker
+from redisson_py._cli.looks.found import Found
+from redisson_py._cli.looks.keyspace import Names, Resource, resources
+from redisson_py._cli.looks.kinds import Looker
 
 #: Seconds over which hand-offs a second are counted.
 WINDOW = 10.0

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from redisson_py import ScriptError, _keys
-from redisson_py._cli.found import Party, text
+from redisson_py._cli.looks.found import Party, text
 from redisson_py._commands.read_write_lock import WRITE_SUFFIX
 
 #: The score of a permit that never ends.

@@ -16,9 +16,9 @@ from typing import Final, final
 
 import anyio
 
-from redisson_py._cli.guard import Guard
+from redisson_py._cli.running.guard import Guard
+from redisson_py._cli.running.terminal import Terminal, stop_job
 from redisson_py._cli.status import say
-from redisson_py._cli.terminal import Terminal, stop_job
 
 #: Seconds between two looks at a group whose first process has ended.
 _LOOK: Final = 0.05

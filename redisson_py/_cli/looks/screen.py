@@ -14,9 +14,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from redisson_py._cli.found import client, printable, summary
-from redisson_py._cli.tables import holder, kind_of
-from redisson_py._cli.watching import Row, Watch
+from redisson_py._cli.looks.found import client, printable, summary
+from redisson_py._cli.looks.tables import holder, kind_of
+from redisson_py._cli.looks.watching import Row, Watch
 
 #: Columns, and how wide a terminal must be for each.
 _COLUMNS = (
