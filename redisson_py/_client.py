@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack, final
@@ -100,6 +101,9 @@ class Redisson:
     It belongs to the event loop of its first use. When that was closed, and the client holds
     nothing and nobody waits, the next use moves it to the running loop (a second `asyncio.run`).
     One that has not connected yet may be used after a fork. Locks that it made go with it.
+
+    What it does in the background, for all its callers, has the context variables of where it was
+    made: connecting, with `address_map` and a credential provider, and most log records of that.
 
     Args:
         client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
@@ -274,6 +278,8 @@ class Redisson:
         #: The event loop of the last use; never asked for anything once it was closed.
         self._loop: object = None
         self._root: Task | None = None
+        #: Context variables of the background: no caller's, but those of where the client is made.
+        self._made_in = copy_context()
         #: It ended with its event loop, and not by `aclose`: another loop may go on with it.
         self._ended_with_loop = False
         #: What has begun when an event loop ended every task: whether blocks are not left yet.
@@ -670,7 +676,8 @@ class Redisson:
         """Before the first command: start the background task."""
         self._check()
         if self._root is None:
-            self._root = start_task(self._router.run(), f"redisson_py {self.id[:8]}")
+            name = f"redisson_py {self.id[:8]}"
+            self._root = start_task(self._router.run(), name, self._made_in)
             self._root.add_done_callback(self._root_done)
 
     async def _end_with_loop(self, stream: Stream) -> bool:

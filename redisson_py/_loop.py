@@ -96,13 +96,23 @@ def new_future() -> Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-def start_task(work: Coroutine[Any, Any, None], name: str) -> Task:
-    """Start a background task, with no context variables of the caller that happens to start it.
+def start_task(
+    work: Coroutine[Any, Any, None], name: str, context: Context | None = None
+) -> Task:
+    """Start a background task.
 
-    They would be kept for as long as the client lives, and what is done for everybody would bear
-    the trace of one.
+    Args:
+        work: What it does.
+        name: Its name.
+        context: Has its context variables; None: those of the caller. What is done for everybody
+            must not have those of the call that happens to start it, such as its trace.
     """
-    return asyncio.get_running_loop().create_task(work, name=name, context=Context())
+    loop = asyncio.get_running_loop()
+    if context is None:
+        return loop.create_task(work, name=name)
+    # Not an argument of `create_task`, which not every task factory takes. A copy, because a
+    # context is entered once at a time.
+    return context.copy().run(loop.create_task, work, name=name)
 
 
 def call_later(delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:

@@ -27,7 +27,6 @@ from redisson_py._loop import (
     new_future,
     running_loop,
     sleep,
-    start_task,
     wait_until,
     wake,
 )
@@ -177,7 +176,7 @@ class ClusterRouter:
         elif self._nodes.running:
             self._round = new_future()
             name = "redisson_py asks for the map of the cluster"
-            self._asking = self._nodes.keep(start_task(self._ask(), name))
+            self._asking = self._nodes.start(self._ask(), name)
 
     async def _ask(self) -> None:
         attempt = 0
@@ -236,7 +235,7 @@ class ClusterRouter:
             if self._nodes.address(stream) is not None:
                 then()
 
-        self._nodes.keep(start_task(confirm(), f"redisson_py confirms {stream.where}"))
+        self._nodes.start(confirm(), f"redisson_py confirms {stream.where}")
 
     async def _wait_for_map(self, limit: float) -> None:
         """Return when all that waits in the lobby was sent on, because its slots have masters.

@@ -12,7 +12,7 @@ from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
 from redisson_py._addresses import Address, AddressMap, AddressMapError, write_address
-from redisson_py._loop import Task, running_loop, start_task, wait_for_all, wait_until
+from redisson_py._loop import Task, running_loop, wait_for_all, wait_until
 from redisson_py._stream.call import Call, ReplyError, without_user
 from redisson_py._topology.slots import SlotMap
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -150,8 +150,8 @@ class Discovery:
                 if chosen and not late:
                     address = chosen.pop(0)
                     name = f"redisson_py asks {write_address(*address)}"
-                    question = start_task(self._ask_one(address, probe, answers, errors), name)
-                    questions.append(self._nodes.keep(question))
+                    work = self._ask_one(address, probe, answers, errors)
+                    questions.append(self._nodes.start(work, name))
                 open_ones = [each for each in questions if not each.done()]
                 if open_ones:
                     until = running_loop().time() + _HEAD_START

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Coroutine
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any
 
 from redisson_py._addresses import Address
 from redisson_py._loop import Future, Task, discard, new_future, start_task, wait_for_all
@@ -40,6 +41,8 @@ class Nodes:
         self._left: set[Address] = set()
         self._tasks: set[Task] = set()
         self._over: Future[None] | None = None
+        #: That of the background; streams may also be made in a caller's.
+        self._context: Context | None = None
 
     @property
     def running(self) -> bool:
@@ -107,6 +110,7 @@ class Nodes:
     async def run(self) -> None:
         """Keep the streams open for as long as they are needed; ends by cancellation."""
         over = self._over = new_future()
+        self._context = copy_context()
         for stream in self.streams():
             self._start(stream)
         try:
@@ -121,15 +125,16 @@ class Nodes:
                     task.cancel()
             await wait_for_all(tasks)
 
-    def keep(self, task: Task) -> Task:
-        """End a task together with the streams."""
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> Task:
+        """Start a task that ends together with the streams."""
+        task = start_task(work, name, self._context)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
         return task
 
     def _start(self, stream: Stream) -> None:
         if self.running:
-            self.keep(start_task(stream.run(), f"redisson_py {stream.where}"))
+            self.start(stream.run(), f"redisson_py {stream.where}")
 
     def _task_done(self, task: Task) -> None:
         self._tasks.discard(task)

@@ -5,6 +5,7 @@ docs/telemetry.md lists every span, instrument and attribute.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
@@ -49,7 +50,7 @@ BOUNDS = (
     *(60.0, 120.0, 300.0, 900.0, 3600.0),
 )
 
-#: Names whose label is remembered.
+#: Names whose label is remembered, and labels whose attributes are.
 _NAMES_KEPT = 4096
 
 _LOSSES = ("expired", "ended", "taken", "forced", "abandoned")
@@ -73,18 +74,19 @@ class OpenTelemetryListener(Listener):
     Names of locks are left out unless a policy allows them, because each value is a time series
     of its own. A policy is `True` (every name), a collection of names (other names are left out),
     or a function from a name to what is reported for it, or None: it must return the same for
-    the same name. Names that are bytes are decoded first.
+    the same name. Names that are bytes are decoded first. The name of a span should have few
+    values as well: `names` decides about it, and what `span_names` alone allows is an attribute.
 
     Args:
         tracer_provider: Makes the spans; None: the global one.
         meter_provider: Makes the instruments; None: the global one.
         names: The policy for the names in metrics, and in spans without a policy of their own.
-        span_names: The policy for the names in spans; None: as `names`.
+        span_names: The policy for the attribute `redisson_py.name` of spans; None: as `names`.
         traces: Whether to make spans.
         metrics: Whether to make metrics.
 
     Raises:
-        TypeError: A policy is none of those.
+        TypeError: A policy is none of those, or an async function.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class OpenTelemetryListener(Listener):
     ) -> None:
         label = _label_by(names, "names")
         span_label = label if span_names is None else _label_by(span_names, "span_names")
-        self._spans = _Spans(tracer_provider, span_label) if traces else None
+        self._spans = _Spans(tracer_provider, label, span_label) if traces else None
         self._metrics = _Metrics(meter_provider, label) if metrics else None
 
     def acquired(self, event: AcquiredEvent, /) -> None:
@@ -165,7 +167,7 @@ def _label_by(policy: Any, argument: str) -> _Label | None:
         return None
     if policy is True:
         return lru_cache(_NAMES_KEPT)(_text)
-    if callable(policy):
+    if callable(policy) and not inspect.iscoroutinefunction(policy):
 
         def called(name: str | bytes) -> str | None:
             label = policy(_text(name))
@@ -181,7 +183,8 @@ def _label_by(policy: Any, argument: str) -> _Label | None:
 
         return lru_cache(_NAMES_KEPT)(listed)
     raise TypeError(
-        f"{argument} must be True, False, a collection of names or a function, not {policy!r}"
+        f"{argument} must be True, False, a collection of names or a plain function,"
+        f" not {policy!r}"
     )
 
 
@@ -197,8 +200,12 @@ def _text(name: object) -> str:
 class _Spans:
     """Makes the spans."""
 
-    def __init__(self, provider: TracerProvider | None, label: _Label | None) -> None:
+    def __init__(
+        self, provider: TracerProvider | None, few: _Label | None, label: _Label | None
+    ) -> None:
         self._tracer = get_tracer("redisson_py", redisson_py.__version__, provider)
+        #: What of a name may be in that of a span, which has few values.
+        self._few = few
         self._label = label
         #: Open spans and when they began, in nanoseconds, by acquisition, oldest first.
         self._open: OrderedDict[int, tuple[Span, int]] = OrderedDict()
@@ -241,7 +248,8 @@ class _Spans:
         if label is None:
             return f"{act} {kind}", attributes
         attributes["redisson_py.name"] = label
-        return f"{act} {kind} {label}", attributes
+        few = None if self._few is None else self._few(name)
+        return f"{act} {kind}" if few is None else f"{act} {kind} {few}", attributes
 
 
 def _conclude(span: Span, act: str, outcome: str) -> None:
@@ -298,7 +306,8 @@ class _Metrics:
             "redisson_py.connection.outage.duration", "How long there was no connection."
         )
         self._label = label
-        self._known: dict[tuple[str, str | None], _Series] = {}
+        # Bounded: names may come and go.
+        self._series_of = lru_cache(_NAMES_KEPT)(self._new_series)
 
     def acquired(self, event: AcquiredEvent) -> None:
         self._held.add(1, self._series(event.kind, event.name).plain)
@@ -337,15 +346,15 @@ class _Metrics:
 
     def _series(self, kind: str, name: str | bytes) -> _Series:
         """Return the attributes of what is reported under a name."""
-        key = (kind, None if self._label is None else self._label(name))
-        series = self._known.get(key)
-        if series is None:
-            series = self._known[key] = _Series(*key)
-            # From zero: the first loss is an increase then, which an alert sees.
-            self._timeouts.add(0, series.plain)
-            self._delays.add(0, series.plain)
-            for reason in _LOSSES:
-                self._losses.add(0, series.with_outcome("hold", reason))
+        return self._series_of(kind, None if self._label is None else self._label(name))
+
+    def _new_series(self, kind: str, label: str | None) -> _Series:
+        series = _Series(kind, label)
+        # From zero: the first loss is an increase then, which an alert sees.
+        self._timeouts.add(0, series.plain)
+        self._delays.add(0, series.plain)
+        for reason in _LOSSES:
+            self._losses.add(0, series.with_outcome("hold", reason))
         return series
 
 

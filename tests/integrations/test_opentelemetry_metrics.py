@@ -7,6 +7,7 @@ import cProfile
 import logging
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from tests.integrations.telemetry import Labels, Telemetry
 from tests.support.leases import renew_now
 from tests.support.recorder import Recorder
 from tests.support.streams import answered
-from tests.support.waiting import until
+from tests.support.waiting import until, until_async
 
 #: What is there from the first moment on, so that the first loss is an increase.
 REASONS = {"expired", "ended", "taken", "forced", "abandoned"}
@@ -206,10 +207,43 @@ async def test_spans_may_have_a_policy_of_their_own(
     listener = telemetry.listener(names=lambda name: name[0], span_names=True)
     await use(clients(listener=listener), "a1", "a2")
     assert {dict(key)["redisson_py.name"] for key in telemetry.points("hold.duration")} == {"a"}
-    assert [span.name for span in telemetry.ours()] == ["hold lock a1", "hold lock a2"]
+    # A span's name must have few values, as a metric's attribute.
+    assert [span.name for span in telemetry.ours()] == ["hold lock a", "hold lock a"]
+    assert [(span.attributes or {})["redisson_py.name"] for span in telemetry.ours()] == ["a1", "a2"]
 
 
-@pytest.mark.parametrize("policy", ["orders", b"orders", 1, None, object()])
+async def test_names_that_metrics_have_stay_out_of_spans_that_must_not(
+    clients: ClientFactory, telemetry: Telemetry
+) -> None:
+    listener = telemetry.listener(names=True, span_names=["b"])
+    await use(clients(listener=listener), "a", "b")
+    assert [span.name for span in telemetry.ours()] == ["hold lock", "hold lock b"]
+    assert "a" not in [(span.attributes or {}).get("redisson_py.name") for span in telemetry.ours()]
+
+
+async def test_what_is_kept_for_names_is_bounded(
+    clients: ClientFactory, telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str | None] = []
+
+    class Counted(opentelemetry._Series):
+        def __init__(self, kind: str, label: str | None) -> None:
+            super().__init__(kind, label)
+            made.append(label)
+            alive.add(self)
+
+    alive: weakref.WeakSet[Counted] = weakref.WeakSet()
+    monkeypatch.setattr(opentelemetry, "_Series", Counted)
+    monkeypatch.setattr(opentelemetry, "_NAMES_KEPT", 3)
+    client = clients(listener=telemetry.listener(names=True, traces=False))
+    await use(client, *[f"k{number}" for number in range(20)], "k0")
+    assert made == [*[f"k{number}" for number in range(20)], "k0"]
+    assert len(alive) == 3
+    assert telemetry.total("hold.duration", name="k0") == 2
+    assert telemetry.total("hold.active") == 0
+
+
+@pytest.mark.parametrize("policy", ["orders", b"orders", 1, None, object(), until_async])
 @pytest.mark.parametrize("argument", ["names", "span_names"])
 def test_a_bad_policy_is_refused(argument: str, policy: Any) -> None:
     if (argument, policy) == ("span_names", None):
