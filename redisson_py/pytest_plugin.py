@@ -29,6 +29,8 @@ URL_VARIABLE: Final = "REDISSON_PY_TEST_URL"
 _WORKER: Final = "{worker}"
 #: Seconds in which servers that nothing happened to say so.
 _HEALTHY: Final = 5.0
+#: Seconds in which a server must have emptied itself.
+_ANSWERS: Final = 15.0
 
 
 class _Servers(Protocol):
@@ -52,26 +54,42 @@ class Database:
         url: Its URL.
         command: What empties it.
         where: What errors call it; nothing of the URL but what may be told.
+        server: What keeps it, if that is ours: started again where it cannot be emptied.
     """
 
-    def __init__(self, url: str, command: str, where: str) -> None:
+    def __init__(
+        self, url: str, command: str, where: str, server: EmbeddedServer | None = None
+    ) -> None:
         self.url: Final = url
         self._command: Final = command
         self._where: Final = where
+        self._server: Final = server
 
     def empty(self) -> None:
         """Empty it; the test fails if that is not possible."""
-        import redis
+        problem = self._emptied()
+        if problem is not None and self._server is not None:
+            # A test has ended it, or has it answer nobody.
+            self._server.kill_blocking()
+            self._server.start_blocking()
+            problem = self._emptied()
+        if problem is not None:
+            pytest.fail(f"{self._where} could not be emptied: {problem}", pytrace=False)
 
+    def _emptied(self) -> str | None:
+        """Empty it; return what went wrong."""
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        options = {"socket_timeout": _ANSWERS, "socket_connect_timeout": _ANSWERS}
         try:
-            with redis.Redis.from_url(self.url) as plain:
+            with redis.Redis.from_url(self.url, retry=Retry(NoBackoff(), 0), **options) as plain:
                 plain.execute_command(self._command)
         except (redis.RedisError, OSError, ValueError) as error:
             # Not its text, which may have the URL, nor the error itself, for the same reason.
-            problem = type(error).__name__
-        else:
-            return
-        pytest.fail(f"{self._where} could not be emptied: {problem}", pytrace=False)
+            return type(error).__name__
+        return None
 
 
 @contextmanager
@@ -85,7 +103,7 @@ def database(config: pytest.Config) -> Generator[Database, None, None]:
         server = EmbeddedServer()
     try:
         server.start_blocking()
-        yield Database(server.url, "FLUSHALL", "the server of the tests")
+        yield Database(server.url, "FLUSHALL", "the server of the tests", server)
     finally:
         server.close_blocking()
 
@@ -126,11 +144,12 @@ def _server_is_found() -> Generator[None, None, None]:
     try:
         yield
     except ServerNotFoundError as error:
-        pytest.fail(
+        message = (
             f"{error}. `pip install 'redisson-py[pytest]'` brings a server, or name yours with"
-            " --redisson-url",
-            pytrace=False,
+            " --redisson-url"
         )
+        # Not `pytest.fail`, which would have pytest print the error it comes from as well.
+        raise pytest.fail.Exception(message, pytrace=False) from None
 
 
 # Clients

@@ -10,7 +10,9 @@ pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 
 
-def test_loading_it_imports_one_module(pytester: pytest.Pytester) -> None:
+def test_a_suite_that_does_not_use_it_imports_and_sees_nothing_of_it(
+    pytester: pytest.Pytester,
+) -> None:
     pytester.makeconftest(
         """
         import sys
@@ -21,30 +23,21 @@ def test_loading_it_imports_one_module(pytester: pytest.Pytester) -> None:
             Path(name).write_text("\\n".join(sorted(sys.modules)))
         """
     )
-    pytester.makepyfile("def test_it(): pass")
-    run(pytester, "--collect-only")
-    run(pytester, "--collect-only", "-p", "no:redisson_py")
+    pytester.makepyfile(
+        test_plain="def test_it(): pass", test_user="def test_it(redisson_url): pass"
+    )
+    result = run(pytester, "test_plain.py")
+    result.assert_outcomes(passed=1)
+    assert "redisson" not in "\n".join(
+        line for line in result.outlines if not line.startswith("plugins:")
+    )
+    assert not result.errlines
+    off = run(pytester, "-p", "no:redisson_py")
+    off.assert_outcomes(passed=1, errors=1)
+    off.stdout.fnmatch_lines(["*fixture 'redisson_url' not found*"])
     modules = [set((pytester.path / name).read_text().splitlines()) for name in ("with", "without")]
     assert modules[0] - modules[1] == {"_redisson_py_pytest"}
     assert "redisson_py" not in modules[0]
-
-
-def test_a_suite_that_does_not_use_it_sees_nothing_of_it(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(): pass")
-    outputs = [run(pytester, *args) for args in ((), ("-p", "no:redisson_py"))]
-    for result in outputs:
-        result.assert_outcomes(passed=1)
-        assert "redisson" not in "\n".join(
-            line for line in result.outlines if not line.startswith("plugins:")
-        )
-    assert not outputs[0].errlines
-
-
-def test_it_can_be_switched_off(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile("def test_it(redisson_url): pass")
-    result = run(pytester, "-p", "no:redisson_py")
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*fixture 'redisson_url' not found*"])
 
 
 def test_the_fixtures_are_listed_with_what_they_are(pytester: pytest.Pytester) -> None:

@@ -8,6 +8,7 @@ import signal
 import pytest
 import redis
 
+from redisson_py.pytest_plugin import database
 from redisson_py.testing import EmbeddedServer
 from tests.integrations.suites import AUTO, NOTE, interrupt, noted, run, started
 from tests.support.waiting import until, until_async
@@ -16,9 +17,13 @@ pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
 
 
-def test_a_cluster_is_mended_and_emptied(pytester: pytest.Pytester) -> None:
+async def test_a_cluster_is_mended_and_emptied_and_ends_after_a_failing_test(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(noting=NOTE)
     pytester.makepyfile(
         """
+        from noting import note
         from redisson_py import Redisson
 
         async def test_breaks_it(redisson_cluster):
@@ -41,6 +46,40 @@ def test_a_cluster_is_mended_and_emptied(pytester: pytest.Pytester) -> None:
 
         async def test_has_six(redisson_cluster):
             assert len(redisson_cluster.nodes) == 6
+
+        async def test_fails(redisson_client, redisson_url, redisson_cluster):
+            note(redisson_url, redisson_cluster.url)
+            await redisson_client.get_lock("k").acquire()
+            assert False
+        """
+    )
+    run(pytester, ini=AUTO).assert_outcomes(passed=4, failed=1, errors=1)
+    await _all_ended(pytester, 7)
+
+
+def test_a_server_that_a_test_has_ended_or_closed_to_others_is_started_again(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makepyfile(
+        """
+        import redis
+
+        def test_ends_it(redisson_url):
+            with redis.Redis.from_url(redisson_url) as server:
+                server.set("k", "1")
+                server.save()
+                server.shutdown(nosave=True)
+
+        async def test_has_another(redisson_client):
+            assert await redisson_client.get_latch("k").count() == 0
+
+        def test_sets_a_password(redisson_url):
+            with redis.Redis.from_url(redisson_url) as server:
+                server.config_set("requirepass", "secret")
+
+        async def test_needs_none(redisson_client):
+            async with redisson_client.get_lock("k"):
+                pass
         """
     )
     run(pytester, ini=AUTO).assert_outcomes(passed=4)
@@ -84,23 +123,7 @@ def test_a_server_that_is_not_there_is_an_error_that_says_what_to_install(
     )
     result = run(pytester)
     result.assert_outcomes(errors=3)
-    assert str(result.stdout).count("pip install 'redisson-py[pytest]'") >= 3
-
-
-async def test_no_server_is_left_by_a_failing_test(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(noting=NOTE)
-    pytester.makepyfile(
-        """
-        from noting import note
-
-        async def test_it(redisson_client, redisson_url, redisson_cluster):
-            note(redisson_url, redisson_cluster.url)
-            await redisson_client.get_lock("k").acquire()
-            assert False
-        """
-    )
-    run(pytester, ini=AUTO).assert_outcomes(failed=1, errors=1)
-    await _all_ended(pytester, 7)
+    assert str(result.stdout).count("pip install 'redisson-py[pytest]'") == 3, "each once"
 
 
 async def test_no_server_is_left_by_ctrl_c(pytester: pytest.Pytester) -> None:
@@ -138,14 +161,14 @@ async def test_no_server_is_left_by_a_crash(
         import pytest
         from noting import note
 
-        def test_it(redisson_url, redisson_cluster):
-            note(redisson_url, redisson_cluster.url)
+        def test_it(redisson_url, redisson_sentinel):
+            note(redisson_url, redisson_sentinel.url)
             os.kill(os.getpid(), signal.SIGKILL)
         """
     )
     result = run(pytester, *args)
     assert result.ret == (1 if args else -signal.SIGKILL)
-    await _all_ended(pytester, 7)
+    await _all_ended(pytester, 4)
 
 
 async def _all_ended(pytester: pytest.Pytester, count: int) -> None:
@@ -172,12 +195,10 @@ def test_the_users_server_is_not_touched_without_leave(
 ) -> None:
     _set(own_server, "precious")
     pytester.makepyfile("def test_it(redisson_url): pass")
-    by_option = run(pytester, "--redisson-url", own_server.url)
     monkeypatch.setenv("REDISSON_PY_TEST_URL", own_server.url)
-    by_variable = run(pytester)
-    for result, name in ((by_option, "--redisson-url"), (by_variable, "REDISSON_PY_TEST_URL")):
-        result.assert_outcomes(errors=1)
-        result.stdout.fnmatch_lines([f"*nothing on the server of {name} was emptied*"])
+    result = run(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*nothing on the server of REDISSON_PY_TEST_URL was emptied*"])
     assert _has(own_server, "precious")
 
 
@@ -221,14 +242,10 @@ def test_workers_need_databases_of_their_own(
     run(pytester, *options, own_server.url + "/{worker}").assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["redis://:geheim@127.0.0.1:1/0", "redis://:geheim@[x:1/0", "redis://:geheim@h:geheim/0"],
-)
 def test_a_server_that_cannot_be_emptied_is_an_error_without_the_password(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, url: str
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("REDISSON_PY_TEST_URL", url)
+    monkeypatch.setenv("REDISSON_PY_TEST_URL", "redis://:geheim@127.0.0.1:1/0")
     pytester.makepyfile("def test_it(redisson_url): pass")
     result = run(pytester, "--redisson-flush", "-l", "--full-trace")
     result.assert_outcomes(errors=1)
@@ -236,12 +253,32 @@ def test_a_server_that_cannot_be_emptied_is_an_error_without_the_password(
     assert "geheim" not in str(result.stdout) + str(result.stderr)
 
 
-@pytest.mark.parametrize("url", ["redis+cluster://:geheim@h:1", "geheim"])
-def test_only_one_server_can_be_named(pytester: pytest.Pytester, url: str) -> None:
-    pytester.makepyfile("def test_it(redisson_url): pass")
-    result = run(pytester, "--redisson-flush", "--redisson-url", url)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*--redisson-url must begin with redis:// or rediss://*"])
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("redis://:geheim@[x:1/0", "could not be emptied"),
+        ("redis://:geheim@h:geheim/0", "could not be emptied"),
+        ("redis+cluster://:geheim@h:1", "--redisson-url must begin with redis:// or rediss://"),
+        ("geheim", "--redisson-url must begin with redis:// or rediss://"),
+    ],
+)
+def test_a_url_that_is_none_is_an_error_without_the_password(
+    pytester: pytest.Pytester, url: str, why: str
+) -> None:
+    config = pytester.parseconfig("--redisson-flush", "--redisson-url", url)
+    with pytest.raises(pytest.fail.Exception, match=why) as caught:
+        with database(config) as found:
+            found.empty()
+    assert "geheim" not in str(caught.value)
+
+
+def test_the_option_is_named_where_it_names_the_server(
+    pytester: pytest.Pytester, own_server: EmbeddedServer
+) -> None:
+    config = pytester.parseconfig("--redisson-url", own_server.url)
+    with pytest.raises(pytest.fail.Exception, match="on the server of --redisson-url was emptied"):
+        with database(config):
+            pass
 
 
 def _set(server: EmbeddedServer, key: str, database: int = 0) -> None:
