@@ -183,8 +183,7 @@ def _label_by(policy: Any, argument: str) -> _Label | None:
 
         return lru_cache(_NAMES_KEPT)(listed)
     raise TypeError(
-        f"{argument} must be True, False, a collection of names or a plain function,"
-        f" not {policy!r}"
+        f"{argument} must be True, False, a collection of names or a plain function, not {policy!r}"
     )
 
 

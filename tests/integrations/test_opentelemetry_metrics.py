@@ -211,7 +211,10 @@ async def test_spans_may_have_a_policy_of_their_own(
     assert {dict(key)["redisson_py.name"] for key in telemetry.points("hold.duration")} == {"a"}
     # A span's name must have few values, as a metric's attribute.
     assert [span.name for span in telemetry.ours()] == ["hold lock a", "hold lock a"]
-    assert [(span.attributes or {})["redisson_py.name"] for span in telemetry.ours()] == ["a1", "a2"]
+    assert [(span.attributes or {})["redisson_py.name"] for span in telemetry.ours()] == [
+        "a1",
+        "a2",
+    ]
 
 
 async def test_names_that_metrics_have_stay_out_of_spans_that_must_not(
