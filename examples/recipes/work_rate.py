@@ -18,7 +18,7 @@ async def call_api(worker: int, number: int) -> None:
 
 async def work(worker: int) -> None:
     """Do a share of the calls; no permit is released, so that each lasts its second."""
-    async with Redisson.from_url(URL) as client:
+    async with Redisson.from_url(URL, idle_lifetime=3600) as client:
         permits = client.get_permit_expirable_semaphore("api:calls", A_SECOND)
         for number in range(CALLS // WORKERS):
             await permits.acquire(lease_time=WINDOW)
