@@ -34,6 +34,12 @@ _FENCE = re.compile(r"^[ ]*(```|~~~)", re.MULTILINE)
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Find the recipes from wherever mkdocs is started."""
+    config.mdx_configs["pymdownx.snippets"]["base_path"] = [str(ROOT / "examples" / "recipes")]
+    return config
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files from outside of docs/."""
     for path, page in ELSEWHERE.items():

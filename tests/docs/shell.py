@@ -24,9 +24,10 @@ OTHERS = {"docker", "uvicorn", "gunicorn", "export", "echo", "cat", "kubectl", "
 
 def needs_files(code: str, titles: Sequence[str]) -> bool:
     """Whether the commands use files of the page; then they are run beside them."""
-    words = re.findall(r"[\w./-]+", code)
-    tests = any(re.fullmatch(r"test_\w+\.py", title) for title in titles)
-    return any(title in words for title in titles) or (tests and "pytest" in words)
+    first = {words[0] for words in _commands(code)}
+    uses_file = first & {"python", "cat"} and any(title in code for title in titles)
+    has_tests = any(re.fullmatch(r"test_\w+\.py", title) for title in titles)
+    return bool(uses_file) or ("pytest" in first and has_tests)
 
 
 def check(code: str, url: str, place: str) -> None:
@@ -73,7 +74,7 @@ def _parses(arguments: list[str], url: str) -> bool:
         return invoke(*arguments, env={"REDISSON_URL": url}).exit_code == 0
     try:
         context = cli.make_context("redisson-py", list(arguments))
-        name, command, rest = cli.resolve_command(context, [*context.protected_args, *context.args])
+        name, command, rest = cli.resolve_command(context, context._protected_args + context.args)
         assert command is not None
         command.make_context(name, rest, parent=context)
     except click.exceptions.Exit as end:
