@@ -25,12 +25,13 @@ ELSEWHERE = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
-    "benchmarks/results/baseline-growth.png": "images/growth.png",
+    "benchmarks/results/baseline-growth.png": "images/performance-growth.png",
+    "benchmarks/results/baseline.json": "baseline.json",
     "lua/README.md": "protocol.md",
 }
 _BACK = {page: path for path, page in ELSEWHERE.items()}
 
-_FENCE = re.compile(r"^[ ]*(```|~~~)", re.MULTILINE)
+_BLOCK = re.compile(r"(^[ ]*```.*?^[ ]*```)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -52,12 +53,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Rewrite the links of a page, but not what looks like links in its code."""
     here = page.file.src_uri
     source = _BACK.get(here, f"docs/{here}")
-    fenced, lines = False, []
-    for line in markdown.split("\n"):
-        if _FENCE.match(line):
-            fenced = not fenced
-        lines.append(line if fenced else _LINK.sub(lambda found: _on_site(found, source, here), line))
-    return "\n".join(lines)
+    # Every second part is a block of code. Links may go over the end of a line.
+    parts = _BLOCK.split(markdown)
+    parts[::2] = [_LINK.sub(lambda found: _on_site(found, source, here), each) for each in parts[::2]]
+    return "".join(parts)
 
 
 def _on_site(found: re.Match[str], source: str, here: str) -> str:
