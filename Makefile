@@ -98,7 +98,7 @@ docs: $(VENV)/.docs ## build the documentation into build/site; every warning is
 	@echo "look at it: $(BIN)/python -m http.server -d build/site"
 
 screenshots: $(VENV)/.docs ## take the pictures of the documentation anew
-	$(BIN)/python -m tests.docs.screenshots
+	$(BIN)/python -m tests.docs.screenshots docs/images/demo.svg
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -31,12 +31,15 @@ ELSEWHERE = {
 }
 _BACK = {page: path for path, page in ELSEWHERE.items()}
 
+_FONTS = re.compile(r"@font-face\s*\{[^}]*\}")
 _BLOCK = re.compile(r"(^[ ]*```.*?^[ ]*```)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Find the recipes from wherever mkdocs is started."""
+    """Find the recipes from wherever mkdocs is started; show the security policy if there is one."""
+    if (ROOT / "SECURITY.md").exists() and config.nav:
+        config.nav[-1]["About"].append({"Security": "security.md"})
     config.mdx_configs["pymdownx.snippets"]["base_path"] = [str(ROOT / "examples" / "recipes")]
     return config
 
@@ -47,6 +50,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if (ROOT / path).exists():
             files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Take out of the pictures what names a font of another host, as Rich's do."""
+    for path in Path(config.site_dir, "images").glob("*.svg"):
+        text = path.read_text("utf-8")
+        path.write_text(_FONTS.sub("", text), "utf-8")
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

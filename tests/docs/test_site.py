@@ -89,9 +89,10 @@ def test_nothing_is_fetched_from_another_host(site: Path, pages: dict[str, Page]
     fetched = [(name, each) for name, page in pages.items() for each in page.fetched]
     assert len(fetched) > len(pages), "the parser found too little"
     assert [each for each in fetched if "//" in each[1]] == []
-    styles = [path.read_text("utf-8") for path in site.rglob("*.css")]
-    assert styles
-    assert not [style for style in styles if "url(http" in style or "url(//" in style]
+    styles = [path for ending in ("css", "svg") for path in site.rglob(f"*.{ending}")]
+    assert {path.suffix for path in styles} == {".css", ".svg"}
+    others = re.compile(r"""url\(["']?(https?:)?//|@import""")
+    assert [path.name for path in styles if others.search(path.read_text("utf-8"))] == []
 
 
 def test_links_inside_the_site_lead_somewhere(site: Path, pages: dict[str, Page]) -> None:
