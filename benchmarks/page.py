@@ -127,7 +127,14 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
         ("Processor time", CHARTS[1], _PROCESSOR),
         ("Hand-off", CHARTS[2], _HAND_OFF),
     ):
-        yield from ("", f"## {heading}", "", words, "", f"![{chart.title}](images/{chart.name}.svg)")
+        yield from (
+            "",
+            f"## {heading}",
+            "",
+            words,
+            "",
+            f"![{chart.title}](images/{chart.name}.svg)",
+        )
         yield ""
         yield from _figures(tables[chart.table], _columns(chart, tables))
     yield from ("", "## Every primitive", "", _PRIMITIVES, "")
@@ -136,7 +143,7 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     columns = ["first, ms", "last, ms", "commands a waiter", "client us a waiter"]
     yield from _figures(tables["wake-ups"], columns)
     yield from ("", "## How costs grow", "", _GROWTH, "")
-    yield "![Six plots: costs by tasks, names and waiters](../benchmarks/results/baseline-growth.png)"
+    yield "![Costs by tasks, names and waiters](../benchmarks/results/baseline-growth.png)"
 
 
 _UNCONTENDED = (
@@ -150,17 +157,18 @@ _PROCESSOR = (
 )
 _HAND_OFF = (
     "How long a contended lock is idle, from the end of one section to the beginning of the next."
-    " With this library a lock is passed from task to task without a command, for 10 ms at a time, and then"
-    " released for real, so that other processes get it. Most rivals poll: see how seldom the lock"
-    " changes hands with them."
+    " With this library a lock is passed from task to task without a command, for 10 ms at a time,"
+    " and then released for real, so that other processes get it. Most rivals poll: see how seldom"
+    " the lock changes hands with them."
 )
 _PRIMITIVES = (
     "Pairs a second of each primitive, uncontended, and the ratio to a plain lock measured right"
     " before or after it. A multi lock of three makes three times the calls."
 )
 _WAKE_UPS = (
-    "A thousand tasks of one process wait for one name; its holder lets go once. A lock goes from one"
-    " to the next, so *last* is a thousand hand-offs; readers, latch and barrier let all go at once."
+    "A thousand tasks of one process wait for one name; its holder lets go once. A lock goes from"
+    " one to the next, so *last* is a thousand hand-offs; readers, latch and barrier let all go at"
+    " once."
 )
 _GROWTH = "Most axes are logarithmic. From one task to 4,096, and from 10 waiters to 10,000."
 
@@ -169,7 +177,9 @@ def _others(versions: dict[str, str]) -> Iterator[str]:
     named = {"redis": "redis-py"}
     own = ("python", "server", "commit", "redisson-py")
     return (
-        f"{named.get(name, name)} {version}" for name, version in versions.items() if name not in own
+        f"{named.get(name, name)} {version}"
+        for name, version in versions.items()
+        if name not in own
     )
 
 

@@ -1,4 +1,4 @@
-"""What mkdocs does besides its plugins: pages that lie elsewhere in the repository, and links there.
+"""What mkdocs does besides its plugins: pages from elsewhere in the repository, and links.
 
 The site shows some files from outside of docs/. Links between all of them are written as GitHub
 needs them, relative to the file, and are rewritten here.
@@ -33,11 +33,13 @@ _BACK = {page: path for path, page in ELSEWHERE.items()}
 
 _FONTS = re.compile(r"@font-face\s*\{[^}]*\}")
 _BLOCK = re.compile(r"(^[ ]*```.*?^[ ]*```)", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+_LINK = re.compile(
+    r"(?P<image>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)"
+)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Find the recipes from wherever mkdocs is started; show the security policy if there is one."""
+    """Find the recipes from wherever mkdocs is started; show the security policy, if any."""
     if (ROOT / "SECURITY.md").exists() and config.nav:
         config.nav[-1]["About"].append({"Security": "security.md"})
     config.mdx_configs["pymdownx.snippets"]["base_path"] = [str(ROOT / "examples" / "recipes")]
@@ -65,7 +67,9 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     source = _BACK.get(here, f"docs/{here}")
     # Every second part is a block of code. Links may go over the end of a line.
     parts = _BLOCK.split(markdown)
-    parts[::2] = [_LINK.sub(lambda found: _on_site(found, source, here), each) for each in parts[::2]]
+    parts[::2] = [
+        _LINK.sub(lambda found: _on_site(found, source, here), each) for each in parts[::2]
+    ]
     return "".join(parts)
 
 

@@ -104,6 +104,6 @@ def check_sql(code: str) -> None:
     with sqlite3.connect(":memory:") as database:
         for table in ("account", "ledger"):
             database.execute(f"CREATE TABLE {table} (id INTEGER, cents INTEGER, token INTEGER)")
-        values = {name: 1 for name in re.findall(r":(\w+)", code)}
+        values = dict.fromkeys(re.findall(r":(\w+)", code), 1)
         database.execute(f"EXPLAIN {code}", values)
     database.close()

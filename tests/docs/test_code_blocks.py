@@ -1,10 +1,10 @@
 """Every code block of README.md and docs/ runs, as far as it can.
 
-- `python` blocks of a page run in their order, with the names of `given.py`, on a real server, which
-  stands in for redis://localhost. A block with `title="name.py"` is a file instead, for the commands of
-  the page; one with tests is run by pytest.
-- `sh` blocks are checked by `shell.py`; those of a page with files are run beside them, and a `text`
-  block that follows is what they must print.
+- `python` blocks of a page run in their order, with the names of `given.py`, on a real server,
+  which stands in for redis://localhost. A block with `title="name.py"` is a file instead, for the
+  commands of the page; one with tests is run by pytest.
+- `sh` blocks are checked by `shell.py`; those of a page with files are run beside them, and a
+  `text` block that follows is what they must print.
 - `sql` runs in SQLite where the page has made the table; `yaml`, `toml` and `json` are read.
 - What cannot run is marked on the page, with the reason.
 """
@@ -87,8 +87,12 @@ async def test_python_runs(
 ) -> None:
     names = given.names(clients(), server_url)
     names["__name__"] = "page"
-    (tmp_path / "redisson.yml").write_text("singleServerConfig:\n  address: redis://localhost:6379\n")
-    (tmp_path / "redisson.toml").write_text('[singleServerConfig]\naddress = "redis://localhost:6379"\n')
+    (tmp_path / "redisson.yml").write_text(
+        "singleServerConfig:\n  address: redis://localhost:6379\n"
+    )
+    (tmp_path / "redisson.toml").write_text(
+        '[singleServerConfig]\naddress = "redis://localhost:6379"\n'
+    )
     before = os.getcwd()
     os.chdir(tmp_path)
     try:
@@ -167,12 +171,16 @@ def test_commands_are_as_the_page_says(page: Path, server_url: str, tmp_path: Pa
         if block.language == "sh":
             used += block.code
             if shell.needs_files(block.code, [each.title for each in named]):
-                command = re.sub(r"^pytest", f"pytest {plugin_arguments()}", block.code, flags=re.M)
+                command = re.sub(
+                    r"^pytest", f"pytest {plugin_arguments()}", block.code, flags=re.MULTILINE
+                )
                 printed = run_there(command, tmp_path, server_url, block)
             else:
                 shell.check(block.code, server_url, block.place)
         elif block.language == "text" and named:
-            assert printed.strip() == block.code.strip(), f"{block.place}: the output is another one"
+            assert printed.strip() == block.code.strip(), (
+                f"{block.place}: the output is another one"
+            )
     unused = [each.title for each in named if each.title not in used and not is_test(each)]
     assert not unused, "no command of the page uses these files"
 
@@ -185,9 +193,7 @@ def test_commands_are_as_the_page_says(page: Path, server_url: str, tmp_path: Pa
         if block.language in ("yaml", "toml", "json", "sql") and not block.not_run
     ],
 )
-def test_data_can_be_read(
-    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_can_be_read(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS_PASSWORD", "secret")
     match block.language:
         case "yaml":

@@ -50,7 +50,10 @@ def test_record_is_explained(call: LogCall) -> None:
             found = [each for each in known if each.startswith(text)]
             assert found, f"no error says {start!r} any more"
             assert any(
-                pattern(each).fullmatch(error) for row in ROWS for each in row.texts for error in found
+                pattern(each).fullmatch(error)
+                for row in ROWS
+                for each in row.texts
+                for error in found
             ), f"no row has {start!r}"
         return
     found_rows = explaining(call)

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -57,7 +56,7 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built site; a warning is an error."""
     if importlib.util.find_spec("material") is None:
         unavailable("mkdocs-material is not installed: `make docs` installs it")
@@ -72,7 +71,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not done.stderr.strip(), done.stderr
-    yield folder
+    return folder
 
 
 @pytest.fixture(scope="module")
