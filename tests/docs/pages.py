@@ -19,6 +19,8 @@ PAGES = [files.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 #: How a page says that a block cannot run; the line before the block.
 _NOT_RUN = re.compile(r"\*Not run by our tests: (?P<reason>.+)\*\n*\Z")
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
+#: The other way to name a file: a comment in its first line.
+_FIRST_LINE = re.compile(r"# (?P<title>\w+\.py)\n")
 _INFO = re.compile(r"(?P<info>[^\n]*)\n")
 
 
@@ -58,13 +60,14 @@ def _blocks(page: Path) -> Iterator[Block]:
     text = page.read_text("utf-8")
     for region in RawFencedCodeBlockLexer(_INFO)(Document(text, str(page))):
         info = region.lexemes["info"]
-        title = _TITLE.search(info)
+        code = region.lexemes["source"].text
+        title = _TITLE.search(info) or _FIRST_LINE.match(code)
         not_run = _NOT_RUN.search(text[: region.start])
         yield Block(
             page,
             text.count("\n", 0, region.start) + 2,
             info.split(maxsplit=1)[0] if info.strip() else "",
             title["title"] if title else "",
-            region.lexemes["source"].text,
+            code,
             not_run["reason"] if not_run else "",
         )

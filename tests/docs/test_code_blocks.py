@@ -150,13 +150,13 @@ def run_tests(folder: Path, block: Block) -> None:
 
 def plugin_arguments() -> str:
     """Return the arguments that load the plugin, where installing the package has not."""
-    registered = {each.name: each.value for each in entry_points(group="pytest11")}
-    module = registered.get("redisson_py", "redisson_py.pytest_plugin")
-    found = importlib.util.find_spec(module) is not None
-    if not found:
+    project = tomllib.loads((files.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    module = project["entry-points"]["pytest11"]["redisson_py"]
+    if importlib.util.find_spec(module) is None:
         unavailable(f"the pytest plugin {module} is missing")
+    registered = [each.value for each in entry_points(group="pytest11")]
     usual = "-p no:cacheprovider -o asyncio_mode=auto"
-    return usual if "redisson_py" in registered else f"{usual} -p {module}"
+    return usual if module in registered else f"{usual} -p {module}"
 
 
 @pytest.mark.parametrize("page", pages_with("sh"))
@@ -165,8 +165,9 @@ def test_commands_are_as_the_page_says(page: Path, server_url: str, tmp_path: Pa
     named = [block for block in blocks if block.title and not is_recipe(block)]
     for block in named:
         (tmp_path / block.title).write_text(LOCAL.sub(server_url, block.code))
+    tests = [block for block in named if block.title.startswith("test_")]
     printed = ""
-    used = ""
+    used = "".join(block.code for block in tests)
     for block in blocks:
         if block.language == "sh":
             used += block.code
@@ -181,8 +182,14 @@ def test_commands_are_as_the_page_says(page: Path, server_url: str, tmp_path: Pa
             assert printed.strip() == block.code.strip(), (
                 f"{block.place}: the output is another one"
             )
-    unused = [each.title for each in named if each.title not in used and not is_test(each)]
-    assert not unused, "no command of the page uses these files"
+    if tests and "pytest" not in used:
+        run_tests(tmp_path, tests[0])
+    unused = [
+        each.title
+        for each in named
+        if each not in tests and not re.search(rf"\b{Path(each.title).stem}\b", used)
+    ]
+    assert not unused, "no command or test of the page uses these files"
 
 
 @pytest.mark.parametrize(
