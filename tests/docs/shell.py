@@ -89,7 +89,7 @@ def _can_be_installed(package: str) -> bool:
     text = (files.ROOT / "pyproject.toml").read_text("utf-8")
     found = re.fullmatch(r"redisson-py(?:\[(?P<extras>[\w,]+)\])?", package)
     if found is None:
-        return f'"{package}>=' in text
+        return f'"{package.partition(">=")[0]}>=' in text
     project = tomllib.loads(text)["project"]
     extras = set(project["optional-dependencies"])
     return set((found["extras"] or "").split(",")) - {""} <= extras
