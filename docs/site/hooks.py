@@ -31,6 +31,7 @@ ELSEWHERE = {
 }
 _BACK = {page: path for path, page in ELSEWHERE.items()}
 
+_NAMED = re.compile(r"docs/(?P<page>[\w-]+)\.md")
 _FONTS = re.compile(r"@font-face\s*\{[^}]*\}")
 _BLOCK = re.compile(r"(^[ ]*```.*?^[ ]*```)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(
@@ -71,6 +72,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         _LINK.sub(lambda found: _on_site(found, source, here), each) for each in parts[::2]
     ]
     return "".join(parts)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Make links of the pages that docstrings name as files."""
+    if not page.file.src_uri.startswith("reference/"):
+        return html
+    return _NAMED.sub(r'<a href="../\g<page>.html">\g<page></a>', html)
 
 
 def _on_site(found: re.Match[str], source: str, here: str) -> str:

@@ -85,7 +85,12 @@ def compiled(block: Block, code: str) -> CodeType:
 
 @pytest.mark.parametrize("page", pages_with("python"))
 async def test_python_runs(
-    page: Path, server_url: str, clients: ClientFactory, redis: Redis, tmp_path: Path
+    page: Path,
+    server_url: str,
+    clients: ClientFactory,
+    redis: Redis,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = given.names(clients(), server_url)
     names["__name__"] = "page"
@@ -95,15 +100,13 @@ async def test_python_runs(
     (tmp_path / "redisson.toml").write_text(
         '[singleServerConfig]\naddress = "redis://localhost:6379"\n'
     )
-    before = os.getcwd()
-    os.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)
     try:
         async with asyncio.timeout(PATIENCE):
             for block in blocks_of(page):
                 if block.language == "python" and not (block.title or block.not_run):
                     await run_python(block, names, server_url, tmp_path)
     finally:
-        os.chdir(before)
         for each in names.values():
             if isinstance(each, Redisson):
                 await each.aclose()

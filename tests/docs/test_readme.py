@@ -26,7 +26,6 @@ FIXED = (
 def test_it_is_one_screen() -> None:
     lines = README.read_text("utf-8").splitlines()
     assert sum(bool(line.strip()) for line in lines) <= ONE_SCREEN
-    assert max(map(len, lines)) <= 130
 
 
 def test_first_example_has_the_lines_that_stay() -> None:
