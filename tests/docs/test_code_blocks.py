@@ -110,6 +110,8 @@ async def test_python_runs(
         for each in names.values():
             if isinstance(each, Redisson):
                 await each.aclose()
+            elif type(each).__module__ == "redisson_py.sync" and hasattr(each, "close"):
+                await asyncio.to_thread(each.close)
         # Semaphores stay in Redis for ever.
         await redis.flushdb()
 
@@ -123,9 +125,12 @@ async def run_python(block: Block, names: dict[str, Any], url: str, folder: Path
         (folder / "program.py").write_text(code)
         await asyncio.to_thread(run_there, "python program.py", folder, url, block)
     else:
-        result = eval(compiled(block, code), names)
-        if inspect.isawaitable(result):
-            await result
+        made = compiled(block, code)
+        if made.co_flags & inspect.CO_COROUTINE:
+            await eval(made, names)
+        else:
+            # Code without `await` may be for threads, which have no event loop.
+            await asyncio.to_thread(exec, made, names)
 
 
 def run_there(command: str, folder: Path, url: str, block: Block) -> str:

@@ -44,7 +44,8 @@ def leader_election(lines: list[str]) -> None:
     terms = [int(found[1]) for line in lines if (found := re.search(r"leads, term (\d+)", line))]
     assert len(terms) == 3
     assert sorted(set(terms)) == terms
-    assert sum(line.endswith("does not lead any more: forced") for line in lines) == 2
+    # The loser of the second term may be cancelled, with the others, before it says so.
+    assert sum(line.endswith("does not lead any more: forced") for line in lines) in (1, 2)
 
 
 def cron_job(lines: list[str]) -> None:
@@ -99,7 +100,7 @@ CHECKS: dict[str, Check] = {
     )
 }
 #: Recipes for synchronous code, which tests/sync runs.
-ELSEWHERE = {"celery_task", "django_view"}
+ELSEWHERE = {"celery_task", "django_command"}
 
 
 @pytest.mark.slow
@@ -117,7 +118,7 @@ def test_every_recipe_is_run() -> None:
     assert set(NAMES) - ELSEWHERE == set(CHECKS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", CHECKS)
 def test_recipe_is_short_and_on_the_page(name: str) -> None:
     text = (FOLDER / f"{name}.py").read_text("utf-8")
     assert sum(bool(line.strip()) for line in text.splitlines()) <= MOST_LINES
