@@ -48,14 +48,24 @@ class Celery:
     """Stands for an application of Celery: a task is its function."""
 
     @staticmethod
-    def task(function: Any) -> Any:
-        """Return the function."""
-        return function
+    def task(function: Any = None, **options: Any) -> Any:
+        """Return the function, or what returns it."""
+        return function or Celery.task
+
+
+class Settings:
+    """Stands for Django's settings: the names of the page."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self._names = names
+
+    def __getattr__(self, name: str) -> Any:
+        return self._names[name]
 
 
 def names(client: Redisson, url: str) -> dict[str, Any]:
     """Return the names, anew for each page."""
-    return {
+    found: dict[str, Any] = {
         "asyncio": asyncio,
         "asynccontextmanager": asynccontextmanager,
         "signal": signal,
@@ -71,4 +81,10 @@ def names(client: Redisson, url: str) -> dict[str, Any]:
         "WAITS": Metric(),
         "LOSSES": Metric(),
         "app": Celery(),
+        "rows": ["a row"],
+        "write": lambda row, token: None,
+        "write_report": lambda lease: lease.check(),
+        "call_command": lambda name: None,
     }
+    found["settings"] = Settings(found)
+    return found

@@ -107,7 +107,7 @@ async def test_python_runs(
                 if block.language == "python" and not (block.title or block.not_run):
                     await run_python(block, names, server_url, tmp_path)
     finally:
-        for each in names.values():
+        for each in list(names.values()):
             if isinstance(each, Redisson):
                 await each.aclose()
             elif type(each).__module__ == "redisson_py.sync" and hasattr(each, "close"):
@@ -127,6 +127,9 @@ async def run_python(block: Block, names: dict[str, Any], url: str, folder: Path
     else:
         made = compiled(block, code)
         if made.co_flags & inspect.CO_COROUTINE:
+            if not isinstance(names["client"], Redisson):
+                # A page about threads goes on with the async client.
+                names["client"] = Redisson.from_url(url)
             await eval(made, names)
         else:
             # Code without `await` may be for threads, which have no event loop.
