@@ -19,7 +19,7 @@ PAGES = [files.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 #: How a page says that a block cannot run; the line before the block.
 _NOT_RUN = re.compile(r"\*Not run by our tests: (?P<reason>.+)\*\n*\Z")
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
-#: The other way to name a file: a comment in its first line.
+#: The other way to name a file, on pages that have tests: a comment in its first line.
 _FIRST_LINE = re.compile(r"# (?P<title>\w+\.py)\n")
 _INFO = re.compile(r"(?P<info>[^\n]*)\n")
 
@@ -58,10 +58,11 @@ def blocks_of(page: Path) -> tuple[Block, ...]:
 
 def _blocks(page: Path) -> Iterator[Block]:
     text = page.read_text("utf-8")
+    names_files = re.search(r"^# test_\w+\.py$", text, re.MULTILINE)
     for region in RawFencedCodeBlockLexer(_INFO)(Document(text, str(page))):
         info = region.lexemes["info"]
         code = region.lexemes["source"].text
-        title = _TITLE.search(info) or _FIRST_LINE.match(code)
+        title = _TITLE.search(info) or (names_files and _FIRST_LINE.match(code))
         not_run = _NOT_RUN.search(text[: region.start])
         yield Block(
             page,

@@ -19,7 +19,10 @@ from tests.house import files
 #: Commands of redisson-py that end by themselves and change nothing: they are run.
 RUN = {"acl", "scripts", "ping"}
 #: What a reader has or has not, and what needs no check.
-OTHERS = {"docker", "uvicorn", "gunicorn", "export", "echo", "cat", "kubectl", "pytest"}
+OTHERS = {
+    *("docker", "uvicorn", "gunicorn", "export", "echo", "cat", "eval", "kubectl", "pytest"),
+    "redis-cli",
+}
 
 
 def needs_files(code: str, titles: Sequence[str]) -> bool:
@@ -43,6 +46,8 @@ def check(code: str, url: str, place: str) -> None:
 def _commands(code: str) -> Iterator[list[str]]:
     for line in code.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
+        if len(words) > 5 and all(re.fullmatch(r"[\d*/,-]+", word) for word in words[:5]):
+            words = words[5:]  # a line of a crontab
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
             words = words[1:]
         if words:
