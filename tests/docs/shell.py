@@ -24,6 +24,9 @@ OTHERS = {
     "redis-cli",
 }
 
+#: What ends a command; what follows it is not looked at.
+_REDIRECTION = re.compile(r"^(?:\d?>>?|<|\|\|?|&&?)$")
+
 
 def needs_files(code: str, titles: Sequence[str]) -> bool:
     """Whether the commands use files of the page; then they are run beside them."""
@@ -45,7 +48,8 @@ def check(code: str, url: str, place: str) -> None:
 
 def _commands(code: str) -> Iterator[list[str]]:
     for line in code.replace("\\\n", " ").splitlines():
-        words = shlex.split(line, comments=True)
+        words = [_REDIRECTION.sub("", word) for word in shlex.split(line, comments=True)]
+        words = words[: words.index("")] if "" in words else words
         if len(words) > 5 and all(re.fullmatch(r"[\d*/,-]+", word) for word in words[:5]):
             words = words[5:]  # a line of a crontab
         while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
