@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.house import files
+from tests.support import repository
 
-TABLE = files.ROOT / "docs" / "operations.md"
+TABLE = repository.ROOT / "docs" / "operations.md"
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 #: Stands for whatever is put into a text.
@@ -47,7 +47,7 @@ class Row:
 def log_calls() -> list[LogCall]:
     """Return every call of a logger of the library; the command line has none of its own."""
     found: list[LogCall] = []
-    for path in files.of_kind(".py", "redisson_py"):
+    for path in repository.of_kind(".py", "redisson_py"):
         if "_cli" not in path.parts:
             found += _calls_of(path)
     return found
@@ -66,7 +66,7 @@ def _calls_of(path: Path) -> Iterator[LogCall]:
                 continue
             if node.func.attr not in {"log", *_METHODS}:
                 continue
-            place = f"{files.name(path)}:{function.name}"
+            place = f"{repository.name(path)}:{function.name}"
             method, arguments = node.func.attr, list(node.args)
             if method == "log":
                 levels = _level_names(arguments.pop(0), function)
@@ -132,7 +132,7 @@ def _strings(node: ast.AST) -> Iterator[str]:
 def all_strings() -> set[str]:
     """Return every text in the package, with a hole for whatever is put into it."""
     found: set[str] = set()
-    for path in files.of_kind(".py", "redisson_py"):
+    for path in repository.of_kind(".py", "redisson_py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             found.update(_PLACEHOLDER.sub(HOLE, text) for text in _strings(node))
     return found

@@ -11,10 +11,10 @@ from pathlib import Path
 from sybil import Document
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 
-from tests.house import files
+from tests.support import repository
 
-DOCS = files.ROOT / "docs"
-PAGES = [files.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+DOCS = repository.ROOT / "docs"
+PAGES = [repository.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 #: How a page says that a block cannot run; the line before the block.
 _NOT_RUN = re.compile(r"\*Not run by our tests: (?P<reason>.+)\*\n*\Z")
@@ -47,7 +47,7 @@ class Block:
     @property
     def place(self) -> str:
         """Where it is, for failures."""
-        return f"{files.name(self.page)}:{self.line}"
+        return f"{repository.name(self.page)}:{self.line}"
 
 
 @functools.cache

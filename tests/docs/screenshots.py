@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from tests.house import files
+from tests.support import repository
 
 #: Dark, as terminals are, and readable on light and dark pages.
 THEME = TerminalTheme(
@@ -38,7 +38,7 @@ def report(arguments: tuple[str, ...] = ()) -> str:
     """
     done = subprocess.run(
         [sys.executable, "-m", "examples.demo", *arguments],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         capture_output=True,
         text=True,
         check=False,

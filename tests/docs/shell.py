@@ -11,10 +11,10 @@ import tomllib
 from collections.abc import Iterator, Sequence
 
 import click
+from tests.support.command_line import invoke
 
 from redisson_py._cli.main import cli
-from tests.cli.invoking import invoke
-from tests.house import files
+from tests.support import repository
 
 #: Commands of redisson-py that end by themselves and change nothing: they are run.
 RUN = {"acl", "scripts", "ping"}
@@ -67,10 +67,10 @@ def _is_fine(words: list[str], url: str) -> bool:
         case ["make", *targets]:
             return all("=" in target or _is_target(target) for target in targets)
         case ["python", "-m", module, *_]:
-            path = files.ROOT / module.replace(".", "/")
+            path = repository.ROOT / module.replace(".", "/")
             return path.with_suffix(".py").exists() or (path / "__main__.py").exists()
         case ["python", "-c", program]:
-            done = subprocess.run([sys.executable, "-c", program], cwd=files.ROOT, check=False)
+            done = subprocess.run([sys.executable, "-c", program], cwd=repository.ROOT, check=False)
             return done.returncode == 0
         case [command, *_]:
             return command in OTHERS
@@ -95,7 +95,7 @@ def _parses(arguments: list[str], url: str) -> bool:
 
 def _can_be_installed(package: str) -> bool:
     """Whether it is this package, with extras that it has, or one that the tests use as well."""
-    text = (files.ROOT / "pyproject.toml").read_text("utf-8")
+    text = (repository.ROOT / "pyproject.toml").read_text("utf-8")
     found = re.fullmatch(r"redisson-py(?:\[(?P<extras>[\w,]+)\])?", package)
     if found is None:
         return f'"{package.partition(">=")[0]}>=' in text
@@ -105,7 +105,7 @@ def _can_be_installed(package: str) -> bool:
 
 
 def _is_target(name: str) -> bool:
-    makefile = (files.ROOT / "Makefile").read_text("utf-8")
+    makefile = (repository.ROOT / "Makefile").read_text("utf-8")
     return re.search(rf"^{re.escape(name)}:", makefile, re.MULTILINE) is not None
 
 

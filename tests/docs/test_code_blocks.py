@@ -35,7 +35,7 @@ from tests.docs import given, shell
 from tests.docs.pages import PAGES, Block, blocks_of
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import unavailable
-from tests.house import files
+from tests.support import repository
 
 LANGUAGES = {"python", "sh", "text", "sql", "yaml", "toml", "json", "java"}
 #: Those that tests of their own look at.
@@ -53,7 +53,7 @@ ALL = [block for page in PAGES for block in blocks_of(page)]
 def pages_with(language: str) -> list[Any]:
     """Return the pages that have runnable blocks in a language."""
     return [
-        pytest.param(page, id=files.name(page))
+        pytest.param(page, id=repository.name(page))
         for page in PAGES
         if any(block.language == language and not block.not_run for block in blocks_of(page))
     ]
@@ -146,7 +146,7 @@ def run_there(command: str, folder: Path, url: str, block: Block) -> str:
         env={
             **os.environ,
             "PATH": f"{binaries}:{os.environ['PATH']}",
-            "PYTHONPATH": str(files.ROOT),
+            "PYTHONPATH": str(repository.ROOT),
             "REDISSON_URL": url,
         },
         capture_output=True,
@@ -164,7 +164,7 @@ def run_tests(folder: Path, block: Block) -> None:
 
 def plugin_arguments() -> str:
     """Return the arguments that load the plugin, where installing the package has not."""
-    project = tomllib.loads((files.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    project = tomllib.loads((repository.ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     module = project["entry-points"]["pytest11"]["redisson_py"]
     if importlib.util.find_spec(module) is None:
         unavailable(f"the pytest plugin {module} is missing")

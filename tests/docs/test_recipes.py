@@ -11,9 +11,9 @@ from collections.abc import Callable
 import pytest
 from redis.asyncio import Redis
 
-from tests.house import files
+from tests.support import repository
 
-FOLDER = files.ROOT / "examples" / "recipes"
+FOLDER = repository.ROOT / "examples" / "recipes"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 #: Lines of a recipe, without the empty ones.
 MOST_LINES = 39
@@ -25,7 +25,7 @@ def run(name: str, url: str) -> list[str]:
     """Run a recipe to its end; return what it printed."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", f"examples.recipes.{name}"],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         env={**os.environ, "REDISSON_URL": url},
         capture_output=True,
         text=True,
@@ -122,6 +122,6 @@ def test_every_recipe_is_run() -> None:
 def test_recipe_is_short_and_on_the_page(name: str) -> None:
     text = (FOLDER / f"{name}.py").read_text("utf-8")
     assert sum(bool(line.strip()) for line in text.splitlines()) <= MOST_LINES
-    page = (files.ROOT / "docs" / "recipes.md").read_text("utf-8")
+    page = (repository.ROOT / "docs" / "recipes.md").read_text("utf-8")
     assert f'--8<-- "{name}.py"' in page
     assert f"../examples/recipes/{name}.py" in page

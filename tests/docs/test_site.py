@@ -15,9 +15,9 @@ import pytest
 import redisson_py
 import redisson_py.testing
 from tests.fixtures.redis_server import unavailable
-from tests.house import files
+from tests.support import repository
 
-CONFIG = files.ROOT / "docs" / "site" / "mkdocs.yml"
+CONFIG = repository.ROOT / "docs" / "site" / "mkdocs.yml"
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -63,7 +63,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", CONFIG, "-d", folder],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
