@@ -111,11 +111,11 @@ class Half:
             # As `ExitStack` looks them up.
             return _enter_by_hand if entering else _exit_by_hand
         if entering:
-            statement = _statements.newest = _Statement(source)
-            return statement.enter
-        statement, _statements.newest = _statements.newest, None
-        if statement is not None and statement.source is source:
-            return statement.exit
+            _statements.newest = entered = _Statement(source)
+            return entered.enter
+        left, _statements.newest = _statements.newest, None
+        if left is not None and left.source is source:
+            return left.exit
         return lambda *error: _exit_by_hand(source, *error)
 
 

@@ -26,7 +26,7 @@ from redisson_py.sync._read_write_lock import ReadWriteLock
 from redisson_py.sync._semaphore import Semaphore
 
 if TYPE_CHECKING:
-    pass
+    from redis.asyncio import Redis, RedisCluster
 
 
 @final
@@ -99,6 +99,9 @@ class Redisson(ClientLike):
         ValueError: An option is out of range or for other servers than these, or the client
             asks replicas, or connects in a way of its own.
     """
+
+    def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
+        self._build(AsyncRedisson, client, dict[str, Any](options))
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:

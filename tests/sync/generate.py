@@ -357,7 +357,7 @@ def _class(module: ModuleType, name: str, bases: str) -> str:
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "kind"
     ]
     for each in node.body:
-        if isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef) and _is_public(each.name):
+        if isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef) and _is_public(name, each.name):
             body.append(_method(name, each))
         elif isinstance(each, ast.If) and name == "FencedLock":
             body.append(_narrowed(each))
@@ -373,8 +373,9 @@ def _option(node: ast.AnnAssign) -> str:
     return ast.unparse(node)
 
 
-def _is_public(name: str) -> bool:
-    return not name.startswith("_") or name == "__call__"
+def _is_public(owner: str, name: str) -> bool:
+    # Only clients are made by users.
+    return not name.startswith("_") or name == "__call__" or (owner, name) in _BODIES
 
 
 def _halves(result: str) -> str:
@@ -401,7 +402,9 @@ def _method(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     marks = [ast.unparse(each) for each in node.decorator_list]
     is_property = "property" in marks
     head = [f"@{mark}" for mark in marks if mark != "abstractmethod"]
-    text = [*head, _signature(node), textwrap.indent(_docstring(node, owner), "    ")]
+    text = [*head, _signature(node)]
+    if node.name != "__init__":
+        text.append(textwrap.indent(_docstring(node, owner), "    "))
     text.append(textwrap.indent(_body(owner, node, is_property), "    "))
     return "\n".join(text)
 
