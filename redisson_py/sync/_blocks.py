@@ -154,19 +154,19 @@ class Holdable(Wrapper):
     def __init__(self, make: Callable[[Any], Any]) -> None:
         super().__init__(make)
         #: The blocks that were entered by hand, with their threads.
-        self._by_hand: list[tuple[int, HoldBlock[Any]]] = []
+        self._by_hand: list[tuple[threading.Thread, HoldBlock[Any]]] = []
 
 
 def _enter_by_hand(source: Any) -> Any:
     block = source.hold()
     lease = block.__enter__()
-    source._by_hand.append((threading.get_ident(), block))
+    source._by_hand.append((threading.current_thread(), block))
     return lease
 
 
 def _exit_by_hand(source: Any, *error: Any) -> None:
-    entered: list[tuple[int, HoldBlock[Any]]] = source._by_hand
-    own = [each for each in entered if each[0] == threading.get_ident()]
+    entered: list[tuple[threading.Thread, HoldBlock[Any]]] = source._by_hand
+    own = [each for each in entered if each[0] is threading.current_thread()]
     if not own and len(entered) > 1:
         raise RuntimeError(
             f"{source!r} was entered {len(entered)} times by other threads, and it cannot be known"

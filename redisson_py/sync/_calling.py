@@ -226,8 +226,9 @@ class _Seat:
         name = threading.current_thread().name
         loop_thread.portal.start_task_soon(self.actor.run, name=name)
 
-    def __del__(self) -> None:
-        if self.loop_thread is _loop_thread.running():
+    # When the interpreter ends, names of modules are gone before the last objects.
+    def __del__(self, running: Callable[[], LoopThread | None] = _loop_thread.running) -> None:
+        if self.loop_thread is running():
             self.loop_thread.soon(self.actor.end)
 
 

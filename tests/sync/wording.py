@@ -141,7 +141,7 @@ def in_words_of_threads(text: str, where: tuple[str, str]) -> str:
     Raises:
         ValueError: Words of asyncio are left.
     """
-    text = "\n".join(_reworded(text))
+    text = "\n".join(_reworded(text)).rstrip()
     left = text
     for allowed in _ALLOWED:
         left = left.replace(allowed, "")
@@ -183,8 +183,7 @@ def _items(text: str) -> Iterator[tuple[str, str, str | None]]:
             pending.clear()
         if section or not line:
             in_section = in_section or bool(section)
-            if section or line != text:
-                yield line, "", None
+            yield line, "", None
         elif not in_section and len(indent) == 4:
             # An example.
             yield re.sub(r"\basync with\b", "with", line), "", None

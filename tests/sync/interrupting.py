@@ -1,0 +1,83 @@
+"""Exceptions that come from outside, as signal handlers raise them."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from tests.sync.generate import SYNC
+from tests.sync.threads import Running
+
+
+class Interrupted(Exception):
+    """Raised by a signal handler, as Celery's SoftTimeLimitExceeded is."""
+
+
+@contextmanager
+def raising_handler() -> Iterator[None]:
+    """Have SIGUSR1 raise `Interrupted` in the main thread."""
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def signal_when(condition: Callable[[], object], number: int = signal.SIGUSR1) -> Running[None]:
+    """Send the main thread a signal when a condition has come true."""
+
+    def watch() -> None:
+        condition()
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, number)
+
+    return Running(watch)
+
+
+def interrupted_at(step: int, func: Callable[[], object]) -> bool:
+    """Run a function, and raise `Interrupted` before one instruction of `redisson_py.sync`.
+
+    Args:
+        step: The number of the instruction among those that this thread executes.
+        func: The function.
+
+    Returns:
+        Whether there are so many.
+    """
+    left = step
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(str(SYNC)):
+            return None
+        if frame.f_code.co_name == "__del__":
+            # No handler runs in between: what it raises is ignored in either case.
+            return None
+        frame.f_trace_opcodes = True
+        if event in ("call", "opcode"):
+            left -= 1
+            if left < 0:
+                sys.settrace(None)
+                raise Interrupted(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        func()
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(before)
+    assert left >= 0, "the interruption was swallowed"
+    return False
