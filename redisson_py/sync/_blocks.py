@@ -12,6 +12,7 @@ Who calls `lock.__enter__()` by hand gets a block that the lock remembers, with 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -37,7 +38,7 @@ class HoldBlock(Generic[L_co]):
     def __init__(self, source: Wrapper, hold: Callable[[Any], Any]) -> None:
         self._source = source
         self._hold = hold
-        self._entry: Call[Any] | None = None
+        self._guard: _Guard | None = None
         self._block: Any = None
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
@@ -52,7 +53,7 @@ class HoldBlock(Generic[L_co]):
         return decorate(self._source, func, lambda filled: HoldBlock(filled, self._hold))
 
     def __enter__(self) -> L_co:
-        if self._entry is not None:
+        if self._guard is not None:
             raise RuntimeError("this block is in use; call hold() for another one")
         source, hold, blocks = self._source, self._hold, list[Any]()
 
@@ -63,13 +64,13 @@ class HoldBlock(Generic[L_co]):
             blocks.append(block)
             return lease
 
-        entry = self._entry = Call(enter, leases_of)
+        guard = self._guard = _Guard(self, Call(enter, leases_of))
         try:
-            lease: L_co = entry.outcome()
+            lease: L_co = guard.entry.outcome()
             self._block = blocks[0]
         except BaseException:
-            entry.abandon()
-            self._entry = None
+            guard.entry.abandon()
+            self._left(guard)
             raise
         return lease
 
@@ -79,22 +80,52 @@ class HoldBlock(Generic[L_co]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        block = self._block
-        if block is None:
+        block, guard = self._block, self._guard
+        if block is None or guard is None:
             raise NotHeldError("this block is left, but it was not entered")
         try:
             Call(lambda: block.__aexit__(kind, error, trace)).outcome()
         except BaseException:
             # If it was interrupted before it began, there is something left to give back.
-            if self._entry is not None:
-                self._entry.abandon()
-            self._entry = self._block = None
+            guard.entry.abandon()
+            self._left(guard)
             raise
-        self._entry = self._block = None
+        self._left(guard)
 
-    def __del__(self) -> None:
-        if self._entry is not None:
-            self._entry.abandon()
+    def _left(self, guard: _Guard) -> None:
+        guard.disarm()
+        self._guard = self._block = None
+
+
+class _Guard:
+    """Gives back what a block acquired that became garbage before it was left.
+
+    Not `__del__`: every block would run that, and Python ignores what a signal handler raises in
+    it, which may be Ctrl-C.
+
+    Attributes:
+        entry: The call that acquired, or acquires.
+    """
+
+    __slots__ = ("_block", "entry")
+
+    def __init__(self, block: HoldBlock[Any], entry: Call[Any]) -> None:
+        self.entry = entry
+        self._block: weakref.ref[HoldBlock[Any]] | None = weakref.ref(block, self._fire)
+        _guards.add(self)
+
+    def disarm(self) -> None:
+        """The block was left."""
+        self._block = None
+        _guards.discard(self)
+
+    def _fire(self, _: object) -> None:
+        self.disarm()
+        self.entry.abandon()
+
+
+#: Those of blocks that were entered. The garbage collector forgets a reference with its object.
+_guards: set[_Guard] = set()
 
 
 class Half:

@@ -83,12 +83,12 @@ class Call(Generic[T]):
         try:
             if not seat.loop_thread.soon(seat.actor.add, self):
                 raise ClientClosedError("the interpreter is exiting")
-            self._finished.acquire()
+            self._wait()
         except BaseException:
             if self.abandon():
                 # Then nothing is held when the caller goes on. A second signal ends this wait,
                 # and the event loop does the same without us.
-                self._finished.acquire()
+                self._wait()
             raise
         error, self._error = self._error, None
         if error is not None:
@@ -98,6 +98,11 @@ class Call(Generic[T]):
                 # Or its traceback would keep itself.
                 error = None
         return cast("T", self._result)
+
+    def _wait(self) -> None:
+        # It can be acquired once, and that may be before the interruption.
+        if self._state is not _State.OVER:
+            self._finished.acquire()
 
     def abandon(self) -> bool:
         """Give it up, and give back what it brought; return whether an event loop will do that."""

@@ -285,7 +285,7 @@ class Redisson(ClientLike):
         the first has finished. If interrupted, the client is closed all the same, though Redis may
         learn of it only by the leases.
         """
-        self._call(lambda own: own.aclose())
+        self._close()
 
     def __enter__(self) -> Self:
         self._call(lambda own: own.__aenter__())

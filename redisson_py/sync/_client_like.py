@@ -43,3 +43,8 @@ class ClientLike(Wrapper):
 
     def __repr__(self) -> str:
         return repr(self._working)
+
+    def _close(self) -> None:
+        # Clients are closed when the interpreter exits.
+        if not _loop_thread.is_exiting():
+            self._call(lambda own: own.aclose())

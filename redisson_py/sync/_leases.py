@@ -34,6 +34,9 @@ class Lease(LeaseWrapper):
     is paused.
     """
 
+    def __bool__(self) -> bool:
+        return True
+
     @property
     def name(self) -> Name:
         """The resource name."""

@@ -101,6 +101,11 @@ def running() -> LoopThread | None:
     return _running
 
 
+def is_exiting() -> bool:
+    """Return whether the interpreter exits, and all clients are closed."""
+    return _exiting
+
+
 def start() -> LoopThread:
     """Return the thread, which is started if need be.
 

@@ -293,10 +293,11 @@ WRITTEN = {
             """
             return self._call(lambda own: until_lost(own, timeout))
         ''',
-    ("Redisson", "aclose"): None,
 }
 #: Bodies that do not simply pass on.
 _BODIES = {
+    ("Lease", "__bool__"): "return True",
+    ("Redisson", "aclose"): "self._close()",
     # Not that of the client that is never used.
     ("Redisson", "id"): "client_id: str = self._working.id\nreturn client_id",
     ("Redisson", "__init__"): "self._build(AsyncRedisson, client, dict[str, Any](options))",
@@ -397,13 +398,13 @@ def _narrowed(node: ast.If) -> str:
 
 def _method(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     key = (owner, node.name)
-    if WRITTEN.get(key):
-        return textwrap.dedent(WRITTEN[key] or "").strip()
+    if key in WRITTEN:
+        return textwrap.dedent(WRITTEN[key]).strip()
     marks = [ast.unparse(each) for each in node.decorator_list]
     is_property = "property" in marks
     head = [f"@{mark}" for mark in marks if mark != "abstractmethod"]
     text = [*head, _signature(node)]
-    if node.name != "__init__":
+    if ast.get_docstring(node):
         text.append(textwrap.indent(_docstring(node, owner), "    "))
     text.append(textwrap.indent(_body(owner, node, is_property), "    "))
     return "\n".join(text)

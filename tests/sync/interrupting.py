@@ -60,9 +60,6 @@ def interrupted_at(step: int, func: Callable[[], object]) -> bool:
         nonlocal left
         if not frame.f_code.co_filename.startswith(str(SYNC)):
             return None
-        if frame.f_code.co_name == "__del__":
-            # No handler runs in between: what it raises is ignored in either case.
-            return None
         frame.f_trace_opcodes = True
         if event in ("call", "opcode"):
             left -= 1

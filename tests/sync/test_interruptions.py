@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import signal
 import time
@@ -130,7 +129,6 @@ def test_a_block_that_is_interrupted_at_any_instruction_holds_nothing(
     for step in itertools.count():
         if not interrupted_at(step, lambda: block(client)):
             break
-        gc.collect()
         until(lambda: client.statistics().held_leases == 0)
         steps = step
     # That many there are at least, in entering and leaving.
@@ -172,7 +170,6 @@ def test_signals_at_any_time_leave_nothing_held(client: Redisson) -> None:
                     interruptions += 1
                     # The body may have been cut in half.
                     signal.setitimer(signal.ITIMER_REAL, 0)
-                    gc.collect()
                     with lock.hold(timeout=20):
                         inside = 0
         finally:

@@ -62,9 +62,9 @@ def test_no_increment_is_lost(shared: bool, clients: ClientFactory, look: redis_
         for _ in range(turns):
             with lock as lease:
                 before = look.get("sum")
-                assert lease.token > int(look.get("token") or 0)  # type: ignore[arg-type]
+                assert lease.token > int(look.get("token") or 0)
                 look.set("token", lease.token, ex=60)
-                look.set("sum", int(before or 0) + 1, ex=60)  # type: ignore[arg-type]
+                look.set("sum", int(before or 0) + 1, ex=60)
 
     threads = [Running(lambda: work(first if shared else clients())) for _ in range(6)]
     for each in threads:
@@ -95,7 +95,7 @@ def test_what_a_thread_held_that_ended_is_not_renewed_any_more(
 ) -> None:
     client = clients(lease_time=3)
     lock = client.get_lock("k")
-    in_thread(lambda: lock.acquire() and None)
+    in_thread(lambda: lock.acquire().name)
     gc.collect()
     with caplog.at_level(logging.WARNING, "redisson_py"):
         assert lock.acquire(timeout=30)
