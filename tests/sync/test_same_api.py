@@ -12,6 +12,7 @@ import redisson_py
 from redisson_py import sync
 from tests.sync import generate
 from tests.sync.generate import SYNC, WRITTEN
+from tests.sync.layout import FILES
 
 #: What is the same for both, and so is not here: values, events, errors.
 SHARED = {
@@ -86,7 +87,7 @@ def generated() -> dict[str, str]:
     return generate.generate()
 
 
-@pytest.mark.parametrize("name", generate.FILES)
+@pytest.mark.parametrize("name", FILES)
 def test_what_is_committed_is_what_the_generator_writes(
     name: str, generated: dict[str, str]
 ) -> None:
