@@ -12,15 +12,14 @@ from django.core.management.base import BaseCommand
 from redisson_py.sync import Redisson
 
 URL = os.environ.get("REDISSON_URL", "redis://localhost:6379/0")
-settings.configure(REDISSON=Redisson.from_url(URL))  # settings.py, in real life
+settings.configure(REDISSON=Redisson.from_url(URL))  # that is settings.py
 started, may_end = Event(), Event()
 
 
 class Command(BaseCommand):
-    """`manage.py nightly`."""
+    """`manage.py nightly`: works unless another host does."""
 
-    def handle(self, *args: object, **options: object) -> None:
-        """Work, unless another host does; and no longer than the lock is held."""
+    def handle(self, *args: object, **options: object) -> None:  # noqa: D102
         lease = settings.REDISSON.get_lock("nightly").try_acquire(max_hold=3600)
         if lease is None:
             raise CommandError("it runs already")
