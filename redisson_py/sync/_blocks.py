@@ -52,6 +52,11 @@ class HoldBlock(Generic[L_co]):
         """
         return decorate(self._source, func, lambda filled: HoldBlock(filled, self._hold))
 
+    @property
+    def is_entered(self) -> bool:
+        """Whether it was entered and not left."""
+        return self._block is not None
+
     def __enter__(self) -> L_co:
         if self._guard is not None:
             raise RuntimeError("this block is in use; call hold() for another one")
@@ -146,28 +151,40 @@ class Half:
             return entered.enter
         left, _statements.newest = _statements.newest, None
         if left is not None and left.source is source:
+            left.paired = True
             return left.exit
         return lambda *error: _exit_by_hand(source, *error)
 
 
 class _Statement:
-    """One `with lock:`; alive for as long as the statement is."""
+    """One `with lock:`; alive for as long as the statement is.
 
-    __slots__ = ("_block", "source")
+    Attributes:
+        source: What is held.
+        paired: Its exit was looked up after its entry, as `with` does.
+    """
+
+    __slots__ = ("_block", "paired", "source")
 
     def __init__(self, source: Any) -> None:
         self.source = source
+        self.paired = False
         self._block: HoldBlock[Any] = source.hold()
 
     def enter(self) -> Any:
-        if _statements.newest is self:
-            # Its exit was not looked up after it: called by hand.
-            _statements.newest = None
+        if not self.paired:
+            # Called by hand, perhaps in another thread than looked it up.
+            if _statements.newest is self:
+                _statements.newest = None
             return _enter_by_hand(self.source)
         return self._block.__enter__()
 
     def exit(self, *error: Any) -> None:
-        self._block.__exit__(*error)
+        if self._block.is_entered:
+            self._block.__exit__(*error)
+        else:
+            # Its entry was looked up, and called by hand later or never.
+            _exit_by_hand(self.source, *error)
 
 
 class _Statements(threading.local):

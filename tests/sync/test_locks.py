@@ -238,6 +238,17 @@ def test_a_block_left_by_another_thread_where_it_cannot_be_known_which(client: R
     assert semaphore.available() == 3
 
 
+def test_a_block_that_one_thread_looks_up_and_another_enters_stays_entered(
+    client: Redisson,
+) -> None:
+    lock = client.get_lock("k")
+    lease = in_thread(lock.__enter__)
+    assert lock.locked()
+    assert not lease.lost
+    lock.__exit__(None, None, None)
+    assert not lock.locked()
+
+
 def test_a_generator_that_is_closed_by_another_thread(client: Redisson) -> None:
     lock = client.get_lock("k")
 
