@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dis
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from functools import cache
+from itertools import pairwise
+from types import CodeType, FrameType
 from typing import Any
 
 from tests.sync.generate import SYNC
@@ -44,6 +47,19 @@ def signal_when(condition: Callable[[], object], number: int = signal.SIGUSR1) -
     return Running(watch)
 
 
+#: The instructions behind which Python runs signal handlers; and at the beginning of a function.
+_INTERRUPTIBLE = ("CALL", "JUMP_BACKWARD", "RESUME")
+
+
+@cache
+def _points(code: CodeType) -> frozenset[int]:
+    """Return the offsets at which a signal handler may have run just before."""
+    steps = list(dis.get_instructions(code))
+    return frozenset(
+        after.offset for one, after in pairwise(steps) if one.opname.startswith(_INTERRUPTIBLE)
+    )
+
+
 def interrupted_at(step: int, func: Callable[[], object]) -> bool:
     """Run a function, and raise `Interrupted` before one instruction of `redisson_py.sync`.
 
@@ -61,7 +77,9 @@ def interrupted_at(step: int, func: Callable[[], object]) -> bool:
         if not frame.f_code.co_filename.startswith(str(SYNC)):
             return None
         frame.f_trace_opcodes = True
-        if event in ("call", "opcode"):
+        if event in ("call", "opcode") and (
+            event == "call" or frame.f_lasti in _points(frame.f_code)
+        ):
             left -= 1
             if left < 0:
                 sys.settrace(None)
