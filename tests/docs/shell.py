@@ -11,10 +11,10 @@ import tomllib
 from collections.abc import Iterator, Sequence
 
 import click
-from tests.support.command_line import invoke
 
 from redisson_py._cli.main import cli
 from tests.support import repository
+from tests.support.command_line import invoke
 
 #: Commands of redisson-py that end by themselves and change nothing: they are run.
 RUN = {"acl", "scripts", "ping"}

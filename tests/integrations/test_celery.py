@@ -16,9 +16,9 @@ import redis as redis_py
 from celery import Celery
 
 from redisson_py.sync import Redisson, _loop_thread
-from tests.house import files
 from tests.integrations import celery_app
 from tests.integrations.celery_app import NAME
+from tests.support import repository
 from tests.sync.threads import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
@@ -44,7 +44,7 @@ def worker(folder: Path, url: str, pool: str) -> Iterator[subprocess.Popen[str]]
     variables = {"CELERY_FOLDER": str(folder), "CELERY_REDIS": url}
     process = subprocess.Popen(
         [sys.executable, "-m", "celery", "-A", NAME, "worker", f"--pool={pool}", "-c3", *QUIET],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         env={**os.environ, **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 
-from tests.house import files
-from tests.support import until_async
+from tests.support import repository
+from tests.support.waiting import until_async
 from tests.sync.threads import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
@@ -44,7 +44,7 @@ def site(folder: Path, url: str, *command: str, fd: int = -1) -> Iterator[subpro
     }
     process = subprocess.Popen(
         [sys.executable, "-m", *command],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         env={**os.environ, **variables},
         pass_fds=() if fd < 0 else (fd,),
         stdout=subprocess.PIPE,

@@ -16,11 +16,11 @@ import sys
 import textwrap
 from types import ModuleType
 
-from tests.house import files
+from tests.support import repository
 from tests.sync.layout import FILES, File
 from tests.sync.wording import in_words_of_threads
 
-SYNC = files.ROOT / "redisson_py" / "sync"
+SYNC = repository.ROOT / "redisson_py" / "sync"
 
 _ENTER = "def __enter__(self) -> {result}: ..."
 _EXIT = """
@@ -262,7 +262,7 @@ def _format(text: str) -> str:
             input=text,
             capture_output=True,
             text=True,
-            cwd=files.ROOT,
+            cwd=repository.ROOT,
         )
         if done.returncode:
             raise RuntimeError(f"{done.stderr}\n{text}")

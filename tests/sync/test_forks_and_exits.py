@@ -11,7 +11,7 @@ import textwrap
 import pytest
 import redis as redis_py
 
-from tests.house import files
+from tests.support import repository
 from tests.sync.threads import until
 
 START = """
@@ -37,7 +37,7 @@ def in_child(work):
 def started(code: str, url: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, *arguments, "-c", START + textwrap.dedent(code), url],
-        cwd=files.ROOT,
+        cwd=repository.ROOT,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
