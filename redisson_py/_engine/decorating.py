@@ -71,20 +71,44 @@ def decorate(
         ValueError: A name does not fit the parameters of `func`.
     """
     check_function(func)
-    called = _called(func)
-    signature = _signature(func)
-    has_fields = [check_name(name, called, signature.parameters) for name in names]
-    named_by_arguments = any(has_fields)
+    naming = Naming(names, func)
 
     @functools.wraps(func)
     async def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        arguments: Mapping[str, object] = {}
-        if named_by_arguments:
-            arguments = _arguments(called, signature, args, kwargs)
-        async with make_block(lambda name: fill(name, called, arguments)):
+        async with make_block(naming.of_call(args, kwargs)):
             return await func(*args, **kwargs)
 
     return wrapper
+
+
+class Naming:
+    """Makes names from the arguments of the calls of one function.
+
+    Args:
+        names: Format strings, whose fields name parameters.
+        func: The function.
+
+    Raises:
+        ValueError: A name does not fit the parameters of `func`.
+    """
+
+    def __init__(self, names: Sequence[Name], func: Callable[..., Any]) -> None:
+        self._called = _called(func)
+        self._signature = _signature(func)
+        has_fields = [check_name(name, self._called, self._signature.parameters) for name in names]
+        #: Else the arguments are of no interest.
+        self._by_arguments = any(has_fields)
+
+    def of_call(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Fill:
+        """Return what fills names in for one call.
+
+        Raises:
+            TypeError: The arguments do not fit the function.
+        """
+        arguments: Mapping[str, object] = {}
+        if self._by_arguments:
+            arguments = _arguments(self._called, self._signature, args, kwargs)
+        return lambda name: fill(name, self._called, arguments)
 
 
 def check_function(func: object) -> None:

@@ -51,5 +51,7 @@ def test_contracts_that_list_rooms_list_all_that_exist(contract: dict[str, objec
     listed = {*cast("list[str]", contract.get("source_modules", []))}
     package = repository.ROOT / "redisson_py"
     families = {f"redisson_py.{path.parent.name}" for path in package.glob("[!_]*/__init__.py")}
+    # What uses the public client has rules of its own.
+    families -= {"redisson_py.integrations", "redisson_py.sync", "redisson_py.testing"}
     if listed & families:
-        assert families - listed == {"redisson_py.testing"}
+        assert families - listed == set()

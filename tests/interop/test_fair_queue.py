@@ -15,13 +15,13 @@ import pytest
 import pytest_asyncio
 
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.cluster_look import master_of
 from tests.fixtures.java import JavaFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
 from tests.interop.tasks import Tasks
 from tests.interop.waits import until_asleep
+from tests.support.cluster_look import master_of
 from tests.support.fair_locks import until_queued
 from tests.support.scripts.fair import FairScripts
 from tests.support.waiting import until_async

@@ -13,10 +13,10 @@ from redisson_py import AcquireTimeoutError, Redisson
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.cluster_look import master_of
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, JavaError, JavaObject
 from tests.interop.waits import only_messages_wake, soon, until_asleep
+from tests.support.cluster_look import master_of
 from tests.support.waiting import until, until_listening
 
 CHANNEL = "redisson_countdownlatch__channel__{l}"

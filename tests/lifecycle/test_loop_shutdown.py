@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager
 import pytest
 from redis.asyncio import Redis
 
-from tests.fixtures.cluster_look import master_of, url_of
 from tests.support import repository
+from tests.support.cluster_look import master_of, url_of
 from tests.support.kinds import KINDS, Stage, member_names
 from tests.support.waiting import until, until_async
 

@@ -11,9 +11,9 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Lease, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.cluster_look import master_of
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.lifecycle.late_bytes import REENTRANT
+from tests.support.cluster_look import master_of
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_waiting
 

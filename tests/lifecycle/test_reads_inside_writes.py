@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.cluster_look import master_of
+from tests.support.cluster_look import master_of
 from tests.support.kinds import reason_of
 from tests.support.waiting import until
 

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redisson_py import ClientClosedError, LeaseLostError, Redisson
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.cluster_look import plain_client
+from tests.support.cluster_look import plain_client
 from tests.support.streams import answered
 from tests.support.waiting import until
 

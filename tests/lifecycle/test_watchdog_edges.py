@@ -14,9 +14,9 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.cluster_look import servers_of
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.lifecycle.line_counter import LineCounter
+from tests.support.cluster_look import servers_of
 from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async
 

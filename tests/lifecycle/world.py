@@ -20,10 +20,10 @@ from redisson_py import (
     ScriptError,
 )
 from redisson_py.testing import FaultProxy
-from tests.fixtures.cluster_look import master_of, masters_of, plain_client, url_of
 from tests.lifecycle.actors import Actor
 from tests.lifecycle.records import Grip, Straggler, Wait
 from tests.lifecycle.subjects import Subject
+from tests.support.cluster_look import master_of, masters_of, plain_client, url_of
 
 #: Options of the clients. The first never renews during an example, so that nothing of it is
 #: lost without a cause; the second learns from its watchdog, and its bodies run on.

@@ -10,7 +10,7 @@ import asyncio
 import sys
 
 from redisson_py import Redisson
-from tests.fixtures.cluster_look import plain_client
+from tests.support.cluster_look import plain_client
 from tests.support.fair_locks import fair_lock
 
 

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
 from redisson_py._time import now
-from tests.fixtures.cluster_look import master_of
+from tests.support.cluster_look import master_of
 from tests.support.waiting import until
 
 

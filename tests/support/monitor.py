@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from redis.asyncio import Redis
 
-from tests.fixtures.cluster_look import ClusterLook, masters_of, url_of
+from tests.support.cluster_look import ClusterLook, masters_of, url_of
 
 #: Bytes: more than any script that is loaded.
 _LONGEST_LINE = 2**20

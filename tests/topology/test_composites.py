@@ -9,8 +9,8 @@ import pytest
 from redisson_py import MultiLock, Redisson, RedLock
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.cluster_look import plain_client
 from tests.fixtures.fleet import Fleet
+from tests.support.cluster_look import plain_client
 from tests.support.streams import answered, answered_at
 
 #: Names whose keys are on each of three masters.

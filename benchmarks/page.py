@@ -1,0 +1,253 @@
+"""Writes docs/performance.md and its bar charts from results/baseline.json.
+
+`python -m benchmarks.page`; a test compares what is committed with what this writes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import number
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path("benchmarks/results/baseline.json")
+PAGE = Path("docs/performance.md")
+IMAGES = Path("docs/images")
+
+#: Rows of tables and charts that are ours.
+_OURS = "redisson_py"
+#: No library, but the limit: one connection, and nothing around it.
+_BARE = "bare stream"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Bars, one for each row of a table.
+
+    Attributes:
+        name: Of the file, without its ending.
+        table: The table in the JSON.
+        column: Its column.
+        title: What stands above the bars, with the unit.
+        rows: The rows, or those whose name ends so.
+    """
+
+    name: str
+    table: str
+    column: str
+    title: str
+    rows: tuple[str, ...]
+
+
+CHARTS = (
+    Chart(
+        "performance-pairs",
+        *("pairs", "64 tasks", "Pairs of acquire and release a second, 64 tasks: more is better"),
+        (
+            *("redisson_py", "redisson_py, uvloop", "bare stream", "rueidislock (Go)"),
+            *("Redisson (Java), async, 8 connections", "Redisson (Java), async"),
+            *("Redisson (Java)", "aioredlock", "pottery"),
+            *("redis-py", "python-redis-lock"),
+        ),
+    ),
+    Chart(
+        "performance-processor",
+        *("processor time of pairs", "64 tasks"),
+        "Processor time of the client, µs a pair, 64 tasks: less is better",
+        (
+            *("redisson_py", "redisson_py, uvloop", "bare stream", "rueidislock (Go)"),
+            *("Redisson (Java), async, 8 connections", "Redisson (Java), async"),
+            *("Redisson (Java)", "aioredlock", "pottery"),
+            *("redis-py", "python-redis-lock"),
+        ),
+    ),
+    Chart(
+        "performance-hand-off",
+        *("hand-off in one process", "median us"),
+        "Hand-off between 10 tasks of one process, µs: less is better",
+        tuple(
+            f"{side}, 10 tasks"
+            for side in (
+                *("redisson_py", "redisson_py, uvloop", "Redisson (Java)"),
+                *("aioredlock", "pottery", "redis-py", "python-redis-lock"),
+            )
+        ),
+    ),
+)
+
+
+def main() -> None:
+    """Write the page and the charts."""
+    results = json.loads((ROOT / RESULTS).read_text("utf-8"))
+    for path, text in outputs(results).items():
+        (ROOT / path).write_text(text, "utf-8")
+
+
+def outputs(results: dict[str, Any]) -> dict[Path, str]:
+    """Return the text of each file."""
+    charts = {IMAGES / f"{chart.name}.svg": _bars(chart, results["tables"]) for chart in CHARTS}
+    return {PAGE: "\n".join(_page(results)) + "\n", **charts}
+
+
+def _page(results: dict[str, Any]) -> Iterator[str]:
+    machine, versions, tables = results["machine"], results["versions"], results["tables"]
+    yield "# Performance"
+    yield ""
+    yield (
+        "This page is written from"
+        " [one run of `make bench`](../benchmarks/results/baseline.json) by"
+        " `python -m benchmarks.page`. On another machine only the ratios mean something;"
+        " [Benchmarks](../benchmarks/README.md) says what each figure is, what is fair about each"
+        " comparison and what is not."
+    )
+    yield ""
+    yield from _table(
+        ("", ""),
+        [
+            ("processor", f"{machine['processor']}, {machine['processors']} cores"),
+            ("system", f"{machine['system']}, {machine['architecture']}"),
+            ("server", versions["server"]),
+            ("Python", versions["python"]),
+            ("commit", f"`{versions['commit']}`"),
+            ("versions", ", ".join(_others(versions))),
+        ],
+    )
+    yield ""
+    yield (
+        "Client, server and everything else shared these cores. *bare stream* is no library but the"
+        " limit: the same two commands on one connection, with nothing around them."
+    )
+    for heading, chart, words in (
+        ("Uncontended", CHARTS[0], _UNCONTENDED),
+        ("Processor time", CHARTS[1], _PROCESSOR),
+        ("Hand-off", CHARTS[2], _HAND_OFF),
+    ):
+        yield from (
+            "",
+            f"## {heading}",
+            "",
+            words,
+            "",
+            f"![{chart.title}](images/{chart.name}.svg)",
+        )
+        yield ""
+        yield from _figures(tables[chart.table], _columns(chart, tables))
+    yield from ("", "## Every primitive", "", _PRIMITIVES, "")
+    yield from _figures(tables["primitives"], ["1 task", "64 tasks", "64 tasks, x lock"])
+    yield from ("", "## A thousand waiters", "", _WAKE_UPS, "")
+    columns = ["first, ms", "last, ms", "commands a waiter", "client us a waiter"]
+    yield from _figures(tables["wake-ups"], columns)
+    yield from ("", "## How costs grow", "", _GROWTH, "")
+    yield "![Costs by tasks, names and waiters](../benchmarks/results/baseline-growth.png)"
+
+
+_UNCONTENDED = (
+    "Each task takes and releases a lock of its own, again and again. All tasks of a client share"
+    " one connection, so many tasks cost little more than one. Our locks are renewed; those of the"
+    " other libraries for Python are not. The median of the rounds:"
+)
+_PROCESSOR = (
+    "Processor time of the client's process in the same rounds: what is left for your service"
+    " depends on it. Seconds a million pairs, which is microseconds a pair:"
+)
+_HAND_OFF = (
+    "How long a contended lock is idle, from the end of one section to the beginning of the next."
+    " With this library a lock is passed from task to task without a command, for 10 ms at a time,"
+    " and then released for real, so that other processes get it. Most rivals poll: see how seldom"
+    " the lock changes hands with them."
+)
+_PRIMITIVES = (
+    "Pairs a second of each primitive, uncontended, and the ratio to a plain lock measured right"
+    " before or after it. A multi lock of three makes three times the calls."
+)
+_WAKE_UPS = (
+    "A thousand tasks of one process wait for one name; its holder lets go once. A lock goes from"
+    " one to the next, so *last* is a thousand hand-offs; readers, latch and barrier let all go at"
+    " once."
+)
+_GROWTH = "Most axes are logarithmic. From one task to 4,096, and from 10 waiters to 10,000."
+
+
+def _others(versions: dict[str, str]) -> Iterator[str]:
+    named = {"redis": "redis-py"}
+    own = ("python", "server", "commit", "redisson-py")
+    return (
+        f"{named.get(name, name)} {version}"
+        for name, version in versions.items()
+        if name not in own
+    )
+
+
+def _columns(chart: Chart, tables: dict[str, Any]) -> list[str]:
+    if chart.column == "median us":
+        return ["median us", "p99 us", "hand-offs/s"]
+    return list(next(iter(tables[chart.table]["rows"].values())))
+
+
+def _figures(table: dict[str, Any], columns: Sequence[str]) -> Iterator[str]:
+    rows = [
+        (
+            f"**{name}**" if name.startswith(_OURS) else name,
+            *(number(cells[each]["median"]) if each in cells else "" for each in columns),
+        )
+        for name, cells in table["rows"].items()
+        if any(each in cells for each in columns)
+    ]
+    yield from _table(("", *(each.replace(" us", " µs") for each in columns)), rows)
+    for note in table["notes"]:
+        yield from ("", f"*{note}*")
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|---|{'---:|' * (len(head) - 1)}" if len(head) > 2 else "|---|---|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+# Charts: text and rectangles, in colours that are readable on white and on black.
+
+_WIDTH, _LABELS, _VALUES, _LINE, _TOP = 760, 260, 80, 26, 34
+_TEXT, _OUR_BAR, _LIMIT_BAR, _BAR = "#7d838c", "#c8324a", "#9aa3ad", "#5b8db8"
+
+
+def _bars(chart: Chart, tables: dict[str, Any]) -> str:
+    rows = tables[chart.table]["rows"]
+    values = [(row, rows[row][chart.column]["median"]) for row in chart.rows]
+    most = max(value for _, value in values)
+    height = _TOP + _LINE * len(values) + 4
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"'
+            f' role="img" aria-label="{escape(chart.title)}"'
+            f' font-family="system-ui, sans-serif" font-size="13" fill="{_TEXT}">',
+            f'<text x="0" y="16" font-weight="600">{escape(chart.title)}</text>',
+            *(_bar(index, row, value, most) for index, (row, value) in enumerate(values)),
+            "</svg>\n",
+        ]
+    )
+
+
+def _bar(index: int, row: str, value: float, most: float) -> str:
+    top = _TOP + _LINE * index
+    length = max(2, round((_WIDTH - _LABELS - _VALUES) * value / most))
+    color = _BAR
+    if row.startswith(_OURS):
+        color = _OUR_BAR
+    elif row.startswith(_BARE):
+        color = _LIMIT_BAR
+    label = escape(row.removesuffix(", 10 tasks"))
+    return (
+        f'<text x="{_LABELS - 8}" y="{top + 14}" text-anchor="end">{label}</text>'
+        f'<rect x="{_LABELS}" y="{top}" width="{length}" height="19" rx="2" fill="{color}"/>'
+        f'<text x="{_LABELS + length + 6}" y="{top + 14}">{number(value)}</text>'
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Leader election: one of several processes leads, until it ends or loses its lease."""
+
+import asyncio
+import os
+
+from redisson_py import ConnectionLostError, LeaseLostError, Redisson
+
+URL = os.environ.get("REDISSON_URL", "redis://localhost:6379/0")
+Led = asyncio.Queue[Redisson]
+
+
+async def stand(name: str, led: Led) -> None:
+    """Lead whenever no other candidate does; the token numbers the terms."""
+    async with Redisson.from_url(URL) as client:
+        while True:
+            try:
+                async with client.get_fenced_lock("leader:reports") as lease:
+                    print(f"{name} leads, term {lease.token}", flush=True)
+                    led.put_nowait(client)
+                    await asyncio.sleep(3600)  # the work of the leader
+            except LeaseLostError as loss:  # the work was cancelled; anyone may lead next
+                print(f"{name} does not lead any more: {loss.reason}", flush=True)
+            except ConnectionLostError:  # Redis is away, and nobody knows who leads
+                await asyncio.sleep(1)
+
+
+async def main() -> None:
+    """End two terms, and look who leads next."""
+    led: Led = asyncio.Queue()
+    candidates = [asyncio.create_task(stand(name, led)) for name in ("ann", "bob", "eve")]
+    for _ in range(2):
+        leader = await led.get()
+        await leader.get_fenced_lock("leader:reports").force_release()
+    await led.get()
+    for each in candidates:
+        each.cancel()
+    await asyncio.gather(*candidates, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

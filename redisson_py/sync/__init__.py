@@ -1,0 +1,85 @@
+"""The client for threads: for Celery, Django, scripts, and functions that are not `async`.
+
+    from redisson_py.sync import Redisson
+
+    client = Redisson.from_url("redis://localhost:6379/0")
+
+    with client.get_lock("k"):
+        ...
+
+The classes and methods are those of `redisson_py`, without `await`; the holder is the current
+thread. The async client does the work, in the event loop of one background thread that all clients
+of a process share and that starts with the first use.
+
+How a lock is acquired:
+
+1. `LockLike.acquire` (`_lock_like`, written by a generator from the async class) makes a `Call`
+   (`_calling`).
+2. The thread's actor, a task of the event loop (`_loop_thread`), makes it: it awaits `acquire` of
+   the async lock (`_wrapping`), so it is the holder. The thread waits.
+3. If a signal handler raises meanwhile, the call is abandoned: cancelled, and what it brought is
+   given back.
+4. `with` (`_blocks`) gives back what it acquired, however it ends.
+"""
+
+from redisson_py.sync._barrier import CyclicBarrier
+from redisson_py.sync._blocks import HoldBlock
+from redisson_py.sync._client import Redisson
+from redisson_py.sync._composites import MultiLock, RedLock
+from redisson_py.sync._latch import CountDownLatch
+from redisson_py.sync._leases import FencedLease, Lease, Permit
+from redisson_py.sync._lock_like import LockLike
+from redisson_py.sync._locks import FairLock, FencedLock, RLock
+from redisson_py.sync._options import RedissonOptions
+from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.sync._read_write_lock import ReadLock, ReadWriteLock, WriteLock
+from redisson_py.sync._semaphore import Semaphore
+
+__all__ = [
+    # the client
+    "Redisson",
+    "RedissonOptions",
+    # locks and what they give
+    "FairLock",
+    "FencedLease",
+    "FencedLock",
+    "HoldBlock",
+    "Lease",
+    "LockLike",
+    "MultiLock",
+    "RLock",
+    "ReadLock",
+    "ReadWriteLock",
+    "RedLock",
+    "WriteLock",
+    # semaphores, latch, barrier
+    "CountDownLatch",
+    "CyclicBarrier",
+    "Permit",
+    "PermitExpirableSemaphore",
+    "Semaphore",
+]
+
+# Users import these from here, so this is where reprs and documentation should place them.
+for _public in (
+    Redisson,
+    RedissonOptions,
+    FairLock,
+    FencedLease,
+    FencedLock,
+    HoldBlock,
+    Lease,
+    LockLike,
+    MultiLock,
+    RLock,
+    ReadLock,
+    ReadWriteLock,
+    RedLock,
+    WriteLock,
+    CountDownLatch,
+    CyclicBarrier,
+    Permit,
+    PermitExpirableSemaphore,
+    Semaphore,
+):
+    _public.__module__ = __name__

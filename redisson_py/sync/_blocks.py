@@ -1,0 +1,228 @@
+"""`with`: each block owns what it acquired, and gives it back however it ends.
+
+A signal handler may raise anywhere: as the first thing inside `__exit__` too, before any of our
+code has run. Python then forgets the block, and that is the sign: a block that becomes garbage
+gives back what it still owns. So a block must not be kept alive by the lock that it is of, and
+`with lock:` needs an object of its own: `with` looks up `__enter__` and `__exit__` one right
+after the other, before it calls either, and both look-ups get the two methods of one new block.
+
+Who calls `lock.__enter__()` by hand gets a block that the lock remembers, with its thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from redisson_py import NotHeldError
+from redisson_py.sync._calling import Call
+from redisson_py.sync._decorating import decorate
+from redisson_py.sync._wrapping import Wrapper, leases_of, working_of, wrap
+
+P = ParamSpec("P")
+R = TypeVar("R")
+L_co = TypeVar("L_co", covariant=True)
+
+
+class HoldBlock(Generic[L_co]):
+    """A block with options of its own, an object that is used once at a time.
+
+    Args:
+        source: The lock or semaphore.
+        hold: Makes the block of the async client from that of the lock or semaphore.
+    """
+
+    def __init__(self, source: Wrapper, hold: Callable[[Any], Any]) -> None:
+        self._source = source
+        self._hold = hold
+        self._guard: _Guard | None = None
+        self._block: Any = None
+
+    def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
+        """Return `func` inside such a block at every call, each time with these options.
+
+        The name is made from the arguments of the call, as for `@lock`, which see.
+
+        Raises:
+            TypeError: `func` is no plain function.
+            ValueError: A field names no parameter, or the name is no format string.
+        """
+        return decorate(self._source, func, lambda filled: HoldBlock(filled, self._hold))
+
+    @property
+    def is_entered(self) -> bool:
+        """Whether it was entered and not left."""
+        return self._block is not None
+
+    def __enter__(self) -> L_co:
+        if self._guard is not None:
+            raise RuntimeError("this block is in use; call hold() for another one")
+        source, hold, blocks = self._source, self._hold, list[Any]()
+
+        async def enter() -> Any:
+            # Not a method: the event loop must not keep this object.
+            block = hold(working_of(source))
+            lease = wrap(await block.__aenter__())
+            blocks.append(block)
+            return lease
+
+        guard = self._guard = _Guard(self, Call(enter, leases_of))
+        try:
+            lease: L_co = guard.entry.outcome()
+            self._block = blocks[0]
+        except BaseException:
+            guard.entry.abandon()
+            self._left(guard)
+            raise
+        return lease
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        block, guard = self._block, self._guard
+        if block is None or guard is None:
+            raise NotHeldError("this block is left, but it was not entered")
+        try:
+            Call(lambda: block.__aexit__(kind, error, trace)).outcome()
+        except BaseException:
+            # If it was interrupted before it began, there is something left to give back.
+            guard.entry.abandon()
+            self._left(guard)
+            raise
+        self._left(guard)
+
+    def _left(self, guard: _Guard) -> None:
+        guard.disarm()
+        self._guard = self._block = None
+
+
+class _Guard:
+    """Gives back what a block acquired that became garbage before it was left.
+
+    Not `__del__`: every block would run that, and Python ignores what a signal handler raises in
+    it, which may be Ctrl-C.
+
+    Attributes:
+        entry: The call that acquired, or acquires.
+    """
+
+    __slots__ = ("_block", "entry")
+
+    def __init__(self, block: HoldBlock[Any], entry: Call[Any]) -> None:
+        self.entry = entry
+        self._block: weakref.ref[HoldBlock[Any]] | None = weakref.ref(block, self._fire)
+        _guards.add(self)
+
+    def disarm(self) -> None:
+        """The block was left."""
+        self._block = None
+        _guards.discard(self)
+
+    def _fire(self, _: object) -> None:
+        self.disarm()
+        self.entry.abandon()
+
+
+#: Those of blocks that were entered. The garbage collector forgets a reference with its object.
+_guards: set[_Guard] = set()
+
+
+class Half:
+    """`__enter__` or `__exit__` of what can be held: see the module."""
+
+    __slots__ = ("_name",)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, source: Any, owner: type | None = None) -> Callable[..., Any]:
+        entering = self._name == "__enter__"
+        if source is None:
+            # As `ExitStack` looks them up.
+            return _enter_by_hand if entering else _exit_by_hand
+        if entering:
+            _statements.newest = entered = _Statement(source)
+            return entered.enter
+        left, _statements.newest = _statements.newest, None
+        if left is not None and left.source is source:
+            left.paired = True
+            return left.exit
+        return lambda *error: _exit_by_hand(source, *error)
+
+
+class _Statement:
+    """One `with lock:`; alive for as long as the statement is.
+
+    Attributes:
+        source: What is held.
+        paired: Its exit was looked up after its entry, as `with` does.
+    """
+
+    __slots__ = ("_block", "paired", "source")
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+        self.paired = False
+        self._block: HoldBlock[Any] = source.hold()
+
+    def enter(self) -> Any:
+        if not self.paired:
+            # Called by hand, perhaps in another thread than looked it up.
+            if _statements.newest is self:
+                _statements.newest = None
+            return _enter_by_hand(self.source)
+        return self._block.__enter__()
+
+    def exit(self, *error: Any) -> None:
+        if self._block.is_entered:
+            self._block.__exit__(*error)
+        else:
+            # Its entry was looked up, and called by hand later or never.
+            _exit_by_hand(self.source, *error)
+
+
+class _Statements(threading.local):
+    """The statement of this thread whose `__enter__` was looked up last, and not its exit."""
+
+    newest: _Statement | None = None
+
+
+_statements = _Statements()
+
+
+class Holdable(Wrapper):
+    """Base of what a block can hold."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__(make)
+        #: The blocks that were entered by hand, with their threads.
+        self._by_hand: list[tuple[threading.Thread, HoldBlock[Any]]] = []
+
+
+def _enter_by_hand(source: Any) -> Any:
+    block = source.hold()
+    lease = block.__enter__()
+    source._by_hand.append((threading.current_thread(), block))
+    return lease
+
+
+def _exit_by_hand(source: Any, *error: Any) -> None:
+    entered: list[tuple[threading.Thread, HoldBlock[Any]]] = source._by_hand
+    own = [each for each in entered if each[0] is threading.current_thread()]
+    if not own and len(entered) > 1:
+        raise RuntimeError(
+            f"{source!r} was entered {len(entered)} times by other threads, and it cannot be known"
+            " which acquisition is meant: use `with lock.hold()`, whose blocks are objects of"
+            " their own"
+        )
+    if not entered:
+        raise NotHeldError(f"{source!r} is left, but no block of it was entered")
+    leaving = (own or entered)[-1]
+    entered.remove(leaving)
+    leaving[1].__exit__(*error)

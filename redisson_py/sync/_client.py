@@ -1,0 +1,300 @@
+"""The client: makes everything else.
+
+Written by `python -m tests.sync.generate`: do not edit.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack, final
+
+from redisson_py import ClientStatistics
+from redisson_py import Redisson as AsyncRedisson
+from redisson_py._keys import Name
+from redisson_py._time import Duration
+from redisson_py.locks.read_write_lock import Prefer
+from redisson_py.sync._barrier import CyclicBarrier
+from redisson_py.sync._client_like import ClientLike
+from redisson_py.sync._composites import MultiLock, RedLock
+from redisson_py.sync._latch import CountDownLatch
+from redisson_py.sync._lock_like import LockLike
+from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
+from redisson_py.sync._options import RedissonOptions
+from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.sync._read_write_lock import ReadWriteLock
+from redisson_py.sync._semaphore import Semaphore
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis, RedisCluster
+
+
+@final
+class Redisson(ClientLike):
+    """A client: makes locks and keeps what they hold.
+
+    Use it as `with Redisson.from_url(...) as client`, or construct it anywhere, such as in a
+    module (nothing starts or connects until first use). `close()` ends it, and `with` opens it
+    again, with a new id. When the interpreter exits it is closed. One client serves any number
+    of threads and names with one connection to each server in use: the one server, the master,
+    or the nodes of a cluster that it needs. Where replicas may have to confirm
+    (`sync_replicas`), a second one is for grants; with Sentinel, a small one leads to each
+    Sentinel. See docs/topologies.md.
+
+    All clients share one thread, in which an event loop works for them. It starts with the
+    first use. A thread that runs an event loop of its own gets a RuntimeError: use
+    `redisson_py.Redisson` there. A client that has not connected yet may be used after a fork,
+    with the locks that it made; one that has raises ClientClosedError in the child.
+
+    Args:
+        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or
+            `RedisCluster`, whose addresses, credentials and TLS settings are used. Connections
+            are our own; `close` leaves the client open. Its `socket_connect_timeout` bounds
+            each attempt to connect, unless it is redis-py's default. Its `socket_timeout` is
+            not taken over, as redis-py gives every client one: see `command_timeout`. How it
+            pools, retries, checks and decodes is its own affair.
+        lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
+            Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
+            two thirds of it are survived.
+        prefix: Put before every name, as Redisson's NameMapper would.
+        name_mapper: Or a function from name to key.
+        on_lost: A function that is called with the `LostEvent` of each lost lease, in a thread
+            of its own for all clients: it may block, and use the client. `"raise"` calls
+            nothing. In both cases the body of a block runs on, and LeaseLostError is raised at
+            its end.
+        turn: Seconds for which a contended lock is passed among this client's threads before
+            other processes get a chance; 0 never passes.
+        client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
+        sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
+            Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
+        sync_replicas: How many replicas must confirm a grant or a renewal before it counts;
+            with too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if
+            the master has any; of a single server, none. Releases, latches and barriers are not
+            confirmed. Only a grant that all replicas have survives whichever of them is
+            promoted.
+        sync_timeout: Seconds that they have for it, from when it is asked for.
+        address_map: For clusters and Sentinel: from the address that a node announces to the
+            one to use. A mapping from `"host:port"` or `(host, port)` to either, or a function
+            that is given host and port and returns both. A `RedisCluster`'s own `address_remap`
+            is taken unless this is given.
+        command_timeout: Seconds for which any call without a timeout of its own waits for a
+            Redis that does not answer; 30 at most.
+        acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
+        on_release_error: What becomes of a block whose release got no answer: `"log"` ends it
+            normally, with a warning, because its work was protected; `"raise"` raises
+            `ReleaseFailedError`.
+        idle_lifetime: Seconds after the last lease for which Redis keeps the counter of a
+            fenced lock, and a semaphore; None keeps them for ever, as Redisson does. Longer
+            than `lease_time`, at least 10 s, and the same for all clients of a name; not for
+            names that Redisson uses too. Then the tokens of a lock that was idle for so long
+            grow only as long as the server's clock is not stepped back, and a semaphore forgets
+            its number of permits: see "What stays in Redis" in docs/safety.md.
+        listener: Is told what the client does: acquisitions, waits, losses, outages; a
+            `Listener`. Its methods are called in the thread of the event loop, and must not
+            block.
+
+    Raises:
+        TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
+            there is no such option.
+        ValueError: An option is out of range or for other servers than these, or the client
+            asks replicas, or connects in a way of its own.
+    """
+
+    def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
+        self._build(AsyncRedisson, client, dict[str, Any](options))
+
+    @classmethod
+    def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
+        """Return a client of the servers that `url` names; nothing connects yet.
+
+        - One server: `redis://user:password@host:port/database`, `rediss://` (TLS, with the
+          certificate and the host's name checked), or `unix:///path`.
+        - A cluster: `redis+cluster://host1:port1,host2:port2`, `rediss+cluster://`.
+        - A master that sentinels name: `redis+sentinel://host1,host2/service/database`; with
+          `rediss+sentinel://` servers and sentinels speak TLS. User name and password are the
+          servers'; `sentinel_username` and `sentinel_password` are the sentinels', and
+          `sentinel_ssl` says whether those speak TLS if not like the servers.
+        - Several servers one of which is master: `redis://host1,host2`, `rediss://`.
+
+        `valkey` stands for `redis` everywhere. An IPv6 address is in brackets. The other query
+        arguments are those that redis-py knows. `socket_connect_timeout` bounds each attempt to
+        connect; `socket_timeout` is the `command_timeout` unless that option is given. What says
+        how redis-py pools, retries, checks and decodes (`max_connections`, `timeout`,
+        `retry_on_timeout`, `health_check_interval`, `protocol`, `decode_responses`, `encoding`,
+        `encoding_errors`, `legacy_responses`) is allowed and has no effect here. For the options
+        see the class.
+
+        No error quotes the URL. TLS checks cannot be switched off in it: pass a client for that.
+
+        Raises:
+            TypeError: The URL is no str, an option has the wrong type, or does not exist.
+            ValueError: The URL or an option is not usable.
+        """
+        self = cls.__new__(cls)
+        self._build(AsyncRedisson.from_url, url, dict[str, Any](options))
+        return self
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str], **options: Unpack[RedissonOptions]) -> Self:
+        """Return a client as a configuration file of Redisson describes it; nothing connects yet.
+
+        `.yaml` and `.yml` need PyYAML, the extra `yaml`; `.toml` and `.json` have the same names.
+        Taken are the servers of the one `...ServersConfig` in it, with user, password, database,
+        client name and TLS (a truststore must be PEM); `natMapper` becomes the `address_map`,
+        `lockWatchdogTimeout` the `lease_time`, `slavesSyncTimeout` the `sync_timeout`,
+        `checkLockSyncedSlaves` `sync_replicas`, `shardedSubscriptionMode` `sharded_pubsub`. Codecs,
+        threads, pools, retries and timeouts of Java have no effect; they are listed at DEBUG.
+        `${NAME}` and `${NAME:-default}` in values are replaced by environment variables.
+
+        Args:
+            path: The file.
+            options: For the options see the class; they win over what the file says.
+
+        Raises:
+            TypeError: The path is neither str nor a path, an option has the wrong type, or does not
+                exist.
+            ValueError: The file is malformed, or has what is not offered here; the error names the
+                file and the key, never a value.
+            OSError: The file cannot be read.
+            ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+        """
+        self = cls.__new__(cls)
+        self._build(AsyncRedisson.from_file, path, dict[str, Any](options))
+        return self
+
+    @property
+    def id(self) -> str:
+        """The client's id, the first part of every owner it is."""
+        client_id: str = self._working.id
+        return client_id
+
+    def ping(self, *, timeout: Duration | None = None) -> None:
+        """Return when Redis has answered. Interrupting is harmless.
+
+        Args:
+            timeout: Seconds to wait, connecting included; None for `command_timeout`, 0 fails with
+                the first attempt to connect that fails. For a health check, less than its own.
+
+        Raises:
+            ConnectionLostError: It did not answer in time.
+            BackendError: It refused us.
+            ClientClosedError: The client was closed.
+            ValueError: The timeout is negative or NaN; nothing was sent.
+        """
+        self._call(lambda own: own.ping(timeout=timeout))
+
+    def get_lock(self, name: Name, *, reentrant: bool = True) -> RLock:
+        """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
+
+        Raises:
+            TypeError: The name is neither str nor bytes.
+            ValueError: It is empty or longer than 4 KiB.
+        """
+        return RLock(lambda of: of(self).get_lock(name, reentrant=reentrant))
+
+    def get_fenced_lock(self, name: Name) -> FencedLock:
+        """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
+        return FencedLock(lambda of: of(self).get_fenced_lock(name))
+
+    def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
+        """Return the lock `name` that is served first come, first served across processes.
+
+        Errors as for `get_lock`.
+        """
+        return FairLock(lambda of: of(self).get_fair_lock(name, reentrant=reentrant))
+
+    def get_read_write_lock(self, name: Name, *, prefer: Prefer = "readers") -> ReadWriteLock:
+        """Return the lock `name` that many read or one writes; errors as for `get_lock`.
+
+        With `prefer="writers"` a writer that waits keeps new readers out; see `ReadWriteLock`.
+        """
+        return ReadWriteLock(lambda of: of(self).get_read_write_lock(name, prefer=prefer))
+
+    def get_multi_lock(self, *locks: LockLike) -> MultiLock:
+        """Return one lock made of several, of this client or of others: all or nothing.
+
+        Raises:
+            TypeError: One of them is no lock.
+            ValueError: There is none, or one is there twice.
+        """
+        return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))
+
+    def get_red_lock(self, *locks: ServerLock) -> RedLock:
+        """Return a lock on several independent servers: held when most of them say so.
+
+        Args:
+            locks: The same lock on each server, each made by the client of that server.
+
+        Raises:
+            TypeError: One of them is no lock of a single server.
+            ValueError: There is none, or two are of one client.
+        """
+        return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))
+
+    def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
+        """Return the semaphore `name`; `permits` creates it at first use if it is not there.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `permits` is no int.
+            ValueError: The name is empty or longer than 4 KiB, or `permits` is negative.
+        """
+        return Semaphore(lambda of: of(self).get_semaphore(name, permits))
+
+    def get_permit_expirable_semaphore(
+        self, name: Name, permits: int | None = None
+    ) -> PermitExpirableSemaphore:
+        """Return the semaphore `name` whose permits have ids and leases of their own.
+
+        Arguments and errors as for `get_semaphore`.
+        """
+        return PermitExpirableSemaphore(
+            lambda of: of(self).get_permit_expirable_semaphore(name, permits)
+        )
+
+    def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
+        """Return the latch `name`; `count`, 1 or more, sets it at first use if it is not set.
+
+        A latch that has opened is not set: a job that brings a `count` and is delivered twice sets
+        it again. See `CountDownLatch` for what to do instead.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `count` is no int.
+            ValueError: The name is empty or longer than 4 KiB, or `count` is not positive.
+        """
+        return CountDownLatch(lambda of: of(self).get_latch(name, count))
+
+    def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
+        """Return the barrier `name` for a number of parties.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `parties` is no int.
+            ValueError: The name is empty or longer than 4 KiB, or `parties` is not positive.
+        """
+        return CyclicBarrier(lambda of: of(self).get_barrier(name, parties))
+
+    def statistics(self) -> ClientStatistics:
+        """Return local counters. No I/O."""
+        value: ClientStatistics = self._look(lambda own: own.statistics())
+        return value
+
+    def close(self) -> None:
+        """Close: release what is still held, send waiters away, disconnect. Idempotent.
+
+        Waiters get `ClientClosedError`. What is still held is released, with one warning that names
+        it; a block that is still running is told that it lost its lock. A second call returns when
+        the first has finished. If interrupted, the client is closed all the same, though Redis may
+        learn of it only by the leases.
+        """
+        self._close()
+
+    def __enter__(self) -> Self:
+        self._call(lambda own: own.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,50 @@
+"""What a client here is: two clients of the async library, one of which is never used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import redisson_py
+from redisson_py.sync import _loop_thread
+from redisson_py.sync._losses import LossListener
+from redisson_py.sync._wrapping import Of, Wrapper, shape_of
+
+
+class ClientLike(Wrapper):
+    """Base of the client: how it is made."""
+
+    def _build(
+        self,
+        construct: Callable[..., redisson_py.Redisson],
+        target: object,
+        options: dict[str, Any],
+    ) -> None:
+        """Make both clients of the same arguments."""
+        on_lost = options.pop("on_lost", "raise")
+        if on_lost != "raise" and not callable(on_lost):
+            raise ValueError(
+                f"on_lost must be 'raise' or a function, not {on_lost!r}: nothing can cancel the"
+                " body of a block in a thread"
+            )
+        # Also what checks the options.
+        unused = construct(target, **options, on_lost="raise")
+        if callable(on_lost):
+            options["listener"] = LossListener(on_lost, options.get("listener"))
+        working = construct(target, **options, on_lost="raise")
+        _loop_thread.close_at_exit(working)
+
+        def make(of: Of) -> redisson_py.Redisson:
+            return unused if of is shape_of else working
+
+        Wrapper.__init__(self, make)
+        # Needs no event loop to be made, and knows its id.
+        self._working = working
+
+    def __repr__(self) -> str:
+        return repr(self._working)
+
+    def _close(self) -> None:
+        # Clients are closed when the interpreter exits.
+        if not _loop_thread.is_exiting():
+            self._call(lambda own: own.aclose())

@@ -1,0 +1,56 @@
+"""Holding something around every call of a plain function, named after the call's arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, ParamSpec, TypeVar
+
+from redisson_py._engine import decorating
+from redisson_py.sync._wrapping import Wrapper
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def decorate(
+    source: Wrapper,
+    func: Callable[P, R],
+    make_block: Callable[[Any], AbstractContextManager[Any]],
+) -> Callable[P, R]:
+    """Return `func` inside a block that is made for each call, with names from its arguments.
+
+    Raises:
+        TypeError: `func` is no plain function.
+        ValueError: A name does not fit the parameters of `func`.
+    """
+    _check_function(func)
+    naming = decorating.Naming(source._shape._names, func)
+
+    @functools.wraps(func)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        fill = naming.of_call(args, kwargs)
+        with make_block(source._derive(lambda each: each._filled(fill))):
+            return func(*args, **kwargs)
+
+    return wrapper
+
+
+def _check_function(func: object) -> None:
+    called = getattr(func, "__qualname__", None) or repr(func)
+    if isinstance(func, classmethod | staticmethod):
+        above = f"@{type(func).__name__}"
+        raise TypeError(f"{above} must stand above this decorator, not below it")
+    if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
+        advice = "take the lock from `redisson_py.Redisson` for an async function"
+    elif inspect.isgeneratorfunction(func):
+        advice = "it would be held between the steps: write `with` inside the function"
+    elif inspect.isclass(func):
+        advice = "decorate its methods"
+    elif not callable(func):
+        advice = "write it as @lock above a `def`"
+    else:
+        return
+    raise TypeError(f"{called} is no plain function: {advice}")

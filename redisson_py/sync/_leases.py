@@ -1,0 +1,176 @@
+"""The handle of one acquisition.
+
+Written by `python -m tests.sync.generate`: do not edit.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self, final
+
+from redisson_py import FencedLease as AsyncFencedLease
+from redisson_py import Lease as AsyncLease
+from redisson_py import Permit as AsyncPermit
+from redisson_py._keys import Name
+from redisson_py._time import Duration
+from redisson_py.sync._waiting import until_lost
+from redisson_py.sync._wrapping import LeaseWrapper, lease_kinds
+
+
+class Lease(LeaseWrapper):
+    """A time-limited right, from one acquisition to its release or its loss.
+
+    Use it as `with lock as lease`, or keep it and call `release` yourself, from any thread. It
+    is always true, so that `if lock.try_acquire():` reads well; whether it can still be relied
+    on is what `lost` says.
+
+    Nothing can interrupt a thread. When the lease is lost inside a `with` block, the body runs
+    on, and `LeaseLostError` is raised at its end, once. Call `check` before each step that
+    needs the lock, look at `lost`, or give the client a function as `on_lost`. An exception of
+    the body is never masked: it propagates with the loss as a note.
+
+    Not promised: that no code of the body runs after the loss. It learns of the loss when it
+    asks. Only the fencing token, checked by the protected resource, is safe against a body that
+    is paused.
+    """
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def name(self) -> Name:
+        """The resource name."""
+        value: Name = self._shape.name
+        return value
+
+    @property
+    def owner(self) -> str:
+        """The owner that Redis has: the client's id and a number."""
+        value: str = self._shape.owner
+        return value
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token of a fenced lock, else None. No I/O."""
+        value: int | None = self._shape.token
+        return value
+
+    @property
+    def remaining(self) -> float:
+        """Seconds the holder may still rely on; 0.0 once lost or released. No I/O.
+
+        By the local monotonic clock, counted from before the last granting request was sent.
+        """
+        value: float = self._shape.remaining
+        return value
+
+    @property
+    def lost(self) -> bool:
+        """Whether it ended without our release. No I/O."""
+        value: bool = self._shape.lost
+        return value
+
+    def check(self) -> None:
+        """Raise `LeaseLostError` if it is lost. Costs no I/O.
+
+        Raises:
+            LeaseLostError: It cannot be relied on any more.
+        """
+        self._shape.check()
+
+    def wait_lost(self, timeout: Duration | None = None) -> bool:
+        """Wait until the lease is lost; return whether it is.
+
+        For another thread than that of the body, such as one that stops a child process. A
+        lease that is released is never lost: give a timeout where that may happen.
+
+        Args:
+            timeout: Seconds to wait; None waits for ever.
+
+        Raises:
+            ClientClosedError: The client was closed meanwhile.
+            TypeError: The timeout is neither a number nor a timedelta.
+            ValueError: It is negative or NaN.
+        """
+        return self._call(lambda own: until_lost(own, timeout))
+
+    def extend(self, lease_time: Duration) -> None:
+        """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
+
+        A lease that the watchdog renewed is not renewed any more afterwards, and a `max_hold` does
+        not count any more: the new end may be before or after it. If interrupted, it is carried out
+        all the same.
+
+        Raises:
+            LeaseLostError: The lease was gone already.
+            NotHeldError: It was released.
+            ConnectionLostError: Redis did not answer; the old or the new lease is in force.
+            ValueError: `lease_time` is not a positive, finite time.
+        """
+        self._call(lambda own: own.extend(lease_time))
+
+    def release(self) -> None:
+        """Give this acquisition back. An interrupted release is still carried out.
+
+        Raises:
+            NotHeldError: It was released already.
+            LeaseLostError: It was lost before; nothing is held.
+            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
+                until the lease has run out.
+        """
+        self._call(lambda own: own.release())
+
+    def __enter__(self) -> Self:
+        self._call(lambda own: own.__aenter__())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._call(lambda own: own.__aexit__(kind, error, trace))
+
+
+@final
+class FencedLease(Lease):
+    """What a `FencedLock` gives: a lease with a fencing token."""
+
+    @property
+    def token(self) -> int:
+        """The fencing token: greater than that of every earlier holder. No I/O."""
+        value: int = self._shape.token
+        return value
+
+
+@final
+class Permit(Lease):
+    """Units of a semaphore, from one acquisition to its release or its loss: a `Lease`.
+
+    Use it as `with semaphore as permit`, or keep it and call `release` yourself, from any
+    thread. Until then the watchdog renews it, unless it has a lease time. The permit of a
+    process that died comes back within one lease. So does one that nobody can give back any
+    more, because its thread has ended, the `Permit` is garbage, and its `id` was never read;
+    one warning says so.
+    """
+
+    @property
+    def id(self) -> str:
+        """What Redis calls it.
+
+        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, also
+        Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was
+        read, the permit is renewed until it is released, even if nobody keeps this object.
+        """
+        value: str = self._shape.id
+        return value
+
+    @property
+    def units(self) -> int:
+        """The number of units it still stands for; 0 once lost or released."""
+        value: int = self._shape.units
+        return value
+
+
+lease_kinds.update({AsyncLease: Lease, AsyncFencedLease: FencedLease, AsyncPermit: Permit})

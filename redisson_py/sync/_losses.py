@@ -1,0 +1,112 @@
+"""The function that a client calls when a lease is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from redisson_py import (
+    AcquiredEvent,
+    ConnectionLostEvent,
+    ConnectionRestoredEvent,
+    Listener,
+    LostEvent,
+    ReleasedEvent,
+    RenewedLateEvent,
+    WaitEndedEvent,
+    WaitStartedEvent,
+)
+
+log = logging.getLogger("redisson_py")
+
+
+Told = Callable[[LostEvent], object]
+
+#: What the thread still has to call. One thread serves all clients; it starts with the first loss.
+_losses: queue.SimpleQueue[tuple[Told, LostEvent]] | None = None
+
+
+def _call_soon(on_lost: Told, event: LostEvent) -> None:
+    global _losses
+    if _losses is None:
+        _losses = queue.SimpleQueue()
+        thread = threading.Thread(
+            target=_work, args=(_losses,), name="redisson_py.sync losses", daemon=True
+        )
+        # An exiting interpreter may start no thread any more.
+        with suppress(RuntimeError):
+            thread.start()
+    _losses.put((on_lost, event))
+
+
+def _work(losses: queue.SimpleQueue[tuple[Told, LostEvent]]) -> None:
+    while True:
+        on_lost, event = losses.get()
+        try:
+            on_lost(event)
+        except BaseException:
+            log.exception("on_lost raised an error")
+
+
+def _forked() -> None:
+    global _losses
+    _losses = None
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+class LossListener(Listener):
+    """A listener that has a function called for each loss, in a thread of its own.
+
+    That thread may block and use the client, which the event loop's must not.
+
+    Args:
+        on_lost: The function.
+        listener: The user's own listener, which is told of everything.
+    """
+
+    def __init__(self, on_lost: Told, listener: Listener | None) -> None:
+        self._on_lost = on_lost
+        self._listener = listener or _Deaf()
+
+    def acquired(self, event: AcquiredEvent, /) -> None:
+        """Pass it on."""
+        self._listener.acquired(event)
+
+    def wait_started(self, event: WaitStartedEvent, /) -> None:
+        """Pass it on."""
+        self._listener.wait_started(event)
+
+    def wait_ended(self, event: WaitEndedEvent, /) -> None:
+        """Pass it on."""
+        self._listener.wait_ended(event)
+
+    def released(self, event: ReleasedEvent, /) -> None:
+        """Pass it on."""
+        self._listener.released(event)
+
+    def renewed_late(self, event: RenewedLateEvent, /) -> None:
+        """Pass it on."""
+        self._listener.renewed_late(event)
+
+    def connection_lost(self, event: ConnectionLostEvent, /) -> None:
+        """Pass it on."""
+        self._listener.connection_lost(event)
+
+    def connection_restored(self, event: ConnectionRestoredEvent, /) -> None:
+        """Pass it on."""
+        self._listener.connection_restored(event)
+
+    def lost(self, event: LostEvent, /) -> None:
+        """Have the function called, and pass it on."""
+        _call_soon(self._on_lost, event)
+        self._listener.lost(event)
+
+
+class _Deaf(Listener):
+    """Does nothing."""

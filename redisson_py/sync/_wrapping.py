@@ -1,0 +1,105 @@
+"""What each class here is: the object of the async client, which only the event loop touches.
+
+There are two of each. The one that works is made by the event loop, at first use. The other
+is made at once, by a client that is never used: it checks arguments and knows names and keys,
+without any event loop. So a module may make clients and locks before a fork.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Self, TypeVar
+
+import redisson_py
+from redisson_py.sync import _calling
+from redisson_py.sync._calling import Call
+
+T = TypeVar("T")
+W = TypeVar("W", bound="Wrapper")
+#: Finds the object of the async client that belongs to one of ours; other objects stay themselves.
+Of = Callable[[Any], Any]
+
+_making = threading.RLock()
+
+
+def shape_of(each: Any) -> Any:
+    """Return the object that checks arguments and knows names."""
+    return each._shape if isinstance(each, Wrapper) else each
+
+
+def working_of(each: Any) -> Any:
+    """Return the object that works; in the event loop."""
+    if not isinstance(each, Wrapper):
+        return each
+    if each._working is None:
+        each._working = each._make(working_of)
+    return each._working
+
+
+class Wrapper:
+    """Base of what this package has instead of a class of `redisson_py`.
+
+    Args:
+        make: Makes the object of the async client; is given what finds those it is made of.
+    """
+
+    def __init__(self, make: Callable[[Of], Any]) -> None:
+        self._make = make
+        self._working: Any = None
+        with _making:
+            self._shape: Any = make(shape_of)
+
+    def __repr__(self) -> str:
+        return repr(self._shape)
+
+    def _call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
+        """Have the thread's actor make a call."""
+        return Call(lambda: work(working_of(self))).outcome()
+
+    def _acquire(self, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
+        """As `_call`, for one that brings a lease, a list of them, or None."""
+        return Call(lambda: _wrapped(work(working_of(self))), leases_of).outcome()
+
+    def _look(self, looking: Callable[[Any], T]) -> T:
+        """Have the event loop look at counters; before the first use there are none."""
+        if self._working is None:
+            return looking(self._shape)
+        return _calling.look(lambda: looking(working_of(self)))
+
+    def _derive(self, derive: Callable[[Any], Any]) -> Self:
+        """Return another one of the same kind."""
+        return type(self)(lambda of: derive(of(self)))
+
+
+class LeaseWrapper(Wrapper):
+    """Base of the leases, which are there already."""
+
+    def __init__(self, lease: redisson_py.Lease) -> None:
+        self._shape = self._working = lease
+
+
+#: What wraps which lease; the classes add themselves.
+lease_kinds: dict[type[redisson_py.Lease], Callable[[Any], LeaseWrapper]] = {}
+
+
+async def _wrapped(acquiring: Coroutine[Any, Any, Any]) -> Any:
+    """Return ours for the leases that a call brings."""
+    outcome = await acquiring
+    if isinstance(outcome, list):
+        return [wrap(lease) for lease in outcome]
+    return None if outcome is None else wrap(outcome)
+
+
+def wrap(lease: redisson_py.Lease) -> Any:
+    """Return ours for a lease of the async client."""
+    for kind in type(lease).__mro__:
+        if kind in lease_kinds:
+            return lease_kinds[kind](lease)
+    raise TypeError(f"{lease!r} is no lease")
+
+
+def leases_of(outcome: Any) -> Iterable[redisson_py.Lease]:
+    """Return the leases of the async client in what a call brought."""
+    for each in outcome if isinstance(outcome, list) else [outcome]:
+        yield shape_of(each)

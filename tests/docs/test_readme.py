@@ -1,0 +1,45 @@
+"""README.md is one screen, and its first example leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from redis.asyncio import Redis
+
+from tests.docs import given
+from tests.docs.pages import PAGES, blocks_of
+from tests.docs.test_code_blocks import run_python
+from tests.fixtures.client import ClientFactory
+
+README = PAGES[0]
+#: Lines of text, headings and tables; empty lines do not count.
+ONE_SCREEN = 80
+
+#: How users know it: these stay as they are.
+FIXED = (
+    'async with client.get_lock("k")',
+    'await client.get_semaphore("s", 5).acquire()',
+    'await client.get_latch("job").wait()',
+)
+
+
+def test_it_is_one_screen() -> None:
+    lines = README.read_text("utf-8").splitlines()
+    assert sum(bool(line.strip()) for line in lines) <= ONE_SCREEN
+
+
+def test_first_example_has_the_lines_that_stay() -> None:
+    first = blocks_of(README)[0].code
+    assert all(line in first for line in FIXED)
+
+
+async def test_first_example_gives_everything_back(
+    server_url: str, clients: ClientFactory, redis: Redis, tmp_path: Path
+) -> None:
+    client = clients()
+    await run_python(blocks_of(README)[0], given.names(client, server_url), server_url, tmp_path)
+    assert await client.get_semaphore("s").available() == 5
+    assert not await client.get_lock("k").locked()
+    assert await client.get_latch("job").count() == 0
+    # Semaphores stay in Redis for ever.
+    await redis.flushdb()

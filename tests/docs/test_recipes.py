@@ -1,0 +1,134 @@
+"""Each recipe of examples/recipes runs as a program, and does what docs/recipes.md says of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from redis.asyncio import Redis
+
+from tests.support import repository
+
+FOLDER = repository.ROOT / "examples" / "recipes"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+#: Lines of a recipe, without the empty ones.
+MOST_LINES = 39
+
+Check = Callable[[list[str]], None]
+
+
+def run(name: str, url: str) -> list[str]:
+    """Run a recipe to its end; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", f"examples.recipes.{name}"],
+        cwd=repository.ROOT,
+        env={**os.environ, "REDISSON_URL": url},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout.splitlines()
+
+
+def fastapi_lifespan(lines: list[str]) -> None:
+    assert lines == ['while it is locked: 409; afterwards: 200 {"paid":"17"}']
+
+
+def leader_election(lines: list[str]) -> None:
+    terms = [int(found[1]) for line in lines if (found := re.search(r"leads, term (\d+)", line))]
+    assert len(terms) == 3
+    assert sorted(set(terms)) == terms
+    # The loser of the second term may be cancelled, with the others, before it says so.
+    assert sum(line.endswith("does not lead any more: forced") for line in lines) in (1, 2)
+
+
+def cron_job(lines: list[str]) -> None:
+    assert lines == [
+        "second machine, meanwhile: ran=False",
+        "first machine: ran=True",
+        "second machine, the next night: ran=True",
+    ]
+
+
+def work_rate(lines: list[str]) -> None:
+    *calls, last = lines
+    assert sorted(calls) == [f"worker {a}: call {b}" for a in range(4) for b in range(5)]
+    found = re.fullmatch(r"20 calls in ([\d.]+) s", last)
+    assert found
+    # Four groups of five, each a second after the one before, and the last second: not sooner,
+    # however fast the machine is.
+    assert float(found[1]) >= 3.9
+
+
+def migration(lines: list[str]) -> None:
+    found = re.fullmatch(r"\{'first name, last name': (\d+), 'name': (\d+)\}", lines[-1])
+    assert found, "a request has seen the row half changed, or all saw the same"
+    assert int(found[1]) + int(found[2]) == 60
+    assert int(found[1]) >= 20
+    assert int(found[2]) >= 20
+
+
+def fan_out(lines: list[str]) -> None:
+    assert lines == ["all parts are done: NORTH, SOUTH, WEST"]
+
+
+def sigterm(lines: list[str]) -> None:
+    jobs = [f"job {number} {what}" for number in (1, 2) for what in ("begins", "is done")]
+    assert lines == [*jobs, "stopped between two jobs"]
+
+
+def fencing_sql(lines: list[str]) -> None:
+    assert lines == ["new holder: accepted", "paused holder: refused", "balance: 150"]
+
+
+def celery_task(lines: list[str]) -> None:
+    found = ["monday is there", "monday is there", "wrote monday", "wrote tuesday"]
+    assert lines == [str(found)]
+
+
+def django_command(lines: list[str]) -> None:
+    assert lines == ["second host: it runs already", "first host: done"]
+
+
+def idempotent_consumer(lines: list[str]) -> None:
+    assert lines == ["booked known known known", "1 look-up"]
+
+
+#: What the output of a recipe must show.
+CHECKS: dict[str, Check] = {
+    check.__name__: check
+    for check in (
+        *(fastapi_lifespan, leader_election, cron_job, work_rate, migration),
+        *(fan_out, sigterm, fencing_sql, idempotent_consumer, celery_task, django_command),
+    )
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", CHECKS)
+async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Redis) -> None:
+    CHECKS[name](run(name, server_url))
+    # The counter of tokens and a semaphore's stay by design, and permits until their lease ends.
+    kinds = {key: await redis.type(key) for key in await redis.keys("*")}
+    held = [key for key, kind in kinds.items() if kind == b"hash" and b"redisson_py" not in key]
+    assert held == [], "a lock is still held"
+
+
+def test_every_recipe_is_run() -> None:
+    assert set(NAMES) == set(CHECKS)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_recipe_is_short_and_on_the_page(name: str) -> None:
+    text = (FOLDER / f"{name}.py").read_text("utf-8")
+    assert sum(bool(line.strip()) for line in text.splitlines()) <= MOST_LINES
+    page = (repository.ROOT / "docs" / "recipes.md").read_text("utf-8")
+    assert f'--8<-- "{name}.py"' in page
+    assert f"../examples/recipes/{name}.py" in page

@@ -1,0 +1,1 @@
+"""A Django site with a client in its settings, as docs/sync.md has it."""

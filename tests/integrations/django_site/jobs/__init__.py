@@ -1,0 +1,1 @@
+"""An app with two commands and a migration."""

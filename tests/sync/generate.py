@@ -1,0 +1,275 @@
+"""Writes the classes of `redisson_py.sync` from those of `redisson_py`.
+
+    python -m tests.sync.generate
+
+Signatures and docstrings are those of the async classes, in the words of threads (`wording.py`);
+the bodies pass the call on. A test fails if what is committed is not what this writes.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import subprocess
+import sys
+import textwrap
+from types import ModuleType
+
+from tests.support import repository
+from tests.sync.layout import FILES, File
+from tests.sync.wording import in_words_of_threads
+
+SYNC = repository.ROOT / "redisson_py" / "sync"
+
+_ENTER = "def __enter__(self) -> {result}: ..."
+_EXIT = """
+def __exit__(
+    self,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:
+    {body}
+"""
+#: Blocks, by class: what `with` binds, or the whole.
+_HOLDABLE = {"LockLike": "Lease", "SemaphoreLike": "Permit"}
+_BLOCKS = {
+    "Lease": """
+        def __enter__(self) -> Self:
+            self._call(lambda own: own.__aenter__())
+            return self
+        """
+    + textwrap.indent(
+        _EXIT.format(body="self._call(lambda own: own.__aexit__(kind, error, trace))"), " " * 8
+    ),
+    "CyclicBarrier": """
+        def __enter__(self) -> int:
+            return self.wait()
+        """
+    + textwrap.indent(_EXIT.format(body="return"), " " * 8),
+    "Redisson": """
+        def __enter__(self) -> Self:
+            self._call(lambda own: own.__aenter__())
+            return self
+        """
+    + textwrap.indent(_EXIT.format(body="self.close()"), " " * 8),
+}
+#: Methods whose names or signatures differ from the async ones; a test has the same list.
+WRITTEN = {
+    ("Lease", "wait_lost"): '''
+        def wait_lost(self, timeout: Duration | None = None) -> bool:
+            """Wait until the lease is lost; return whether it is.
+
+            For another thread than that of the body, such as one that stops a child process. A
+            lease that is released is never lost: give a timeout where that may happen.
+
+            Args:
+                timeout: Seconds to wait; None waits for ever.
+
+            Raises:
+                ClientClosedError: The client was closed meanwhile.
+                TypeError: The timeout is neither a number nor a timedelta.
+                ValueError: It is negative or NaN.
+            """
+            return self._call(lambda own: until_lost(own, timeout))
+        ''',
+}
+#: Bodies that do not simply pass on.
+_BODIES = {
+    ("Lease", "__bool__"): "return True",
+    ("Redisson", "aclose"): "self._close()",
+    # Not that of the client that is never used.
+    ("Redisson", "id"): "client_id: str = self._working.id\nreturn client_id",
+    ("Redisson", "__init__"): "self._build(AsyncRedisson, client, dict[str, Any](options))",
+    ("Redisson", "from_url"): (
+        "self = cls.__new__(cls)\n"
+        "self._build(AsyncRedisson.from_url, url, dict[str, Any](options))\nreturn self"
+    ),
+    ("Redisson", "from_file"): (
+        "self = cls.__new__(cls)\n"
+        "self._build(AsyncRedisson.from_file, path, dict[str, Any](options))\nreturn self"
+    ),
+    ("Redisson", "get_multi_lock"): (
+        "return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))"
+    ),
+    ("Redisson", "get_red_lock"): (
+        "return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))"
+    ),
+    ("ReadWriteLock", "read_lock"): "return ReadLock(lambda of: of(self).read_lock())",
+    ("ReadWriteLock", "write_lock"): "return WriteLock(lambda of: of(self).write_lock())",
+}
+#: How an argument that may be one of ours is given to the async client.
+_UNWRAPPED = {
+    "Permit | str": "shape_of({0})",
+    "Iterable[Permit | str]": "[shape_of(each) for each in {0}]",
+}
+
+
+def generate() -> dict[str, str]:
+    """Return the text of each file, by its name."""
+    return {name: _format(_file(file)) for name, file in FILES.items()}
+
+
+def _file(file: File) -> str:
+    parts = [
+        f'"""{file.doc}\n\nWritten by `python -m tests.sync.generate`: do not edit.\n"""',
+        "from __future__ import annotations",
+        textwrap.dedent(file.imports),
+        file.before,
+        *[_class(module, name, bases) for module, name, bases in file.classes],
+        file.after,
+    ]
+    return "\n\n".join(parts)
+
+
+def _class(module: ModuleType, name: str, bases: str) -> str:
+    tree = ast.parse(inspect.getsource(module))
+    (node,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+    final = any(isinstance(each, ast.Name) and each.id == "final" for each in node.decorator_list)
+    head = ["@final"] if final else []
+    head.append(f"class {name}({bases}):")
+    body = [_docstring(node, name)]
+    if name == "RedissonOptions":
+        body += [_option(each) for each in node.body if isinstance(each, ast.AnnAssign)]
+        return "\n".join([*head, textwrap.indent("\n".join(body), "    ")])
+    body += [
+        ast.unparse(each)
+        for each in node.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "kind"
+    ]
+    for each in node.body:
+        if isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef) and _is_public(name, each.name):
+            body.append(_method(name, each))
+        elif isinstance(each, ast.If) and name == "FencedLock":
+            body.append(_narrowed(each))
+    if name in _HOLDABLE:
+        body.append(_halves(_HOLDABLE[name]))
+    body.append(textwrap.dedent(_BLOCKS.get(name, "")))
+    return "\n".join([*head, textwrap.indent("\n\n".join(body), "    ")])
+
+
+def _option(node: ast.AnnAssign) -> str:
+    if ast.unparse(node.target) == "on_lost":
+        return "on_lost: OnLost"
+    return ast.unparse(node)
+
+
+def _is_public(owner: str, name: str) -> bool:
+    # Only clients are made by users.
+    return not name.startswith("_") or name == "__call__" or (owner, name) in _BODIES
+
+
+def _halves(result: str) -> str:
+    typed = textwrap.indent(_ENTER.format(result=result) + _EXIT.format(body="..."), "    ")
+    return f"if TYPE_CHECKING:\n\n{typed}\nelse:\n    __enter__ = Half()\n    __exit__ = Half()\n"
+
+
+def _narrowed(node: ast.If) -> str:
+    """Return the methods of a fenced lock, which bring another kind of lease."""
+    typed = []
+    for each in node.body:
+        assert isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef)
+        changed = _signature(each)
+        if each.name == "__aenter__":
+            changed = "def __enter__(self) -> FencedLease:"
+        typed.append(f"{changed} ...  # noqa: D102" if each.name[0] != "_" else f"{changed} ...")
+    return "if TYPE_CHECKING:\n\n" + textwrap.indent("\n\n".join(typed), "    ")
+
+
+def _method(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
+    key = (owner, node.name)
+    if key in WRITTEN:
+        return textwrap.dedent(WRITTEN[key]).strip()
+    marks = [ast.unparse(each) for each in node.decorator_list]
+    is_property = "property" in marks
+    head = [f"@{mark}" for mark in marks if mark != "abstractmethod"]
+    text = [*head, _signature(node)]
+    if ast.get_docstring(node):
+        text.append(textwrap.indent(_docstring(node, owner), "    "))
+    text.append(textwrap.indent(_body(owner, node, is_property), "    "))
+    return "\n".join(text)
+
+
+def _signature(node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
+    plain = copy.deepcopy(node)
+    name = "close" if node.name == "aclose" else node.name
+    returns = ast.unparse(plain.returns) if plain.returns else "None"
+    if node.name == "__call__":
+        return f"def {name}(self, func: Callable[P, R]) -> Callable[P, R]:"
+    returns = returns.replace("HoldBlock[Self, ", "HoldBlock[")
+    return f"def {name}({ast.unparse(plain.args)}) -> {returns}:"
+
+
+def _body(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef, is_property: bool) -> str:
+    key = (owner, node.name)
+    if key in _BODIES:
+        return _BODIES[key]
+    name = node.name
+    passed = ", ".join(_passed(node))
+    returns = ast.unparse(node.returns) if node.returns else "None"
+    if name == "__call__":
+        return "return decorate(self, func, lambda filled: filled.hold())"
+    if is_property:
+        return _returned(returns, f"self._shape.{name}")
+    if (owner, name) == ("Lease", "check"):
+        return "self._shape.check()"
+    if name.startswith("get_"):
+        return f"return {returns}(lambda of: of(self).{name}({passed}))"
+    if name == "hold":
+        # The first line checks the arguments.
+        return f"self._shape.hold({passed})\nreturn HoldBlock(self, lambda own: own.hold({passed}))"
+    if name == "statistics":
+        return _returned(returns, "self._look(lambda own: own.statistics())")
+    assert isinstance(node, ast.AsyncFunctionDef), key
+    brings_leases = "Lease" in returns or "Permit" in returns
+    how = "self._acquire" if brings_leases else "self._call"
+    return _returned(returns, f"{how}(lambda own: own.{name}({passed}))")
+
+
+def _returned(kind: str, value: str) -> str:
+    """Return what returns a value whose type nobody knows."""
+    return value if kind == "None" else f"value: {kind} = {value}\nreturn value"
+
+
+def _passed(node: ast.AsyncFunctionDef | ast.FunctionDef) -> list[str]:
+    arguments = node.args
+    passed = [_unwrapped(each) for each in arguments.args[1:]]
+    if arguments.vararg is not None:
+        passed.append(f"*{arguments.vararg.arg}")
+    passed += [f"{each.arg}={_unwrapped(each)}" for each in arguments.kwonlyargs]
+    return passed
+
+
+def _unwrapped(argument: ast.arg) -> str:
+    kind = ast.unparse(argument.annotation) if argument.annotation else ""
+    return _UNWRAPPED.get(kind, "{0}").format(argument.arg)
+
+
+def _docstring(node: ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef, owner: str) -> str:
+    text = ast.get_docstring(node)
+    assert text, node.name
+    worded = in_words_of_threads(text, (owner, node.name))
+    lines = worded.splitlines()
+    quoted = "\n".join([f'"""{lines[0]}', *lines[1:]])
+    return quoted + ('\n"""' if len(lines) > 1 else '"""')
+
+
+def _format(text: str) -> str:
+    for arguments in (("check", "--select=I,F401,UP,RUF100", "--fix", "--quiet"), ("format",)):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", str(SYNC / "x.py"), "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=repository.ROOT,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{done.stderr}\n{text}")
+        text = done.stdout
+    return text
+
+
+if __name__ == "__main__":
+    for name, text in generate().items():
+        (SYNC / f"{name}.py").write_text(text, "utf-8")

@@ -1,0 +1,295 @@
+"""Processes that fork, and that end with the event loop's thread running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import redis as redis_py
+
+from tests.support import repository
+from tests.sync.threads import until
+
+START = """
+import atexit, os, signal, sys, threading, time
+from redisson_py import ClientClosedError
+from redisson_py.sync import Redisson
+
+client = Redisson.from_url(sys.argv[1], lease_time=600)
+lock = client.get_lock("k")
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            sys.stdout.flush()
+            os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def started(code: str, url: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, *arguments, "-c", START + textwrap.dedent(code), url],
+        cwd=repository.ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(code: str, url: str, *arguments: str) -> tuple[int, list[str], str]:
+    """Return the exit code of a program, what it printed, and what it complained of."""
+    process = started(code, url, *arguments)
+    try:
+        output, errors = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    return process.returncode, output.splitlines(), errors
+
+
+def test_nothing_starts_before_the_first_use(server_url: str) -> None:
+    code = """
+    assert threading.active_count() == 1
+    with lock:
+        pass
+    assert threading.active_count() == 2
+    """
+    assert run(code, server_url) == (0, [], "")
+
+
+def test_a_program_that_ends_holding_releases(server_url: str, look: redis_py.Redis) -> None:
+    code = """
+    lock.acquire()
+    client.get_semaphore("semaphore", 2).acquire()
+    print("held")
+    """
+    status, output, errors = run(code, server_url)
+    assert (status, output) == (0, ["held"])
+    assert "closing while still holding" in errors
+    assert "Traceback" not in errors
+    # The lease was of ten minutes.
+    assert not look.exists("k")
+    assert look.get("semaphore") == b"2"
+
+
+def test_a_program_that_ends_by_an_error_releases(server_url: str, look: redis_py.Redis) -> None:
+    status, _, errors = run('lock.acquire(); raise KeyError("of the program")', server_url)
+    assert status == 1
+    assert "KeyError" in errors
+    assert not look.exists("k")
+
+
+def test_the_end_waits_for_threads_that_hold(server_url: str, look: redis_py.Redis) -> None:
+    code = """
+    def work():
+        with lock as lease:
+            inside.set()
+            threading.main_thread().join()
+            time.sleep(0.2)
+            lease.check()
+            print("not lost", flush=True)
+
+    inside = threading.Event()
+    threading.Thread(target=work).start()
+    inside.wait()
+    """
+    assert run(code, server_url) == (0, ["not lost"], "")
+    assert not look.exists("k")
+
+
+def test_the_end_does_not_wait_for_daemon_threads(server_url: str, look: redis_py.Redis) -> None:
+    code = """
+    def work():
+        with client.get_lock("k"):
+            pass
+
+    lock.acquire()
+    threading.Thread(target=work, daemon=True).start()
+    while not client.statistics().waiters:
+        time.sleep(0.001)
+    """
+    status, _, errors = run(code, server_url)
+    assert status == 0
+    assert "Fatal" not in errors
+    assert not look.exists("k")
+
+
+def test_handlers_of_exit_may_still_use_the_client(server_url: str) -> None:
+    code = """
+    @atexit.register
+    def last():
+        with lock:
+            print("held")
+    """
+    assert run(code, server_url) == (0, ["held"], "")
+
+
+def test_what_comes_after_the_end_is_refused(server_url: str) -> None:
+    code = """
+    from redisson_py.sync import _loop_thread
+
+    def after():
+        try:
+            lock.acquire()
+        except ClientClosedError as error:
+            print(error)
+        client.close()
+
+    atexit.unregister(_loop_thread._exit)
+    atexit.register(after)
+    atexit.register(_loop_thread._exit)
+    with lock:
+        pass
+    """
+    status, output, errors = run(code, server_url)
+    assert (status, errors) == (0, "")
+    assert output == ["the client is closed"] or "exiting" in output[0]
+
+
+def test_the_end_without_a_server(server_url: str) -> None:
+    code = """
+    try:
+        Redisson.from_url("redis://127.0.0.1:1", command_timeout=0.5).ping()
+    except Exception as error:
+        print(type(error).__name__)
+    """
+    status, output, _ = run(code, server_url)
+    assert (status, output) == (0, ["ConnectionLostError"])
+
+
+def test_ctrl_c_ends_a_program_that_waits(server_url: str, look: redis_py.Redis) -> None:
+    process = started(
+        """
+        other = Redisson.from_url(sys.argv[1])
+        holding = other.get_lock("k")
+        threading.Thread(target=holding.acquire).start()
+        while not lock.locked():
+            pass
+        print("waits", flush=True)
+        lock.acquire()
+        """,
+        server_url,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waits\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=40)
+    finally:
+        process.kill()
+    assert "KeyboardInterrupt" in errors
+    until(lambda: not look.exists("k"))
+
+
+def test_a_client_that_was_not_connected_works_in_a_child(server_url: str) -> None:
+    code = """
+    def work():
+        with lock as lease:
+            print(lease.owner.startswith(client.id))
+
+    for _ in range(2):
+        in_child(work)
+    work()
+    """
+    assert run(code, server_url, "-W", "error") == (0, ["True"] * 3, "")
+
+
+@pytest.mark.parametrize("other", ["", "other.ping()"], ids=["alone", "another client works"])
+def test_a_client_that_was_connected_is_refused_in_a_child(
+    server_url: str, other: str, look: redis_py.Redis
+) -> None:
+    code = f"""
+    other = Redisson.from_url(sys.argv[1])
+
+    def work():
+        {other or "pass"}
+        for use in (lock.acquire, lock.release, client.ping, client.close):
+            try:
+                use()
+            except ClientClosedError as error:
+                print(error)
+
+    with lock as lease:
+        in_child(work)
+        lease.check()
+        assert lock.owned()
+    """
+    status, output, errors = run(code, server_url)
+    assert status == 0, errors
+    assert output == [
+        "the client was connected before a fork; make one in the child, or connect no earlier"
+        " than there"
+    ] * len(output)
+    assert len(output) >= 3
+    assert not look.exists("k")
+
+
+def test_a_block_of_the_parent_that_a_child_leaves_stays_the_parents(
+    server_url: str, look: redis_py.Redis
+) -> None:
+    code = """
+    with lock as lease:
+        child = os.fork()
+        if child == 0:
+            try:
+                del lease
+                raise SystemExit
+            except SystemExit:
+                pass
+        else:
+            os.waitpid(child, 0)
+            lease.check()
+            assert lock.owned()
+            print("the parent's")
+    """
+    status, output, _ = run(code, server_url)
+    assert "the parent's" in output
+    assert status == 0
+    assert not look.exists("k")
+
+
+def test_children_of_multiprocessing(server_url: str) -> None:
+    code = """
+    import multiprocessing
+
+    def work(number):
+        with lock:
+            total.value += 1
+            return client.id
+
+    context = multiprocessing.get_context("fork")
+    total = context.Value("i", 0, lock=False)
+    with context.Pool(3) as pool:
+        ids = pool.map(work, range(30), chunksize=1)
+        pool.close()
+        pool.join()
+    print(total.value, client.id in ids)
+    """
+    assert run(code, server_url) == (0, ["30 False"], "")
+
+
+def test_forking_while_threads_start(server_url: str) -> None:
+    code = """
+    def busy():
+        while not stop.is_set():
+            thread = threading.Thread(target=other.ping)
+            thread.start()
+            thread.join()
+
+    stop = threading.Event()
+    other = Redisson.from_url(sys.argv[1])
+    threading.Thread(target=busy).start()
+    for _ in range(20):
+        in_child(lambda: print(client.get_lock("k").locked()))
+    stop.set()
+    """
+    status, output, _ = run(code, server_url)
+    assert (status, output) == (0, ["False"] * 20)

@@ -1,0 +1,204 @@
+"""From the words of asyncio to those of threads, in docstrings.
+
+A task becomes a thread, cancelled becomes interrupted. What is true of one of them only has a
+sentence of its own here. What is left of the words of asyncio is an error.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+#: Longest line of a docstring: of a method, in a class.
+_WIDTH = 92
+
+#: Sentences that say something else here. Each must be found somewhere.
+SENTENCES = {
+    # Lease
+    "When the lease is lost inside an `async with` block, the body is cancelled and"
+    " `LeaseLostError` is raised from the block, once. An exception of the body is never masked:"
+    ' it propagates with the loss as a note. With `on_lost="raise"` the body runs on and the error'
+    " is raised at its end.": (
+        "Nothing can interrupt a thread. When the lease is lost inside a `with` block, the body"
+        " runs on, and `LeaseLostError` is raised at its end, once. Call `check` before each step"
+        " that needs the lock, look at `lost`, or give the client a function as `on_lost`. An"
+        " exception of the body is never masked: it propagates with the loss as a note."
+    ),
+    "A body that blocks the event loop, or that was about to be resumed, learns of it at its next"
+    " await; `check()` tells at once.": "It learns of the loss when it asks.",
+    # LockLike
+    "a body inside `async with` is cancelled at that moment.": (
+        "a body inside `with` is told by `lease.check()` from that moment."
+    ),
+    " Below Python 3.12 `asyncio.wait_for(lock.acquire(), 1)` acquires in a task of its own, and"
+    " so do `gather` and `create_task`: then release the lease that it returns, or use `timeout`."
+    " A task that holds the lock and awaits another task that acquires it waits for ever;": (
+        " A thread that holds the lock and waits for another thread that acquires it waits for"
+        " ever;"
+    ),
+    "`LeaseLostError` when it was cancelled because of a loss.": (
+        "`LeaseLostError` when it has returned, if the lease was lost meanwhile."
+    ),
+    "A cancelled acquire leaves nothing held.": (
+        "An acquire that a signal handler interrupts by an exception, such as KeyboardInterrupt,"
+        " leaves nothing held."
+    ),
+    "so do routes of web frameworks and tasks of job queues:": (
+        "so do routes of web frameworks and the tasks of Celery:"
+    ),
+    "Above an async function, ": "Above a function, ",
+    "`func` is no `async def`.": "`func` is no plain function.",
+    # RLock and FairLock
+    "it may re-enter, and a child task does not share its hold.": (
+        "it may re-enter, and no other thread shares its hold."
+    ),
+    # CyclicBarrier
+    "It has the methods of `asyncio.Barrier`, and differs from it in this: there, the cancellation"
+    " of a waiting task breaks nothing, and the round waits for another task; `reset` and `abort`"
+    " reach released tasks that have not run yet; and the next round begins when all have run."
+    " Here, a released party stays released:": (
+        "It differs from `threading.Barrier` in this: a released party stays released:"
+    ),
+    "that a wait that ends in the moment of release by a cancellation,": (
+        "that a wait that ends in the moment of release by an interruption,"
+    ),
+    # Redisson
+    "Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing"
+    " connects until first use) and call `aclose()` in the end; `async with` opens it again, with"
+    " a new id.": (
+        "Use it as `with Redisson.from_url(...) as client`, or construct it anywhere, such as in a"
+        " module (nothing starts or connects until first use). `close()` ends it, and `with` opens"
+        " it again, with a new id. When the interpreter exits it is closed."
+    ),
+    "It belongs to the event loop of its first use. When that was closed, and the client holds"
+    " nothing and nobody waits, the next use moves it to the running loop (a second"
+    " `asyncio.run`). One that has not connected yet may be used after a fork. Locks that it made"
+    " go with it.": (
+        "All clients share one thread, in which an event loop works for them. It starts with the"
+        " first use. A thread that runs an event loop of its own gets a RuntimeError: use"
+        " `redisson_py.Redisson` there. A client that has not connected yet may be used after a"
+        " fork, with the locks that it made; one that has raises ClientClosedError in the child."
+    ),
+    '`"cancel"` cancels the body of a block whose lease is lost, `"raise"` lets it run on and'
+    " raises at its end.": (
+        "A function that is called with the `LostEvent` of each lost lease, in a thread of its own"
+        ' for all clients: it may block, and use the client. `"raise"` calls nothing. In both cases'
+        " the body of a block runs on, and LeaseLostError is raised at its end."
+    ),
+    "`aclose` leaves the client open.": "`close` leaves the client open.",
+    "Is told what the client does: acquisitions, waits, losses, outages; a `Listener`.": (
+        "Is told what the client does: acquisitions, waits, losses, outages; a `Listener`. Its"
+        " methods are called in the thread of the event loop, and must not block."
+    ),
+    "If cancelled, the client is closed all the same, though Redis may learn of it only by the"
+    " leases.": (
+        "If interrupted, the client is closed all the same, though Redis may learn of it only by"
+        " the leases."
+    ),
+}
+
+#: Word by word, in this order.
+WORDS = (
+    (r"\basync with\b", "with"),
+    (r"\ban `with\b", "a `with"),
+    (r"\bawait (?=lock)", ""),
+    (r"\bcurrent asyncio task\b", "current thread"),
+    (r"(?<!many )\btasks of Celery\b", "\0"),
+    (r"\btask", "thread"),
+    (r"\bTask", "Thread"),
+    ("\0", "tasks of Celery"),
+    (r"\ba cancelled\b", "an interrupted"),
+    (r"\bA cancelled\b", "An interrupted"),
+    (r"\bcancelled\b", "interrupted"),
+    (r"\bCancelled\b", "Interrupted"),
+    (r"\bCancellation\b", "Interruption"),
+    (r"\bcancellation\b", "interruption"),
+    (r"\bCancelling\b", "Interrupting"),
+    (r"`aclose`", "`close`"),
+)
+
+#: What must not be left, but for these.
+_LEFT = re.compile(r"async|\bawait|\btasks?\b|cancel|coroutine|event loop", re.IGNORECASE)
+_ALLOWED = (
+    "asyncio client of redis-py",
+    "redis.asyncio.Redis",
+    "tasks of Celery",
+    "thread of the event loop",
+    "an event loop works for them",
+    "runs an event loop of its own",
+)
+
+#: The sentences that were found.
+found: set[str] = set()
+
+_SECTION = re.compile(r"(Args|Raises|Returns|Attributes):")
+
+
+def in_words_of_threads(text: str, where: tuple[str, str]) -> str:
+    """Return a docstring in the words of threads.
+
+    Raises:
+        ValueError: Words of asyncio are left.
+    """
+    text = "\n".join(_reworded(text)).rstrip()
+    left = text
+    for allowed in _ALLOWED:
+        left = left.replace(allowed, "")
+        # As it is wrapped.
+        left = re.sub(allowed.replace(" ", r"\s+"), "", left)
+    if word := _LEFT.search(left):
+        around = left[max(0, word.start() - 60) : word.end() + 60]
+        raise ValueError(f"{'.'.join(where)}: {word.group()!r} is left in {around!r}")
+    return text
+
+
+def _reworded(text: str) -> Iterator[str]:
+    """Word and wrap each paragraph, list item and argument."""
+    for head, rest, body in _items(text):
+        if body is None:
+            yield head
+            continue
+        yield from textwrap.wrap(
+            _words(body),
+            _WIDTH,
+            initial_indent=head,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+
+
+def _items(text: str) -> Iterator[tuple[str, str, str | None]]:
+    """Yield indents of the first and of further lines, and the text; or a line as it is."""
+    in_section, pending = False, list[str]()
+    indents = ("", "")
+
+    for line in [*text.splitlines(), ""]:
+        indent = line[: len(line) - len(line.lstrip())]
+        section = _SECTION.fullmatch(line)
+        starts_item = (in_section and len(indent) == 4) or line.startswith("- ")
+        if pending and (not line or section or starts_item):
+            yield *indents, " ".join(pending)
+            pending.clear()
+        if section or not line:
+            in_section = in_section or bool(section)
+            yield line, "", None
+        elif not in_section and len(indent) == 4:
+            # An example.
+            yield re.sub(r"\basync with\b", "with", line), "", None
+        else:
+            if not pending:
+                further = " " * 8 if in_section else "  " if line.startswith("- ") else ""
+                indents = (indent, further)
+            pending.append(line.strip())
+
+
+def _words(text: str) -> str:
+    for sentence, ours in SENTENCES.items():
+        if sentence in text:
+            found.add(sentence)
+            text = text.replace(sentence, ours)
+    for word, ours in WORDS:
+        text = re.sub(word, ours, text)
+    return text
