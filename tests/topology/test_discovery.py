@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
@@ -39,7 +39,8 @@ class Nodes:
     def connected(self, _: object) -> Nodes:
         return self
 
-    def keep(self, task: asyncio.Task[Any]) -> asyncio.Task[Any]:
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work, name=name)
         self.tasks.append(task)
         return task
 
