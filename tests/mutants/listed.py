@@ -271,7 +271,7 @@ MUTANTS = (
         "redisson_py/_owner.py",
         "str(self.new_number())",
         '"1"',
-        ("tests/primitives/test_lock.py",),
+        ("tests/contract/test_reentry.py", "tests/primitives/test_lock.py"),
     ),
     # Barriers and latches.
     Mutant(

@@ -25,20 +25,6 @@ def get(client: Redisson, permits: int | None = None) -> Semaphore:
     return client.get_semaphore(NAME, permits)
 
 
-class Section:
-    """A critical section that counts itself the careless way: read, wait, write."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def run(self, semaphore: Semaphore, times: int = 1) -> None:
-        for _ in range(times):
-            async with semaphore:
-                seen = self.count
-                await asyncio.sleep(0)
-                self.count = seen + 1
-
-
 class TestCounting:
     async def test_nothing_is_asked_for_no_permits(self, client: Redisson) -> None:
         """RedissonSemaphoreTest.testZero."""
@@ -178,21 +164,6 @@ class TestWaiting:
         await (await waiting).release()
         assert await semaphore.available() == 2
 
-    async def test_an_acquire_waits_for_a_release(
-        self, client: Redisson, clients: ClientFactory
-    ) -> None:
-        """RedissonSemaphoreTest.testBlockingAcquire."""
-        waiter = clients()
-        semaphore, far = get(client, 1), get(waiter)
-        await semaphore.acquire()
-        waiting = asyncio.create_task(far.acquire(timeout=10))
-        await until_listening(waiter)
-        assert not waiting.done()
-        await semaphore.release()
-        permit = await waiting
-        assert await semaphore.available() == 0
-        await permit.release()
-
     async def test_who_wants_four_waits_until_four_are_free(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
@@ -252,27 +223,6 @@ class TestWaiting:
 
 
 class TestCrowds:
-    async def test_tasks_of_one_client(self, client: Redisson) -> None:
-        """RedissonSemaphoreTest.testConcurrency_SingleInstance."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(client, 1)) for _ in range(15)])
-        assert section.count == 15
-        assert await get(client).available() == 1
-
-    async def test_clients_that_come_again_and_again(self, clients: ClientFactory) -> None:
-        """RedissonSemaphoreTest.testConcurrencyLoop_MultiInstance."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(clients(), 1), 10) for _ in range(16)])
-        assert section.count == 160
-        assert await get(clients()).available() == 1
-
-    async def test_many_clients(self, clients: ClientFactory) -> None:
-        """RedissonSemaphoreTest.testConcurrency_MultiInstance_1_permits."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(clients(), 1)) for _ in range(30)])
-        assert section.count == 30
-        assert await get(clients()).available() == 1
-
     async def test_some_want_one_and_some_want_all(self, clients: ClientFactory) -> None:
         """RedissonSemaphoreTest.testConcurrencyLoopMax_MultiInstance."""
         most = 2**31 - 1
