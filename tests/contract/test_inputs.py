@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson, ScriptError
+from redisson_py import CountDownLatch, CyclicBarrier, Redisson, ScriptError
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import Servers, locks, single, timed
@@ -54,6 +55,14 @@ NAMES: list[tuple[Any, type[Exception]]] = [
 ]
 
 
+Get = Callable[[Redisson, Any], CountDownLatch | CyclicBarrier]
+WAITS: dict[str, Get] = {
+    "latch": lambda client, name: client.get_latch(name, 1),
+    "barrier": lambda client, name: client.get_barrier(name, 2),
+}
+waits = pytest.mark.parametrize("get", WAITS.values(), ids=WAITS)
+
+
 @timed
 @pytest.mark.parametrize(("lease_time", "error"), LEASES)
 async def test_lease_time(make_lock: MakeLock, lease_time: Any, error: type[Exception]) -> None:
@@ -85,6 +94,25 @@ async def test_timeout(make_lock: MakeLock, timeout: Any, error: type[Exception]
 async def test_name(make_lock: MakeLock, name: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="name"):
         make_lock(Redisson.from_url(NOWHERE), name)
+
+
+@waits
+@pytest.mark.parametrize(("timeout", "error"), TIMEOUTS)
+async def test_timeout_of_a_wait(get: Get, timeout: Any, error: type[Exception]) -> None:
+    client = Redisson.from_url(NOWHERE)
+    with pytest.raises(error, match="timeout"):
+        await get(client, "k").wait(timeout)
+    assert client._root is None
+
+
+@waits
+@pytest.mark.parametrize(("name", "error"), NAMES)
+async def test_name_of_what_is_waited_for(get: Get, name: Any, error: type[Exception]) -> None:
+    client = Redisson.from_url(NOWHERE)
+    with pytest.raises(error, match="name"):
+        get(client, name)
+    assert get(client, "job").name == "job"
+    assert "'job'" in repr(get(client, "job"))
 
 
 @locks
