@@ -165,12 +165,15 @@ async def test_force_release_frees_it_from_anybody(
         assert await operator.owned()
 
 
-async def test_a_closed_client_says_so(make_lock: MakeLock, clients: ClientFactory) -> None:
+async def test_a_closed_client_says_so(
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
+) -> None:
     client = clients()
     lock = make_lock(client)
     async with lock:
         pass
-    await client.aclose()
+    for each in servers.clients(client):
+        await each.aclose()
     for call in (lock.acquire, lock.try_acquire, lock.locked):
         with pytest.raises(ClientClosedError):
             await call()

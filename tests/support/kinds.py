@@ -1,4 +1,4 @@
-"""Every kind of thing that can be held, and what the lifecycle tests ask about it.
+"""Every kind of thing that can be held, and what the contract and the lifecycles ask about it.
 
 Only the public API is used here, and what a plain client sees on the servers.
 """
