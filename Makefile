@@ -15,7 +15,7 @@ PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation
 # What says most on a cluster: each kind of lock from all sides, cancelled at every point, with its
 # replies lost, its connections broken, its event loop ended, and in random lifecycles.
 CLUSTER := $(addprefix tests/contract/test_,acquire_release.py blocks.py cancellation.py \
-	cancellation_sweep.py counts.py extend.py loss.py) \
+	cancellation_sweep.py counts.py extend.py loss.py reentry.py waiting.py) \
 	$(addprefix tests/primitives/test_,barrier_breaks.py fair_lock.py latch.py latch_waiting.py \
 	multi_lock.py read_lock.py semaphore_parity.py write_lock.py) \
 	tests/faults/test_lost_replies.py tests/faults/test_lost_replies_permits.py \
@@ -25,7 +25,8 @@ CLUSTER := $(addprefix tests/contract/test_,acquire_release.py blocks.py cancell
 # may come late, twice or not at all.
 SYNC := $(addprefix tests/faults/test_lost_replies,.py _permits.py) tests/lifecycle/test_state_machine.py
 # The master is found by sentinels, and found again when its connection breaks.
-SENTINEL := $(addprefix tests/contract/test_,acquire_release.py cancellation_sweep.py loss.py) \
+SENTINEL := $(addprefix tests/contract/test_,acquire_release.py cancellation_sweep.py loss.py \
+	waiting.py) \
 	tests/faults/test_lost_replies.py
 # The parts of `test`, about as long as each other: by the clock, not by what they are about.
 LIFECYCLE := tests/lifecycle

@@ -1,47 +1,180 @@
-"""What every lock-like thing must satisfy is written once and run over each of them."""
+"""What everything that can be held must satisfy is written once and run over each kind of it."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any, cast
 
-from redisson_py import Redisson
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import PermitExpirableSemaphore, Redisson, Semaphore
 from redisson_py.locks.lock_like import LockLike
-from tests.support.exclusive_kinds import KINDS, SINGLE, Kind, MakeLock
+from tests.fixtures.fleet import Fleet
+from tests.support.kinds import KINDS, Kind, Make, MakeLock
+from tests.support.leases import renew_now
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async
+
+
+class OnePermit:
+    """A semaphore of one permit, which answers the question whether it is locked, too.
+
+    What a lock has and a semaphore has not, it has not either.
+    """
+
+    def __init__(self, semaphore: Semaphore | PermitExpirableSemaphore) -> None:
+        self._semaphore = semaphore
+
+    # Each statement looks these up on its own object: it gets the two halves of one block.
+    __aenter__ = property(lambda self: self._semaphore.__aenter__)
+    __aexit__ = property(lambda self: self._semaphore.__aexit__)
+    __call__ = property(lambda self: self._semaphore.__call__)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._semaphore, name)
+
+    async def locked(self) -> bool:
+        """Return whether the permit is taken."""
+        return await self._semaphore.available() == 0
+
+
+class Servers:
+    """The servers that things of one kind live on: the session's, and others beside it.
+
+    Attributes:
+        all: A plain client of each.
+    """
+
+    def __init__(self, kind: Kind, redis: Redis, fleet: Fleet | None) -> None:
+        self.all = [redis]
+        self._kind = kind
+        self._fleet = fleet
+        self._beside: dict[Redisson, list[Redisson]] = {}
+        if fleet is not None:
+            self.all += fleet.redis[: kind.servers - 1]
+
+    def clients(self, client: Redisson) -> list[Redisson]:
+        """Return a client and those of the servers beside, which have its options."""
+        if self._fleet is None:
+            return [client]
+        if client not in self._beside:
+            options = client._options
+            self._beside[client] = self._fleet.clients(
+                self._kind.servers - 1,
+                lease_time=options.lease_time,
+                on_lost=options.on_lost,
+                turn=options.turn,
+            )
+        return [client, *self._beside[client]]
+
+    def make(self, make: Make, client: Redisson, name: Any) -> LockLike:
+        """Make something of this kind."""
+        made = make(self.clients(client), name, 1)
+        return cast("LockLike", OnePermit(made) if self._kind.semaphore else made)
+
+    async def forget(self, *names: str) -> None:
+        """Have every server forget what is held under these names."""
+        for name in names:
+            for redis in self.all:
+                for key in (name, f"{{{name}}}:redisson_py:permits", f"{{{name}}}:timeout"):
+                    await redis.delete(key)
+
+    def renew_now(self, client: Redisson) -> None:
+        """Have a client, and those beside it, ask after what they hold at once."""
+        for each in self.clients(client):
+            renew_now(each)
+
+    async def until_waiting(self, client: Redisson, count: int) -> None:
+        """Return when `count` tasks of a client wait, which one of those beside it may count."""
+        clients = self.clients(client)
+        await until(lambda: max(each.statistics().waiters for each in clients) == count)
+
+    async def answered(self, client: Redisson) -> None:
+        """Return when every server has executed what was sent to it."""
+        await asyncio.gather(*[answered(each) for each in self.clients(client)])
+
+    async def until_gone(self) -> None:
+        """Return when no server has the key any more."""
+
+        async def gone() -> bool:
+            return not any([await redis.exists("k") for redis in self.all])
+
+        await until_async(gone)
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """A kind of lock-like thing."""
+    """A kind of thing that can be held."""
     return KINDS[request.param]
 
 
 @pytest.fixture
-def make_lock(kind: Kind) -> MakeLock:
-    """Make a lock of this kind: `make_lock(client, "name")`."""
-    return kind.make
+def beside(kind: Kind, request: pytest.FixtureRequest) -> Fleet | None:
+    """Other servers than the session's, for what lives on several."""
+    return request.getfixturevalue("fleet") if kind.servers > 1 else None
+
+
+@pytest_asyncio.fixture
+async def servers(kind: Kind, redis: Redis, beside: Fleet | None) -> AsyncIterator[Servers]:
+    """The servers of this kind."""
+    yield Servers(kind, redis, beside)
+    if kind.semaphore:
+        # Counters last for ever, and with them the leases that ended since their last use.
+        await redis.flushdb()
+
+
+@pytest.fixture
+def make_lock(kind: Kind, servers: Servers) -> MakeLock:
+    """Make one of this kind: `make_lock(client, "name")`."""
+    return lambda client, name="k": servers.make(kind.make, client, name)
+
+
+@pytest.fixture
+def make_rival(kind: Kind, servers: Servers) -> MakeLock:
+    """Make what cannot be had while one of this kind is held."""
+    return lambda client, name="k": servers.make(kind.rival or kind.make, client, name)
 
 
 @pytest.fixture
 def lock(client: Redisson, make_lock: MakeLock) -> LockLike:
-    """One lock of this kind."""
+    """One of this kind."""
     return make_lock(client)
 
 
-single = pytest.mark.parametrize("kind", SINGLE.values(), ids=SINGLE)
+def over(applies: Callable[[Kind], object]) -> pytest.MarkDecorator:
+    """Run a test over the kinds to which its claim applies."""
+    names = [name for name, kind in KINDS.items() if applies(kind)]
+    return pytest.mark.parametrize("kind", [KINDS[name] for name in names], ids=names)
+
+
+def is_single(kind: Kind) -> bool:
+    """Whether it is one lock, with an owner of its own in Redis."""
+    return not kind.semaphore and not kind.composite
+
+
+locks = over(lambda kind: not kind.semaphore)
+"""For tests of what belongs to a task: who owns it, how often, and who may release it."""
+
+exclusive = over(lambda kind: kind.rival is None)
+exclusive_locks = over(lambda kind: kind.rival is None and not kind.semaphore)
+"""For tests of several tasks of which one can have it."""
+
+timed = over(lambda kind: kind.timed)
+"""For tests of a `lease_time`."""
+
+central = over(lambda kind: kind.servers == 1)
+central_locks = over(lambda kind: kind.servers == 1 and not kind.semaphore)
+"""For tests of what happens to the one server that has it, and of its key there."""
+
+single = over(is_single)
 """For tests that look at the owner in Redis."""
 
-
-def _reentrant(kinds: dict[str, Kind]) -> pytest.MarkDecorator:
-    names = [name for name, kind in kinds.items() if kind.reentrant]
-    return pytest.mark.parametrize("kind", [kinds[name] for name in names], ids=names)
-
-
-reentrant, single_reentrant = _reentrant(KINDS), _reentrant(SINGLE)
+reentrant = over(lambda kind: kind.reentrant and not kind.semaphore)
+single_reentrant = over(lambda kind: kind.reentrant and is_single(kind))
 """For tests that enter it again."""
 
-passing = pytest.mark.parametrize(
-    "kind",
-    [kind for kind in SINGLE.values() if kind.passes],
-    ids=[name for name, kind in SINGLE.items() if kind.passes],
-)
+passing = over(lambda kind: kind.passes and is_single(kind))
 """For tests of what is passed from task to task."""

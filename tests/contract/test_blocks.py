@@ -6,12 +6,12 @@ import asyncio
 
 import anyio
 import pytest
-from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError
 from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import Servers, timed
 from tests.fixtures.client import ClientFactory
-from tests.support.exclusive_kinds import MakeLock
+from tests.support.kinds import Kind, MakeLock
 
 
 def not_cancelled() -> bool:
@@ -25,7 +25,7 @@ async def test_asyncio_timeout_inside_and_outside(lock: LockLike) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await asyncio.sleep(30)
-        assert await lock.owned()
+        assert await lock.locked()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01), lock:
             await asyncio.sleep(30)
@@ -38,7 +38,7 @@ async def test_anyio_scopes_inside_and_outside(lock: LockLike) -> None:
         with anyio.move_on_after(0.01) as scope:
             await anyio.sleep(30)
         assert scope.cancelled_caught
-        assert await lock.owned()
+        assert await lock.locked()
     with anyio.move_on_after(0.01) as scope:
         async with lock:
             await anyio.sleep(30)
@@ -64,8 +64,9 @@ async def test_task_cancel_from_outside_releases_and_propagates(lock: LockLike) 
     assert not await lock.locked()
 
 
+@timed
 async def test_loss_inside_other_blocks_reaches_the_right_one(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
@@ -74,7 +75,7 @@ async def test_loss_inside_other_blocks_reaches_the_right_one(
         with pytest.raises(LeaseLostError) as caught:
             async with asyncio.timeout(20), inner:
                 with anyio.move_on_after(20):
-                    await redis.delete("inner")
+                    await servers.forget("inner")
                     await asyncio.sleep(30)
         assert caught.value.name == inner.name
         assert not kept.lost
@@ -82,14 +83,15 @@ async def test_loss_inside_other_blocks_reaches_the_right_one(
     assert not_cancelled()
 
 
+@timed
 async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     with pytest.raises(LeaseLostError) as caught:
         async with outer, inner.hold(lease_time=60):
-            await redis.delete("outer")
+            await servers.forget("outer")
             await asyncio.sleep(30)
     assert caught.value.name == outer.name
     assert not await inner.locked()
@@ -97,13 +99,13 @@ async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
 
 
 async def test_loss_of_both_at_once_is_told_for_both(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients(lease_time=1)
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     with pytest.raises(LeaseLostError) as caught:
         async with outer, inner:
-            await redis.delete("outer", "inner")
+            await servers.forget("outer", "inner")
             await asyncio.sleep(30)
     assert "LeaseLostError" in str(getattr(caught.value, "__notes__", "")) or (
         caught.value.name == outer.name
@@ -114,24 +116,24 @@ async def test_loss_of_both_at_once_is_told_for_both(
 
 
 async def test_loss_in_a_task_group_cancels_its_children(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients(lease_time=0.3)
     children: list[asyncio.Task[None]] = []
     with pytest.raises(LeaseLostError):
         async with make_lock(client), asyncio.TaskGroup() as group:
             children += [group.create_task(asyncio.sleep(30)) for _ in range(3)]
-            await redis.delete("k")
+            await servers.forget("k")
     assert all(child.cancelled() for child in children)
     with pytest.raises(LeaseLostError):
         async with make_lock(client), anyio.create_task_group() as scope:
             scope.start_soon(anyio.sleep, 30)
-            await redis.delete("k")
+            await servers.forget("k")
     assert not_cancelled()
 
 
 async def test_cancellation_from_outside_wins_over_a_loss(
-    make_lock: MakeLock, clients: ClientFactory
+    kind: Kind, make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients()
 
@@ -139,11 +141,12 @@ async def test_cancellation_from_outside_wins_over_a_loss(
         me = asyncio.current_task()
         assert me is not None
         async with make_lock(client) as lease:
+            await servers.forget("k")
 
             def both_in_one_turn() -> None:
-                # Of a multi lock, a member: those are counted.
-                lost, *_ = getattr(lease, "_members", [lease])
-                client._watchdog.lose(lost._hold, "taken")
+                # Of what is made of others, those: they are counted.
+                for lost in getattr(lease, "_members", [lease]):
+                    lost._hold.ownership.context.watchdog.lose(lost._hold, "taken")
                 me.cancel()
 
             asyncio.get_running_loop().call_soon(both_in_one_turn)
@@ -152,7 +155,7 @@ async def test_cancellation_from_outside_wins_over_a_loss(
     task = asyncio.create_task(work())
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert client.statistics().losses == 1
+    assert client.statistics().losses == kind.members
 
 
 async def test_generator_style_reuse_in_one_task(lock: LockLike) -> None:

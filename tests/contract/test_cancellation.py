@@ -12,10 +12,11 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import Servers, exclusive
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support.exclusive_kinds import Kind, MakeLock
-from tests.support.streams import answered, stream_of
-from tests.support.waiting import until, until_async, until_listening, until_waiting
+from tests.support.kinds import Kind, MakeLock
+from tests.support.streams import stream_of
+from tests.support.waiting import until, until_async, until_listening
 
 Waiting = Callable[[LockLike], Coroutine[object, object, None]]
 
@@ -43,24 +44,28 @@ every_way = pytest.mark.parametrize("give_up", [by_timeout, by_scope, by_cancel]
 
 @every_way
 async def test_waiter_for_another_client_leaves_nothing(
-    make_lock: MakeLock, clients: ClientFactory, give_up: Waiting
+    make_lock: MakeLock,
+    make_rival: MakeLock,
+    clients: ClientFactory,
+    servers: Servers,
+    give_up: Waiting,
 ) -> None:
     holder, waiter = clients(), clients()
-    async with make_lock(holder):
+    async with make_rival(holder):
         await give_up(make_lock(waiter))
-        assert_idle(waiter)
+        for each in servers.clients(waiter):
+            assert_idle(each)
     async with make_lock(waiter).hold(timeout=30):
         pass
 
 
+@exclusive
 @every_way
-async def test_waiter_in_the_local_line_leaves_nothing(
-    lock: LockLike, client: Redisson, give_up: Waiting
-) -> None:
+async def test_waiter_in_the_local_line_leaves_nothing(lock: LockLike, give_up: Waiting) -> None:
     async with lock:
         following = asyncio.create_task(give_up(lock))
         # On a slow machine it may have come and gone between two looks.
-        await until(lambda: client.statistics().waiters == 1 or following.done())
+        await until(lambda: lock.statistics().waiters == 1 or following.done())
         last = asyncio.create_task(lock.acquire(timeout=30))
         await following
     lease = await last
@@ -68,15 +73,15 @@ async def test_waiter_in_the_local_line_leaves_nothing(
 
 
 async def test_next_waiter_gets_in_when_the_head_is_cancelled(
-    make_lock: MakeLock, clients: ClientFactory
+    make_lock: MakeLock, make_rival: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     holder, waiter = clients(), clients()
     lock = make_lock(waiter)
-    async with make_lock(holder):
+    async with make_rival(holder):
         head = asyncio.create_task(lock.acquire())
         await until_listening(waiter)
         following = asyncio.create_task(lock.acquire(timeout=30))
-        await until_waiting(waiter, 2)
+        await servers.until_waiting(waiter, 2)
         head.cancel()
         with pytest.raises(asyncio.CancelledError):
             await head
@@ -84,12 +89,13 @@ async def test_next_waiter_gets_in_when_the_head_is_cancelled(
     await lease.release()
 
 
+@exclusive
 async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
-    lock: LockLike, client: Redisson
+    lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
     lease = await lock.acquire()
     waiters = [asyncio.create_task(lock.acquire(timeout=30)) for _ in range(2)]
-    await until_waiting(client, 2)
+    await servers.until_waiting(client, 2)
     release = asyncio.create_task(lease.release())
     # The pass happens in the release's first step; cancel before the waiter gets its turn.
     await asyncio.sleep(0)
@@ -102,12 +108,13 @@ async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
     assert not await lock.locked()
 
 
+@exclusive
 async def test_cancelled_in_the_turn_it_was_passed_to_with_nobody_after(
-    lock: LockLike, client: Redisson
+    lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
     lease = await lock.acquire()
     waiter = asyncio.create_task(lock.acquire())
-    await until_waiting(client, 1)
+    await servers.until_waiting(client, 1)
     release = asyncio.create_task(lease.release())
     await asyncio.sleep(0)
     waiter.cancel()
@@ -119,9 +126,9 @@ async def test_cancelled_in_the_turn_it_was_passed_to_with_nobody_after(
 
 
 async def test_ask_in_flight_is_undone(
-    kind: Kind, lock: LockLike, client: Redisson, redis: Redis
+    kind: Kind, lock: LockLike, client: Redisson, servers: Servers, redis: Redis
 ) -> None:
-    await answered(client)
+    await servers.answered(client)
     task = asyncio.create_task(lock.acquire())
     await asyncio.sleep(0)
     assert not stream_of(client).idle
@@ -132,7 +139,7 @@ async def test_ask_in_flight_is_undone(
     assert not await lock.locked()
     assert_idle(client)
     # Late duplicates of that ask are refused for a while.
-    assert len(await redis.keys("*tombstone*")) == kind.leases
+    assert len(await redis.keys("*tombstone*")) == kind.members
 
 
 async def test_cancelled_release_is_carried_out(lock: LockLike, client: Redisson) -> None:
@@ -167,16 +174,16 @@ async def test_cancelled_reentry_keeps_the_outer_hold(client: Redisson) -> None:
 
 
 async def test_group_of_a_thousand_waiters_cancelled(
-    make_lock: MakeLock, clients: ClientFactory
+    make_lock: MakeLock, make_rival: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     holder, waiter = clients(), clients()
     lock = make_lock(waiter)
-    async with make_lock(holder):
+    async with make_rival(holder):
         with anyio.move_on_after(10) as scope:
             async with anyio.create_task_group() as group:
                 for _ in range(1000):
                     group.start_soon(lock.acquire)
-                await until_waiting(waiter, 1000)
+                await servers.until_waiting(waiter, 1000)
                 scope.cancel()
         assert_idle(waiter)
     async with lock.hold(timeout=30):

@@ -20,6 +20,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support.cancellation_scene import (
     SOON,
+    SWEPT,
     TRIALS,
     Scene,
     Trial,
@@ -31,7 +32,7 @@ from tests.support.cancellation_scene import (
     trial_of,
 )
 from tests.support.cancellation_sweep import Probe, Swept, sweep
-from tests.support.exclusive_kinds import KINDS, MakeLock
+from tests.support.kinds import KINDS, Kind, MakeLock
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
@@ -365,13 +366,7 @@ def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     set_safety_poll(monkeypatch, 6 * SOON)
 
 
-_swept: dict[object, Swept] = {}
-
-
-@pytest.fixture
-def swept(make_lock: MakeLock) -> Swept:
-    """The sum of what was done to this kind of lock."""
-    return _swept.setdefault(make_lock, Swept())
+_swept: dict[Kind, Swept] = {}
 
 
 @pytest.mark.parametrize(
@@ -383,7 +378,7 @@ def swept(make_lock: MakeLock) -> Swept:
     ],
 )
 async def test_sweep(
-    each: Trial, make_lock: MakeLock, clients: ClientFactory, redis: Redis, swept: Swept
+    each: Trial, kind: Kind, make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     scene = Scene(make_lock, clients, redis)
 
@@ -391,10 +386,11 @@ async def test_sweep(
         await each(scene, cut)
         await scene.check(scene.client)
 
-    swept.add(await sweep(run))
+    _swept.setdefault(kind, Swept()).add(await sweep(run))
 
 
-def test_points_swept(swept: Swept, measured: Measured) -> None:
-    if not swept.places:
+@pytest.mark.parametrize("kind", [KINDS[name] for name in SWEPT], ids=SWEPT)
+def test_points_swept(kind: Kind, measured: Measured) -> None:
+    if kind not in _swept:
         pytest.skip("nothing was swept in this run")
-    measured("points swept", swept)
+    measured("points swept", _swept[kind])

@@ -15,16 +15,16 @@ from redisson_py._engine import bus
 from redisson_py._topology.synced import SyncedStream
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
-from tests.contract.conftest import passing, single
+from tests.contract.conftest import central, over, passing, single
 from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
-from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.kinds import Kind, MakeLock
 from tests.support.streams import is_single, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 
 @pytest.mark.usefixtures("unsynced")
-@single
+@over(lambda kind: not kind.composite)
 async def test_uncontended_pair_is_two_scripts_and_two_writes(
     lock: LockLike, client: Redisson, redis: Redis
 ) -> None:
@@ -185,33 +185,39 @@ async def test_ten_thousand_locks_are_renewed_by_a_hundred_scripts(
     await asyncio.gather(*[lease.release() for lease in leases])
 
 
-async def wait_once(kind: Kind, holder: Redisson, waiter: Redisson) -> None:
-    async with kind.make(holder):
-        task = asyncio.create_task(kind.make(waiter).acquire())
+async def wait_once(held: LockLike, waited_for: LockLike, waiter: Redisson) -> None:
+    async with held:
+        task = asyncio.create_task(waited_for.acquire())
         await until_listening(waiter)
     await (await task).release()
 
 
+@central
 async def test_waiting_subscribes_once(
-    kind: Kind, clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
+    kind: Kind,
+    make_lock: MakeLock,
+    make_rival: MakeLock,
+    clients: ClientFactory,
+    redis: Redis,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However busy the machine is: a second without a waiter ends it, and may pass here.
     monkeypatch.setattr(bus, "LINGER", 60.0)
     holder, waiter = clients(), clients()
     async with Counted(redis) as counted:
         for _ in range(3):
-            await wait_once(kind, holder, waiter)
+            await wait_once(make_lock(holder), make_rival(waiter), waiter)
     # Once a client, kept for a moment after the last waiter left: a hot lock does not subscribe
     # at each hand-off. (The holder listens too, to give the other its turn.) Except where each
     # waiter has a channel of its own, because it alone is told.
-    assert counted.calls["subscribe"] <= (2 if kind.passes else 3)
+    assert counted.calls["subscribe"] <= (2 if kind.shared or kind.passes else 3)
 
 
 async def test_the_channel_is_let_go_of_after_a_wait(
-    kind: Kind, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, make_rival: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     waiter = clients()
-    await wait_once(kind, clients(), waiter)
+    await wait_once(make_lock(clients()), make_rival(waiter), waiter)
 
     async def nobody_listens() -> bool:
         return not await redis.pubsub_channels()

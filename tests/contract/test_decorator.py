@@ -12,10 +12,10 @@ import pytest
 from redisson_py import AcquireTimeoutError, LeaseLostError, Redisson
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import Servers, exclusive, exclusive_locks, locks
 from tests.fixtures.client import ClientFactory
-from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.support.kinds import Kind, MakeLock
 from tests.support.leases import assert_left
-from tests.support.waiting import until_waiting
 
 TEMPLATE = "report:{day}"
 
@@ -58,7 +58,7 @@ async def test_a_call_holds_the_lock_that_its_arguments_name(
     @make_lock(client, TEMPLATE)
     async def report(day: str, part: int = 1) -> tuple[bool, bool]:
         """Make a report."""
-        return await named.owned(), await make_lock(client, "report:sunday").locked()
+        return await named.locked(), await make_lock(client, "report:sunday").locked()
 
     named = make_lock(client, "report:monday")
     assert await report("monday") == (True, False)
@@ -69,6 +69,7 @@ async def test_a_call_holds_the_lock_that_its_arguments_name(
     assert inspect.iscoroutinefunction(report)
 
 
+@locks
 async def test_a_name_without_fields_is_held_as_it_is(lock: LockLike) -> None:
     @lock
     async def work() -> int:
@@ -78,6 +79,7 @@ async def test_a_name_without_fields_is_held_as_it_is(lock: LockLike) -> None:
     assert not await lock.locked()
 
 
+@exclusive_locks
 async def test_options_are_those_of_every_call(make_lock: MakeLock, clients: ClientFactory) -> None:
     client = clients()
     calls = 0
@@ -102,8 +104,9 @@ async def test_options_are_those_of_every_call(make_lock: MakeLock, clients: Cli
     assert calls == 4
 
 
+@exclusive
 async def test_equal_arguments_exclude_each_other_also_between_clients(
-    make_lock: MakeLock, clients: ClientFactory
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients()
     lock, far = make_lock(client, TEMPLATE), make_lock(clients(), TEMPLATE)
@@ -117,7 +120,7 @@ async def test_equal_arguments_exclude_each_other_also_between_clients(
         for each in (near, near, again):
             group.create_task(each("monday"))
         await presence.crowded(1)
-        await until_waiting(client, 2)
+        await servers.until_waiting(client, 2)
         group.create_task(elsewhere("monday"))
         presence.leave.set()
     assert (presence.calls, presence.most) == (4, 1)
@@ -133,6 +136,7 @@ async def test_other_arguments_exclude_nobody(make_lock: MakeLock, client: Redis
     assert presence.most == 3
 
 
+@locks
 async def test_a_call_inside_a_call_is_a_re_entry(
     kind: Kind, make_lock: MakeLock, client: Redisson
 ) -> None:
@@ -154,12 +158,13 @@ async def test_a_call_inside_a_call_is_a_re_entry(
 
 
 async def test_a_loss_cancels_the_body_and_is_raised_by_the_call(
-    make_lock: MakeLock, client: Redisson
+    make_lock: MakeLock, client: Redisson, servers: Servers
 ) -> None:
     presence, work = work_under(make_lock(client, TEMPLATE))
     task = asyncio.ensure_future(work("monday"))
     await presence.crowded(1)
-    assert await make_lock(client, "report:monday").force_release()
+    await servers.forget("report:monday")
+    servers.renew_now(client)
     with pytest.raises(LeaseLostError):
         await task
     assert presence.inside == 0
@@ -192,13 +197,13 @@ async def test_methods_are_named_by_their_object(make_lock: MakeLock, client: Re
 
         @make_lock(client, "account:{self.number}").hold(timeout=5)
         async def close(self) -> int:
-            assert await make_lock(client, f"account:{self.number}").owned()
+            assert await make_lock(client, f"account:{self.number}").locked()
             return self.number
 
         @classmethod
         @make_lock(client, "account:{cls.__name__}")
         async def close_all(cls) -> bool:
-            return await make_lock(client, "account:Account").owned()
+            return await make_lock(client, "account:Account").locked()
 
     assert [await Account(1).close(), await Account(2).close()] == [1, 2]
     assert await Account.close_all()

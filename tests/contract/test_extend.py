@@ -1,4 +1,4 @@
-"""`extend` under bad timing: cancelled, overtaken, lost or without a connection meanwhile."""
+"""`extend`, also under bad timing: cancelled, overtaken, lost or without a connection."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson, ScriptError
+from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import single
+from tests.contract.conftest import Servers, central_locks, single, timed
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit
-from tests.support.exclusive_kinds import MakeLock
-from tests.support.leases import renewed_at_once
+from tests.support.kinds import MakeLock
+from tests.support.leases import assert_left, renewed_at_once
 from tests.support.streams import answered
 from tests.support.waiting import until_waiting
 
@@ -26,29 +27,60 @@ async def cancelled_at_once(work: object) -> None:
         await task
 
 
+@timed
+async def test_extend_sets_a_lease_from_now(lock: LockLike) -> None:
+    async with lock.hold(lease_time=20) as lease:
+        for seconds in (10, 60):
+            began = now()
+            await lease.extend(seconds)
+            assert lease.remaining < seconds
+            assert_left(lease.remaining, seconds, began)
+
+
+async def test_extend_ends_renewal(make_lock: MakeLock, clients: ClientFactory) -> None:
+    client = clients(lease_time=0.3)
+    with pytest.raises(LeaseLostError):
+        async with make_lock(client) as lease:
+            await lease.extend(0.5)
+            await asyncio.sleep(30)
+
+
+async def test_extend_of_a_lost_lease_says_so(lock: LockLike, servers: Servers) -> None:
+    lease = await lock.acquire()
+    await servers.forget("k")
+    with pytest.raises(LeaseLostError):
+        await lease.extend(5)
+    assert lease.lost
+
+
 async def test_a_cancelled_extend_is_carried_out(
-    lock: LockLike, client: Redisson, redis: Redis
+    lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
+    began = now()
     lease = await lock.acquire()
     await cancelled_at_once(lease.extend(300))
-    await answered(client)
-    assert 290_000 < await redis.pttl("k") <= 300_000
-    assert 290 < lease.remaining < 300
+    await servers.answered(client)
+    assert 250 < lease.remaining < 300
+    assert_left(lease.remaining, 300 * 0.99, began)
     await lease.release()
-    assert await redis.exists("k") == 0
+    assert not await lock.locked()
 
 
-async def test_until_the_answer_the_shorter_lease_counts(lock: LockLike, client: Redisson) -> None:
+@timed
+async def test_until_the_answer_the_shorter_lease_counts(
+    lock: LockLike, client: Redisson, servers: Servers
+) -> None:
     lease = await lock.acquire(lease_time=60)
     await cancelled_at_once(lease.extend(300))
     assert lease.remaining < 60
     await cancelled_at_once(lease.extend(20))
     assert lease.remaining < 20
-    await answered(client)
+    await servers.answered(client)
     assert 10 < lease.remaining < 20, "the answer of the first must not count after the second"
     await lease.release()
 
 
+@central_locks
 async def test_a_refused_extend_leaves_the_old_lease(
     make_lock: MakeLock, clients: ClientFactory, allow: Permit
 ) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson, ScriptError
+from redisson_py import CountDownLatch, CyclicBarrier, Redisson, ScriptError
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import single
-from tests.support.exclusive_kinds import Kind, MakeLock
+from tests.contract.conftest import Servers, locks, single, timed
+from tests.support.kinds import Kind, MakeLock
 from tests.support.leases import assert_left
 
 #: Nothing listens there: whatever is sent would fail in another way.
@@ -54,6 +55,15 @@ NAMES: list[tuple[Any, type[Exception]]] = [
 ]
 
 
+Get = Callable[[Redisson, Any], CountDownLatch | CyclicBarrier]
+WAITS: dict[str, Get] = {
+    "latch": lambda client, name: client.get_latch(name, 1),
+    "barrier": lambda client, name: client.get_barrier(name, 2),
+}
+waits = pytest.mark.parametrize("get", WAITS.values(), ids=WAITS)
+
+
+@timed
 @pytest.mark.parametrize(("lease_time", "error"), LEASES)
 async def test_lease_time(make_lock: MakeLock, lease_time: Any, error: type[Exception]) -> None:
     client = Redisson.from_url(NOWHERE)
@@ -86,6 +96,26 @@ async def test_name(make_lock: MakeLock, name: Any, error: type[Exception]) -> N
         make_lock(Redisson.from_url(NOWHERE), name)
 
 
+@waits
+@pytest.mark.parametrize(("timeout", "error"), TIMEOUTS)
+async def test_timeout_of_a_wait(get: Get, timeout: Any, error: type[Exception]) -> None:
+    client = Redisson.from_url(NOWHERE)
+    with pytest.raises(error, match="timeout"):
+        await get(client, "k").wait(timeout)
+    assert client._root is None
+
+
+@waits
+@pytest.mark.parametrize(("name", "error"), NAMES)
+async def test_name_of_what_is_waited_for(get: Get, name: Any, error: type[Exception]) -> None:
+    client = Redisson.from_url(NOWHERE)
+    with pytest.raises(error, match="name"):
+        get(client, name)
+    assert get(client, "job").name == "job"
+    assert "'job'" in repr(get(client, "job"))
+
+
+@locks
 async def test_options_after_the_name_are_keyword_only(lock: LockLike) -> None:
     with pytest.raises(TypeError):
         await lock.acquire(1)  # type: ignore[call-arg]
@@ -102,19 +132,48 @@ async def test_extend(lock: LockLike, lease_time: tuple[Any, type[Exception]]) -
         assert_left(lease.remaining, 30, began)
 
 
-async def test_longest_name_and_shortest_lease_work(make_lock: MakeLock, client: Redisson) -> None:
-    async with make_lock(client, "x" * 4096).hold(timeout=float("inf"), lease_time=86400 * 3650):
+async def test_longest_name_and_longest_timeout_work(make_lock: MakeLock, client: Redisson) -> None:
+    async with make_lock(client, "x" * 4096).hold(timeout=float("inf")):
         pass
 
 
-async def test_wrong_type_of_key(lock: LockLike, redis: Redis) -> None:
-    await redis.set("k", "something else", px=60_000)
+@timed
+async def test_longest_lease_works(lock: LockLike) -> None:
+    async with lock.hold(lease_time=86400 * 3650):
+        pass
+
+
+async def test_wrong_type_of_key(lock: LockLike, servers: Servers) -> None:
+    await make_lists(servers)
     with pytest.raises(ScriptError, match="WRONGTYPE") as caught:
         await lock.acquire()
     assert "acquire v" in caught.value.script
+    await assert_lists(servers)
+
+
+@locks
+async def test_force_release_of_a_wrong_type_of_key(lock: LockLike, servers: Servers) -> None:
+    await make_lists(servers)
     with pytest.raises(ScriptError, match="WRONGTYPE"):
         await lock.force_release()
-    assert await redis.get("k") == b"something else"
+    await assert_lists(servers)
+
+
+async def make_lists(servers: Servers) -> None:
+    """Have every server have something else under the name."""
+    for redis in servers.all:
+        async with redis.pipeline() as both:
+            both.rpush("k", "something else")
+            both.pexpire("k", 60_000)
+            await both.execute()
+
+
+async def assert_lists(servers: Servers) -> None:
+    """Fail unless they still have it; take it away."""
+    for redis in servers.all:
+        found: Any = await redis.lrange("k", 0, -1)
+        assert found == [b"something else"]
+        await redis.delete("k")
 
 
 @single

@@ -12,14 +12,18 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import passing, reentrant, single, single_reentrant
+from tests.contract.conftest import (
+    Servers,
+    central_locks,
+    locks,
+    passing,
+    reentrant,
+    single,
+    single_reentrant,
+)
 from tests.fixtures.client import ClientFactory
-from tests.support.exclusive_kinds import MakeLock
+from tests.support.kinds import MakeLock
 from tests.support.waiting import until_async, until_waiting
-
-
-async def is_free(redis: Redis) -> bool:
-    return not await redis.exists("k")
 
 
 async def until_lost(lock: LockLike, **options: Any) -> LeaseLostError:
@@ -34,18 +38,20 @@ async def until_lost(lock: LockLike, **options: Any) -> LeaseLostError:
     return caught.value
 
 
-async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, redis: Redis) -> None:
+@locks
+async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, servers: Servers) -> None:
     began = now()
     loss = await until_lost(lock, max_hold=0.5)
     assert loss.reason == "ended"
     assert "ended" in str(loss)
     assert now() - began > 0.49
     # Released, not left to a lease of 30 seconds.
-    await until_async(lambda: is_free(redis))
+    await servers.until_gone()
     async with lock:
         pass
 
 
+@locks
 async def test_it_is_renewed_until_then(make_lock: MakeLock, clients: ClientFactory) -> None:
     client = clients(lease_time=3)
     loss = await until_lost(make_lock(client), max_hold=4)
@@ -54,23 +60,26 @@ async def test_it_is_renewed_until_then(make_lock: MakeLock, clients: ClientFact
     assert client.statistics().renewals >= 2
 
 
+@locks
 async def test_the_next_task_gets_it_then(
-    make_lock: MakeLock, client: Redisson, clients: ClientFactory
+    make_lock: MakeLock, make_rival: MakeLock, client: Redisson, clients: ClientFactory
 ) -> None:
     other = clients()
     near, far = (
-        asyncio.create_task(until_lost(make_lock(each), max_hold=1)) for each in (client, other)
+        asyncio.create_task(until_lost(each, max_hold=0.5))
+        for each in (make_lock(client), make_rival(other))
     )
     async with asyncio.timeout(30):
         assert [loss.reason for loss in await asyncio.gather(near, far)] == ["ended"] * 2
 
 
+@locks
 async def test_released_in_time_nothing_is_lost(
-    lock: LockLike, client: Redisson, redis: Redis
+    lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
     async with lock.hold(max_hold=60) as lease:
         assert 20 < lease.remaining <= 60
-    assert await is_free(redis)
+    assert not await lock.locked()
     lease = await lock.acquire(max_hold=timedelta(minutes=5))
     await lease.release()
     found = await lock.try_acquire(max_hold=5)
@@ -81,7 +90,7 @@ async def test_released_in_time_nothing_is_lost(
     assert not client._watchdog.holds
 
 
-@single
+@central_locks
 async def test_redis_does_not_keep_a_short_one_longer(lock: LockLike, redis: Redis) -> None:
     """Should the process stop here, the lock is free in time all the same."""
     async with lock.hold(max_hold=10):
@@ -92,6 +101,7 @@ async def test_redis_does_not_keep_a_short_one_longer(lock: LockLike, redis: Red
         await until_async(is_short)
 
 
+@central_locks
 async def test_a_crash_frees_it_within_one_lease(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
@@ -100,7 +110,8 @@ async def test_a_crash_frees_it_within_one_lease(
     await lease.release()
 
 
-async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, redis: Redis) -> None:
+@locks
+async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, servers: Servers) -> None:
     @make_lock(client).hold(max_hold=0.5)
     async def work() -> None:
         await asyncio.sleep(60)
@@ -108,12 +119,13 @@ async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, redis: Redi
     with pytest.raises(LeaseLostError) as caught:
         await work()
     assert caught.value.reason == "ended"
-    await until_async(lambda: is_free(redis))
+    await servers.until_gone()
 
 
 # Arguments.
 
 
+@locks
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 0.0001, 1e12])
 async def test_out_of_range_is_refused_before_anything_is_sent(
     lock: LockLike, client: Redisson, wrong: float
@@ -126,6 +138,7 @@ async def test_out_of_range_is_refused_before_anything_is_sent(
     assert client.statistics().commands_sent == 0
 
 
+@locks
 async def test_not_together_with_a_lease_time(lock: LockLike, client: Redisson) -> None:
     for call in (lock.acquire, lock.try_acquire):
         with pytest.raises(ValueError, match="not both"):
@@ -141,7 +154,7 @@ async def test_not_together_with_a_lease_time(lock: LockLike, client: Redisson) 
 
 
 @reentrant
-async def test_an_inner_one_ends_without_the_outer(lock: LockLike, redis: Redis) -> None:
+async def test_an_inner_one_ends_without_the_outer(lock: LockLike, servers: Servers) -> None:
     async with lock as outer:
         inner = await lock.acquire(max_hold=0.5)
         await inner.wait_lost()
@@ -151,11 +164,11 @@ async def test_an_inner_one_ends_without_the_outer(lock: LockLike, redis: Redis)
         assert outer.remaining > 10
         with pytest.raises(LeaseLostError):
             await inner.release()
-    assert await is_free(redis)
+    assert not await lock.locked()
 
 
 @reentrant
-async def test_an_outer_one_ends_without_the_inner(lock: LockLike, redis: Redis) -> None:
+async def test_an_outer_one_ends_without_the_inner(lock: LockLike, servers: Servers) -> None:
     outer = await lock.acquire(max_hold=1.2)
     inner = await lock.acquire()
     await outer.wait_lost()
@@ -166,7 +179,7 @@ async def test_an_outer_one_ends_without_the_inner(lock: LockLike, redis: Redis)
         await outer.release()
     assert caught.value.reason == "ended"
     await inner.release()
-    assert await is_free(redis)
+    assert not await lock.locked()
 
 
 async def _is_count(lock: LockLike, count: int) -> bool:
@@ -175,36 +188,36 @@ async def _is_count(lock: LockLike, count: int) -> bool:
 
 @single_reentrant
 async def test_two_limits_each_count_for_themselves(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     lock = make_lock(clients(lease_time=3))
-    long = await lock.acquire(max_hold=2.5)
+    long = await lock.acquire(max_hold=1.5)
     short = await lock.acquire(max_hold=0.5)
     await short.wait_lost()
     long.check()
     await long.wait_lost()
     assert {lease._loss().reason for lease in (short, long)} == {"ended"}
-    await until_async(lambda: is_free(redis))
+    await servers.until_gone()
 
 
 @passing
 async def test_of_a_task_that_is_passed_the_lock(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     """Its time counts from the hand-over, however long it waited and others held."""
     client = clients(turn=60)
     first = await make_lock(client).acquire()
-    waiting = asyncio.create_task(make_lock(client).acquire(max_hold=1))
-    after = asyncio.create_task(until_lost(make_lock(client), max_hold=1))
+    waiting = asyncio.create_task(make_lock(client).acquire(max_hold=0.5))
+    after = asyncio.create_task(until_lost(make_lock(client), max_hold=0.5))
     await until_waiting(client, 2)
     handed_over = now()
     await first.release()
     passed = await waiting
     assert passed.owner == first.owner
     await passed.wait_lost()
-    assert now() - handed_over > 0.98
+    assert now() - handed_over > 0.48
     assert (await after).reason == "ended"
-    await until_async(lambda: is_free(redis))
+    await servers.until_gone()
 
 
 @passing
@@ -225,22 +238,20 @@ async def test_who_is_passed_a_lock_has_no_limit_of_the_one_before(
 # Extended, unanswered, composed.
 
 
-async def test_an_extension_replaces_it(lock: LockLike, redis: Redis) -> None:
+@locks
+async def test_an_extension_replaces_it(lock: LockLike, servers: Servers) -> None:
     lease = await lock.acquire(max_hold=20)
     await lease.extend(60)
     assert lease.remaining > 50
-    assert await redis.pttl("k") > 50_000
+    assert (await lock.remaining() or 0) > 50
     await lease.extend(0.3)
     await lease.wait_lost()
     assert lease._loss().reason == "ended"
 
 
 @single
-async def test_without_renewals_it_expired_before(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
-) -> None:
+async def test_without_renewals_it_expired_before(lock: LockLike) -> None:
     """The end that came first is the reason."""
-    lock = make_lock(clients())
     async with lock.hold(max_hold=60) as lease:
         ends_at = lease._hold.ends_at
         assert lease._overdue_reason == "expired"
@@ -258,7 +269,7 @@ async def test_a_read_under_a_write_goes_on(client: Redisson, redis: Redis) -> N
         assert await lock.read_lock().hold_count() == 1
         with pytest.raises(LeaseLostError):
             await write.release()
-    await until_async(lambda: is_free(redis))
+    assert not await redis.exists("k")
 
 
 async def _is_read(redis: Redis) -> bool:
@@ -277,7 +288,7 @@ async def test_readers_have_limits_of_their_own(client: Redisson, redis: Redis) 
         assert {loss.reason for loss in losses} == {"ended"}
         lease.check()
         await until_async(lambda: _has_readers(redis, 1))
-    await until_async(lambda: is_free(redis))
+    assert not await redis.exists("k")
 
 
 async def _has_readers(redis: Redis, count: int) -> bool:

@@ -141,18 +141,6 @@ async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactor
         assert await lock.hold_count() == 1
 
 
-async def test_lease_time_is_of_one_acquisition_only(client: Redisson) -> None:  # L16
-    lock = client.get_lock("k")
-    for seconds in (5, 50):
-        async with lock.hold(lease_time=seconds):
-            assert 0 < (await lock.remaining() or 0) <= seconds
-        begun = time.monotonic()
-        async with lock as lease:
-            left = await lock.remaining() or 0
-            assert 29 - (time.monotonic() - begun) < left <= 30
-            assert lease._hold.renewed
-
-
 # Messages.
 
 

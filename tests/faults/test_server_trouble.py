@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from redisson_py import BackendError, ConnectionLostError, Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory, ServerFactory
+from tests.fixtures.redis_server import ServerFactory
 from tests.support.streams import stream_of
 from tests.support.waiting import until, until_listening, until_waiting
 
@@ -30,22 +30,6 @@ async def test_waiter_survives_a_restart(
     assert waiter.statistics().connections >= 2
     await lease.release()
     await holder.aclose()
-
-
-async def test_release_while_the_waiter_was_cut_off_is_not_missed(
-    clients: ClientFactory, proxy: ProxyFactory
-) -> None:
-    link = await proxy()
-    holder, waiter = clients(), clients(link.url)
-    lease = await holder.get_lock("k").acquire()
-    waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
-    await until_listening(waiter)
-    link.refuse()
-    link.cut()
-    await lease.release()
-    link.pass_through()
-    gained = await waiting
-    await gained.release()
 
 
 async def test_hand_offs_under_client_kill_and_script_flush(

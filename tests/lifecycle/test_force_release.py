@@ -79,20 +79,6 @@ async def test_forced_by_the_holder_itself_with_on_lost_raise(stage: Stage) -> N
 
 
 @locks
-async def test_forced_outside_a_block_is_told_by_the_release(stage: Stage) -> None:
-    party = stage.party()
-    lease = await party.thing.acquire()
-    assert await in_a_task(party.thing.force_release()) is True
-    assert lease.lost
-    with pytest.raises(LeaseLostError) as caught:
-        lease.check()
-    with pytest.raises(LeaseLostError):
-        await party.thing.release()
-    await stage.assert_nothing_held(party)
-    assert reason_of(caught.value) == "forced"
-
-
-@locks
 async def test_forced_release_serves_the_waiters_of_this_client(stage: Stage) -> None:
     party = stage.party()
     lease = await party.thing.acquire()

@@ -23,6 +23,7 @@ _LUA_LOCK = "tests/lua/test_lock_scripts.py"
 _BREAKS = "tests/stream/test_stream_fake_peer_breaks.py"
 _CANCELLATION = "tests/contract/test_cancellation.py"
 _ACQUIRE_RELEASE = "tests/contract/test_acquire_release.py"
+_WAITING = "tests/contract/test_waiting.py"
 
 
 MUTANTS = (
@@ -82,7 +83,7 @@ MUTANTS = (
         "lua/lock/release.lua",
         "1 + redis.call('PUBLISH', channel, '0')",
         "1",
-        (_ACQUIRE_RELEASE,),
+        (_WAITING,),
     ),
     Mutant(
         "release not allowed on a full server",
@@ -131,7 +132,7 @@ MUTANTS = (
         "redisson_py/_engine/waiting.py",
         "poll = min(poll, max(retry_in, _SHORTEST_SLEEP))",
         "poll = max(poll, retry_in)",
-        (_ACQUIRE_RELEASE,),
+        (_WAITING,),
     ),
     Mutant(
         "wake-up not passed on",
@@ -271,7 +272,7 @@ MUTANTS = (
         "redisson_py/_owner.py",
         "str(self.new_number())",
         '"1"',
-        ("tests/primitives/test_lock.py",),
+        ("tests/contract/test_reentry.py",),
     ),
     # Barriers and latches.
     Mutant(

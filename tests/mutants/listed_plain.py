@@ -78,7 +78,7 @@ PLAIN = (
         _OWNERSHIP,
         "            or hold.leases != (lease,)\n",
         "",
-        ("tests/primitives/test_lock.py::test_reentry_counts",),
+        ("tests/contract/test_reentry.py::test_reentry_counts",),
     ),
     Mutant(
         "a lost hold is passed on",

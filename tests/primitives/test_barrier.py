@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -183,18 +181,6 @@ class TestArguments:
         for other in others:
             with pytest.raises(TypeError, match="parties must be int"):
                 get_barrier(client, parties=other)
-
-    async def test_timeouts_out_of_range(self, client: Redisson) -> None:
-        for bad in (-1, math.nan, timedelta(seconds=-1)):
-            with pytest.raises(ValueError, match="timeout"):
-                await get_barrier(client).wait(bad)
-        assert client.statistics().commands_sent == 0
-
-    async def test_names(self, client: Redisson) -> None:
-        with pytest.raises(TypeError, match="name"):
-            get_barrier(client, 7)  # type: ignore[arg-type]  # that is what this is about
-        assert get_barrier(client, "phase").name == "phase"
-        assert repr(get_barrier(client, "phase")) == "<CyclicBarrier 'phase' of 3>"
 
     @pytest.mark.usefixtures("one_server")
     @pytest.mark.parametrize("name", ["{t}b", "a{b", "a}b", "{}x", b"\xff\x00"])

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, FairLock, LeaseLostError, NotHeldError, Redisson
+from redisson_py import ConnectionLostError, FairLock, LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.fair_locks import (
@@ -225,33 +225,6 @@ async def test_a_timed_wait_on_a_server_that_does_not_answer_leaves_no_place(
 # As the plain lock.
 
 
-async def test_a_forced_release_is_seen_through_every_handle(
-    client: Redisson, fair: FairScripts
-) -> None:
-    # testForceUnlock
-    lock = fair_lock(client)
-    await lock.acquire()
-    assert await fair_lock(client).force_release()
-    assert not await lock.locked()
-    assert not await fair_lock(client).force_release()
-    with pytest.raises(LeaseLostError):
-        await lock.release()
-
-
-async def test_an_expired_lease_is_the_waiters_and_its_loss_is_told(
-    client: Redisson, fair: FairScripts
-) -> None:
-    # testExpire: there the late unlock is silent, which hides the loss
-    lock = fair_lock(client)
-    lease = await lock.acquire(lease_time=0.3)
-    gained = await asyncio.create_task(fair_lock(client).acquire(timeout=30))
-    assert lease.lost
-    with pytest.raises(LeaseLostError):
-        await lock.release()
-    assert not gained.lost
-    await gained.release()
-
-
 async def test_a_client_that_is_gone_frees_it_within_its_lease(
     clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts
 ) -> None:
@@ -265,52 +238,6 @@ async def test_a_client_that_is_gone_frees_it_within_its_lease(
     link.pass_through()
     with pytest.raises(LeaseLostError):
         await lease.release()
-
-
-async def test_questions_are_answered_for_the_task_that_asks(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    # testIsHeldByCurrentThread, -OtherThread, testIsLocked, -OtherThread, testLockUnlock
-    lock, far = fair_lock(clients()), fair_lock(clients())
-
-    async def looks() -> tuple[bool, bool, int]:
-        return await lock.locked(), await lock.owned(), await lock.hold_count()
-
-    async def others_look() -> list[tuple[bool, bool]]:
-        here, owned, _ = await asyncio.create_task(looks())
-        return [(here, owned), (await far.locked(), await far.owned())]
-
-    for _ in range(2):
-        assert await looks() == (False, False, 0)
-        assert await others_look() == [(False, False), (False, False)]
-        await lock.acquire()
-        assert await looks() == (True, True, 1)
-        assert await others_look() == [(True, False), (True, False)]
-        await lock.release()
-    assert await looks() == (False, False, 0)
-
-
-async def test_others_are_refused_until_the_last_release(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    # testGetHoldCount, testReentrancy, testUnlockFail
-    lock, far = fair_lock(clients()), fair_lock(clients())
-    for held in range(3):
-        assert await lock.hold_count() == held
-        assert await lock.try_acquire()
-    for held in (2, 1):
-        await lock.release()
-        assert await lock.hold_count() == held
-    assert await asyncio.create_task(lock.try_acquire()) is None
-    assert await far.try_acquire() is None
-    with pytest.raises(NotHeldError):
-        await asyncio.create_task(lock.release())
-    with pytest.raises(NotHeldError):
-        await far.release()
-    await lock.release()
-    assert await lock.hold_count() == 0
-    async with far.hold(timeout=0):
-        pass
 
 
 # RedissonNonReentrantFairLockTest.

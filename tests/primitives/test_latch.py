@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -255,18 +254,6 @@ class TestArguments:
             with pytest.raises(TypeError, match="count must be int"):
                 get_latch(client, count=bad)
         assert client.statistics().commands_sent == 0
-
-    async def test_timeouts_out_of_range(self, client: Redisson) -> None:
-        for bad in (-1, math.nan):
-            with pytest.raises(ValueError, match="timeout"):
-                await get_latch(client).wait(bad)
-        assert client.statistics().commands_sent == 0
-
-    async def test_names(self, client: Redisson) -> None:
-        with pytest.raises(ValueError, match="name"):
-            get_latch(client, "")
-        assert get_latch(client, "job").name == "job"
-        assert repr(get_latch(client, "job")) == "<CountDownLatch 'job'>"
 
     async def test_prefix_and_name_mapper(self, clients: ClientFactory) -> None:
         one = get_latch(clients(prefix="app:"))

@@ -97,13 +97,6 @@ async def test_a_waiter_that_gives_up_while_subscribing_spoils_nothing_for_the_n
         assert_idle(waiter)
 
 
-async def test_sections_of_one_client_are_all_counted(client: Redisson) -> None:
-    # testConcurrency_SingleInstance
-    section, lock = Section(), client.get_lock("k")
-    await asyncio.gather(*[section.run(lock, 1) for _ in range(15)])
-    assert section.count == 15
-
-
 @pytest.mark.parametrize(("clients_", "times"), [(100, 1), (16, 12)])
 async def test_sections_of_many_clients_are_all_counted(
     clients: ClientFactory, clients_: int, times: int

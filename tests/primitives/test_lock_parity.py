@@ -12,12 +12,10 @@ import anyio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, LeaseLostError, NotHeldError, Redisson
-from redisson_py._time import now
+from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ServerFactory
-from tests.support.leases import assert_left
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
@@ -28,61 +26,6 @@ async def renewed(client: Redisson, times: int) -> None:
 
 
 # Who holds it.
-
-
-async def test_questions_are_answered_for_the_task_that_asks(clients: ClientFactory) -> None:
-    # testIsHeldByCurrentThread, -OtherThread, testIsLocked, -OtherThread
-    lock, far = clients().get_lock("k"), clients().get_lock("k")
-
-    async def looks() -> tuple[bool, bool, int]:
-        return await lock.locked(), await lock.owned(), await lock.hold_count()
-
-    async def others_look() -> list[tuple[bool, bool]]:
-        here, owned, _ = await asyncio.create_task(looks())
-        return [(here, owned), (await far.locked(), await far.owned())]
-
-    for _ in range(2):
-        assert await looks() == (False, False, 0)
-        assert await others_look() == [(False, False), (False, False)]
-        await lock.acquire()
-        assert await looks() == (True, True, 1)
-        assert await others_look() == [(True, False), (True, False)]
-        await lock.release()
-    assert await looks() == (False, False, 0)
-
-
-async def test_the_hold_count_goes_with_every_acquire_and_release(client: Redisson) -> None:
-    # testGetHoldCount, ReadLockEntryTest: what is renewed ends with the last hold
-    lock = client.get_lock("k")
-    for steps in (1, 3):
-        for held in range(steps):
-            assert await lock.hold_count() == client.statistics().held_leases == held
-            await lock.acquire()
-        for held in range(steps, 0, -1):
-            assert await lock.hold_count() == client.statistics().held_leases == held
-            await lock.release()
-        assert await lock.hold_count() == 0
-        assert_idle(client)
-
-
-async def test_others_are_refused_until_the_last_release(
-    client: Redisson, clients: ClientFactory
-) -> None:
-    # testReentrancy, testUnlockFail
-    lock, far = client.get_lock("k"), clients().get_lock("k")
-    for _ in range(2):
-        assert await lock.try_acquire()
-    await lock.release()
-    assert await asyncio.create_task(lock.try_acquire()) is None
-    assert await far.try_acquire() is None
-    with pytest.raises(NotHeldError):
-        await asyncio.create_task(lock.release())
-    with pytest.raises(NotHeldError):
-        await far.release()
-    assert await lock.hold_count() == 1
-    await lock.release()
-    async with far.hold(timeout=0):
-        pass
 
 
 async def test_a_released_lock_is_the_next_tasks(client: Redisson) -> None:
@@ -112,62 +55,7 @@ async def test_a_released_lock_is_the_next_tasks(client: Redisson) -> None:
     assert not await lock.locked()
 
 
-async def test_a_forced_release_is_seen_through_every_handle(client: Redisson) -> None:
-    # testForceUnlock
-    lock = client.get_lock("k")
-    await lock.acquire()
-    assert await client.get_lock("k").force_release()
-    assert not await lock.locked()
-    assert not await client.get_lock("k").locked()
-    with pytest.raises(LeaseLostError):
-        await lock.release()
-
-
 # Leases.
-
-
-async def test_the_lease_is_that_of_the_last_acquisition(client: Redisson) -> None:
-    # testRemainTimeToLive
-    lock = client.get_lock("k")
-    async with lock.hold(lease_time=3600) as lease:
-        assert 3590 < (await lock.remaining() or 0) <= 3600
-        assert 3550 < lease.remaining < 3600, "1 % is allowed for drift"
-    assert await lock.remaining() is None
-    began = now()
-    async with lock as lease:
-        assert_left(await lock.remaining(), 30, began)
-        assert lease.remaining < 30
-        assert_left(lease.remaining, 30, began)
-
-
-async def test_an_expired_lease_is_the_waiters_and_not_ours_to_release(client: Redisson) -> None:
-    # testExpire, within one client
-    lock = client.get_lock("k")
-    lease = await lock.acquire(lease_time=0.3)
-    waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=10))
-    gained = await waiting
-    assert lease.lost
-    with pytest.raises(LeaseLostError):
-        await lock.release()
-    assert not gained.lost
-    await gained.release()
-
-
-async def test_locks_are_renewed_again_after_a_restart_that_lost_one(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    # RedissonLockExpirationRenewalTest.testLockAfterTimeout
-    client = clients(own_server.url, lease_time=3)
-    lock = client.get_lock("k")
-    await lock.acquire()
-    await own_server.restart(keep_data=False)
-    with pytest.raises(LeaseLostError):
-        await lock.release()
-    for _ in range(2):
-        async with lock.hold(timeout=10) as lease:
-            await renewed(client, 1)
-            assert not lease.lost
-            assert await lock.owned()
 
 
 async def test_a_new_holder_is_renewed_after_a_nested_cycle(clients: ClientFactory) -> None:
@@ -212,21 +100,6 @@ async def test_what_is_held_is_watched_at_every_release(client: Redisson) -> Non
 
 
 # Waiting, and being sent away.
-
-
-async def test_a_timed_try_waits_as_long_as_it_was_told(
-    client: Redisson, clients: ClientFactory
-) -> None:
-    # testTryLockWait; that it is not much longer is a matter of load, and no test's
-    far = clients().get_lock("k")
-    async with client.get_lock("k"):
-        loop = asyncio.get_running_loop()
-        start = loop.time()
-        async with asyncio.timeout(10):
-            assert await far.try_acquire(timeout=0.5) is None
-        # uvloop's clock goes by milliseconds, which are no exact floats.
-        assert loop.time() - start >= 0.5 - 1e-6
-        assert not await far.owned()
 
 
 async def test_who_must_not_be_interrupted_waits_on_in_a_shielded_scope(

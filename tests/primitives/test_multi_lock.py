@@ -171,25 +171,6 @@ async def test_one_of_ten_wins_and_the_others_hear_at_once(client: Redisson) -> 
     await lease.release()
 
 
-@pytest.mark.parametrize("where", ["here", "elsewhere"])
-async def test_second_waits_until_the_first_has_released_all(
-    clients: ClientFactory, where: str
-) -> None:
-    client = clients()
-    lock = multi(client)
-    other = lock if where == "here" else multi(clients())
-    lease = await lock.acquire()
-    waiting = asyncio.create_task(other.acquire())
-    await until(lambda: other.statistics().waiters)
-    assert lock.statistics().held_leases == 1
-    await lease.release()
-    async with asyncio.timeout(10):
-        second = await waiting
-    assert other.statistics().held_leases == 1
-    assert await in_a_task(lock.try_acquire()) is None
-    await second.release()
-
-
 async def test_reentry_counts(client: Redisson, redis: Redis) -> None:
     lock = multi(client)
     async with lock:

@@ -30,20 +30,6 @@ async def all_lost(permits: Iterable[Permit]) -> None:
     await asyncio.gather(*[permit.wait_lost() for permit in permits])
 
 
-class Section:
-    """A critical section that counts itself the careless way: read, wait, write."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def run(self, semaphore: PermitExpirableSemaphore, times: int = 1) -> None:
-        for _ in range(times):
-            async with semaphore:
-                seen = self.count
-                await asyncio.sleep(0)
-                self.count = seen + 1
-
-
 class TestCounting:
     async def test_a_missing_one_has_no_permits(self, client: Redisson) -> None:
         """RedissonPermitExpirableSemaphoreTest.testNotExistent."""
@@ -137,23 +123,6 @@ class TestWaiting:
         await semaphore.release_many([*held, one.id])
         assert await semaphore.available() == 10
 
-    async def test_who_tries_is_told_no_or_waits_a_time(
-        self, client: Redisson, clients: ClientFactory
-    ) -> None:
-        """RedissonPermitExpirableSemaphoreTest.testTryAcquire."""
-        waiter = clients()
-        semaphore, far = get(client, 1), get(waiter)
-        permit = await semaphore.try_acquire()
-        assert permit is not None
-        assert await far.try_acquire() is None
-        assert await far.try_acquire(timeout=0.5) is None
-        waiting = asyncio.create_task(far.try_acquire(timeout=10))
-        await until_listening(waiter)
-        await semaphore.release(permit)
-        other = await waiting
-        assert other is not None
-        await far.release(other)
-
     async def test_four_and_five_of_ten(self, client: Redisson) -> None:
         """RedissonPermitExpirableSemaphoreTest.testTryAcquireMany."""
         semaphore = get(client, 10)
@@ -165,21 +134,6 @@ class TestWaiting:
         assert await semaphore.try_acquire_many(2) is None
         assert await semaphore.available() == 1
         await semaphore.release_many(four + five)
-
-    @pytest.mark.parametrize("timeout", [10, None])
-    async def test_a_waiter_gets_what_ends_by_itself(
-        self, client: Redisson, clients: ClientFactory, timeout: float | None
-    ) -> None:
-        """testExpire, testExpireTryAcquire."""
-        semaphore, far = get(client, 1), get(clients())
-        permit = await semaphore.acquire(lease_time=0.2)
-        other = await far.try_acquire(timeout=timeout, lease_time=60)
-        assert other is not None
-        assert permit.lost
-        assert await semaphore.try_release(permit.id) is False
-        assert await semaphore.available() == 0
-        await far.release(other)
-        assert await semaphore.available() == 1
 
     @pytest.mark.parametrize("first", [2, 1])
     @pytest.mark.parametrize("apart", [False, True], ids=["tasks", "clients"])
@@ -204,20 +158,6 @@ class TestWaiting:
 
         assert [*await asyncio.gather(take(one, first), take(two, 2))] == [first, 2]
         assert await one.available() == 2
-
-    async def test_tasks_of_one_client(self, client: Redisson) -> None:
-        """RedissonPermitExpirableSemaphoreTest.testConcurrency_SingleInstance."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(client, 1)) for _ in range(100)])
-        assert section.count == 100
-        assert await get(client).available() == 1
-
-    async def test_clients_that_come_again_and_again(self, clients: ClientFactory) -> None:
-        """RedissonPermitExpirableSemaphoreTest.testConcurrencyLoop_MultiInstance."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(clients(), 1), 10) for _ in range(16)])
-        assert section.count == 160
-        assert await get(clients()).available() == 1
 
 
 class TestReleases:

@@ -8,7 +8,7 @@ from operator import gt
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, NotHeldError, ReadLock, Redisson
+from redisson_py import LeaseLostError, ReadLock, Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -40,34 +40,6 @@ def far(clients: ClientFactory) -> ReadLock:
 
 
 class TestHolding:
-    async def test_questions_are_answered_for_the_task_that_asks(
-        self, lock: ReadLock, far: ReadLock
-    ) -> None:
-        # testIsHeldByCurrentThread, -OtherThread, testIsLocked, -OtherThread, testLockUnlock
-        async def looks(each: ReadLock) -> tuple[bool, bool, int]:
-            return await each.locked(), await each.owned(), await each.hold_count()
-
-        for _ in range(2):
-            for held in (False, True):
-                if held:
-                    await lock.acquire()
-                assert await looks(lock) == (held, held, int(held))
-                assert await asyncio.create_task(looks(lock)) == (held, False, 0)
-                assert await looks(far) == (held, False, 0)
-            await lock.release()
-            assert await looks(lock) == (False, False, 0)
-
-    async def test_who_does_not_hold_it_cannot_release_it(
-        self, lock: ReadLock, far: ReadLock, redis: Redis
-    ) -> None:
-        # testUnlockFail
-        async with lock as lease:
-            with pytest.raises(NotHeldError):
-                await asyncio.create_task(lock.release())
-            with pytest.raises(NotHeldError):
-                await far.release()
-            assert await fields(redis) == {"mode": "read", lease.owner: "1"}
-
     async def test_re_entry_counts_and_readers_do_not_keep_each_other_out(
         self, lock: ReadLock, client: Redisson
     ) -> None:

@@ -9,7 +9,6 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import (
-    ClientClosedError,
     LeaseLostError,
     NotHeldError,
     Redisson,
@@ -17,14 +16,12 @@ from redisson_py import (
 from redisson_py._commands.wakes import ALL, read_write_wakes
 from redisson_py._time import now
 from redisson_py.locks.read_write_lock import ReadWriteLock
-from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.primitives.read_write import (
     all_asleep,
     fields,
     held_by_another_task,
     read_write_lock,
-    renewed,
 )
 from tests.support.counting import Counted
 from tests.support.leases import assert_left
@@ -288,23 +285,6 @@ class TestOneTaskOnBothSides:
             assert await asyncio.create_task(lock.read_lock().try_acquire()) is None
 
 
-@pytest.mark.parametrize("first", ["read_lock", "write_lock"])
-async def test_sides_are_renewed_again_after_a_restart_that_lost_one(
-    clients: ClientFactory, own_server: EmbeddedServer, first: str
-) -> None:
-    # RedissonLockExpirationRenewalTest.testReadLockAfterTimeout, .testWriteLockAfterTimeout
-    client = clients(own_server.url, lease_time=3)
-    side = getattr(read_write_lock(client), first)()
-    await side.acquire()
-    await own_server.restart(keep_data=False)
-    with pytest.raises(LeaseLostError):
-        await side.release()
-    async with side.hold(timeout=30) as lease:
-        await renewed(client, 1)
-        assert not lease.lost
-        assert await side.owned()
-
-
 class TestLooking:
     async def test_who_reads_and_who_writes(
         self, lock: ReadWriteLock, clients: ClientFactory
@@ -362,17 +342,6 @@ class TestLooking:
         assert lock.key == b"k"
         async with lock.read_lock() as lease:
             assert "read lock 'k'" in repr(lease)
-
-    async def test_a_closed_client_says_so(self, clients: ClientFactory) -> None:
-        client = clients()
-        lock = read_write_lock(client)
-        await client.aclose()
-        for side in (lock.read_lock(), lock.write_lock()):
-            for call in (side.acquire, side.locked, side.hold_count, side.force_release):
-                with pytest.raises(ClientClosedError):
-                    await call()
-        with pytest.raises(ClientClosedError):
-            await lock.inspect()
 
     @pytest.mark.parametrize(("message", "seats"), [(0, 1), (1, ALL), (2, ALL), (3, 0), (-1, 0)])
     def test_messages(self, message: int, seats: int) -> None:

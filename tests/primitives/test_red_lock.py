@@ -258,16 +258,6 @@ async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
         assert len(caught.value.answers) == 3
 
 
-async def test_waiter_gets_it_when_the_holders_lease_ends(fleet: Fleet) -> None:
-    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
-    lease = await rival.acquire(lease_time=0.3)
-    async with lock.hold(timeout=10) as next_lease:
-        assert lease.lost
-        assert not next_lease.lost
-    with pytest.raises(LeaseLostError):
-        await lease.release()
-
-
 async def test_refusals_that_make_a_quorum_impossible_are_raised(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     await fleet.redis[0].set("k", "mine", px=20000)
@@ -295,24 +285,6 @@ async def test_lease_that_is_over_before_the_answers_is_not_granted(fleet: Fleet
 
 
 # Several who want it.
-
-
-@pytest.mark.parametrize("timeout", [None, 20])
-async def test_only_one_is_inside_at_a_time(fleet: Fleet, timeout: float | None) -> None:
-    """Ten tasks in two processes, so to say, five times each, on a counter of no atom."""
-    locks = [fleet.red_lock(3), fleet.red_lock(3)]
-    counter = 0
-
-    async def count(lock: RedLock) -> None:
-        nonlocal counter
-        for _ in range(5):
-            async with lock.hold(timeout=timeout, lease_time=5):
-                before = counter
-                await asyncio.sleep(0)
-                counter = before + 1
-
-    await asyncio.gather(*(count(locks[number % 2]) for number in range(10)))
-    assert counter == 50
 
 
 async def test_split_votes_are_resolved(fleet: Fleet) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import Coroutine
 from typing import Any
@@ -11,12 +10,11 @@ from typing import Any
 import pytest
 
 from redisson_py import ClientClosedError, JointSnapshot, LeaseLostError, NotHeldError
-from redisson_py._engine.lease import Lease
 from redisson_py._time import now
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support.leases import assert_left, renew_now
-from tests.support.waiting import set_safety_poll, until, until_async
+from tests.support.waiting import set_safety_poll, until
 
 SHORT = 0.9
 
@@ -32,39 +30,6 @@ async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 # Re-entry.
-
-
-async def test_reentry_counts_and_keeps_the_lock_until_the_last_release(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    assert await lock.hold_count() == 0
-    async with lock as outer:
-        async with lock as inner:
-            assert inner.owner == outer.owner
-            assert await lock.hold_count() == 2
-            await until_executed(lock)
-            assert [list(each.values()) for each in await fleet.holds()] == [[2]] * 3
-            assert await in_a_task(lock.try_acquire()) is None
-            assert await in_a_task(lock.hold_count()) == 0
-        assert await lock.hold_count() == 1
-        assert await lock.owned()
-    assert await lock.hold_count() == 0
-    assert not await lock.owned()
-
-
-async def test_leases_can_be_released_in_any_order_and_by_any_task(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    outer, inner = await lock.acquire(), await lock.acquire()
-    await in_a_task(outer.release())
-    assert await lock.hold_count() == 1
-    with pytest.raises(NotHeldError):
-        await outer.release()
-    with pytest.raises(NotHeldError):
-        await in_a_task(lock.release())
-    await lock.release()
-    with pytest.raises(NotHeldError):
-        await lock.release()
-    with pytest.raises(NotHeldError):
-        await inner.release()
 
 
 async def test_member_that_is_held_already_is_entered_again(fleet: Fleet) -> None:
@@ -202,49 +167,6 @@ async def test_renewal_by_each_client_keeps_it(fleet: Fleet) -> None:
         assert await rival.try_acquire() is None
 
 
-async def test_with_a_lease_time_it_ends_by_itself(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    with pytest.raises(LeaseLostError):
-        async with lock.hold(lease_time=0.3) as lease:
-            assert 0 < lease.remaining < 0.3
-            await asyncio.sleep(30)
-    await until_async(fleet.everything_free)
-
-
-async def test_inner_lease_that_ends_leaves_the_outer_one(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    async with lock as outer:
-        inner = await lock.acquire(lease_time=0.2)
-        async with asyncio.timeout(10):
-            await inner.wait_lost()
-        assert not outer.lost
-        with pytest.raises(LeaseLostError):
-            await inner.release()
-        await until_executed(lock)
-        assert [list(each.values()) for each in await fleet.holds()] == [[1]] * 3
-
-
-async def test_hold_that_nobody_can_release_is_not_renewed(
-    fleet: Fleet, caplog: pytest.LogCaptureFixture
-) -> None:
-    lock = fleet.red_lock(3)
-    gc.disable()
-    try:
-        # Found without the garbage collector: nothing here refers to itself in a circle.
-        await in_a_task(forget(lock))
-        async with asyncio.timeout(30):
-            while caplog.text.count("not renewed any more") < 3:
-                renew_all(fleet)
-                await asyncio.sleep(0.01)
-    finally:
-        gc.enable()
-    for redis in fleet.redis[:3]:
-        await redis.pexpire("k", 300)
-    # Would anybody renew it, it lasted for half a minute.
-    renew_all(fleet)
-    await until_async(fleet.everything_free)
-
-
 async def test_waiter_here_gets_what_nobody_can_release(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, lease_time=SHORT)
     forgotten = asyncio.create_task(forget(lock))
@@ -258,15 +180,6 @@ async def test_waiter_here_gets_what_nobody_can_release(fleet: Fleet) -> None:
 async def forget(lock: RedLock) -> None:
     await lock.acquire()
     await until_executed(lock)
-
-
-async def test_lease_kept_by_another_task_goes_on(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, lease_time=3)
-    lease: Lease = await in_a_task(lock.acquire())
-    watchdogs = [member.context.watchdog for member in lock._ownership.owners]
-    await until(lambda: min(each.renewals for each in watchdogs) >= 2)
-    assert not lease.lost
-    await lease.release()
 
 
 # Extending.
@@ -335,20 +248,6 @@ async def test_what_it_says_of_itself(fleet: Fleet) -> None:
     assert repr(lock) == "<RedLock 'k'>"
 
 
-async def test_force_release_frees_every_server_and_wakes_a_waiter(fleet: Fleet) -> None:
-    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
-    assert not await lock.force_release()
-    lease = await lock.acquire()
-    await until_executed(lock)
-    waiting = asyncio.create_task(rival.acquire())
-    await until(lambda: rival.statistics().waiters)
-    assert await lock.force_release()
-    assert lease.lost
-    await (await waiting).release()
-    with pytest.raises(LeaseLostError):
-        await lock.release()
-
-
 # Closing.
 
 
@@ -386,15 +285,3 @@ async def test_waiters_hear_that_one_of_the_clients_is_closed(
 
 
 # Decorating.
-
-
-async def test_names_of_all_members_are_filled_by_the_call(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, name="report:{day}")
-
-    @lock
-    async def report(day: str) -> int:
-        await until_executed(lock)
-        return await fleet.held(f"report:{day}")
-
-    assert await report("monday") == 3
-    assert await fleet.held("report:monday") == 0

@@ -8,6 +8,7 @@ from contextlib import suppress
 from redis.exceptions import ResponseError
 
 from redisson_py._commands.lock import RELEASE
+from redisson_py.composite._hold import CompositeLease
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support.waiting import until, until_async
 
@@ -131,3 +132,19 @@ async def test_question_that_comes_after_its_release_leaves_nothing(fleet: Fleet
     async with lock:
         await until_executed(lock)
         assert await fleet.held() == 3
+
+
+async def test_a_member_that_joins_late_ends_with_the_others(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    lease = await lock.acquire(max_hold=3)
+    assert isinstance(lease, CompositeLease)
+    await fleet.servers[2].resume()
+    await until(lambda: len(lease.held_members) == 3)
+    assert len({member._limit for member in lease.held_members}) == 1
+    await lease.wait_lost()
+    assert lease._loss().reason == "ended"
+    # Released, and not left to a lease of 30 seconds.
+    await until_async(fleet.everything_free)

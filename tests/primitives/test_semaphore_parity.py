@@ -6,7 +6,6 @@ Threads are tasks here, and clients stay clients. Times are scaled: seconds ther
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 from redis.asyncio import Redis
@@ -23,20 +22,6 @@ NAME = "semaphore"
 
 def get(client: Redisson, permits: int | None = None) -> Semaphore:
     return client.get_semaphore(NAME, permits)
-
-
-class Section:
-    """A critical section that counts itself the careless way: read, wait, write."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def run(self, semaphore: Semaphore, times: int = 1) -> None:
-        for _ in range(times):
-            async with semaphore:
-                seen = self.count
-                await asyncio.sleep(0)
-                self.count = seen + 1
 
 
 class TestCounting:
@@ -178,21 +163,6 @@ class TestWaiting:
         await (await waiting).release()
         assert await semaphore.available() == 2
 
-    async def test_an_acquire_waits_for_a_release(
-        self, client: Redisson, clients: ClientFactory
-    ) -> None:
-        """RedissonSemaphoreTest.testBlockingAcquire."""
-        waiter = clients()
-        semaphore, far = get(client, 1), get(waiter)
-        await semaphore.acquire()
-        waiting = asyncio.create_task(far.acquire(timeout=10))
-        await until_listening(waiter)
-        assert not waiting.done()
-        await semaphore.release()
-        permit = await waiting
-        assert await semaphore.available() == 0
-        await permit.release()
-
     async def test_who_wants_four_waits_until_four_are_free(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
@@ -252,27 +222,6 @@ class TestWaiting:
 
 
 class TestCrowds:
-    async def test_tasks_of_one_client(self, client: Redisson) -> None:
-        """RedissonSemaphoreTest.testConcurrency_SingleInstance."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(client, 1)) for _ in range(15)])
-        assert section.count == 15
-        assert await get(client).available() == 1
-
-    async def test_clients_that_come_again_and_again(self, clients: ClientFactory) -> None:
-        """RedissonSemaphoreTest.testConcurrencyLoop_MultiInstance."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(clients(), 1), 10) for _ in range(16)])
-        assert section.count == 160
-        assert await get(clients()).available() == 1
-
-    async def test_many_clients(self, clients: ClientFactory) -> None:
-        """RedissonSemaphoreTest.testConcurrency_MultiInstance_1_permits."""
-        section = Section()
-        await asyncio.gather(*[section.run(get(clients(), 1)) for _ in range(30)])
-        assert section.count == 30
-        assert await get(clients()).available() == 1
-
     async def test_some_want_one_and_some_want_all(self, clients: ClientFactory) -> None:
         """RedissonSemaphoreTest.testConcurrencyLoopMax_MultiInstance."""
         most = 2**31 - 1
@@ -336,31 +285,24 @@ class TestHolders:
 
 
 class TestWakeUps:
-    @pytest.mark.parametrize("n", [1, 2])
     async def test_a_release_that_nobody_was_told_of_is_noticed(
-        self, client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch, n: int
+        self, client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Weakness 28: Redisson's acquire waits for a message, and for no other reason."""
         set_safety_poll(monkeypatch, 0.1)
         semaphore = get(client)
         await semaphore.try_set_permits(0)
-        waiting = asyncio.create_task(semaphore.acquire(n, timeout=30))
+        waiting = asyncio.create_task(semaphore.acquire(2, timeout=30))
         await until_listening(client)
-        await redis.set(NAME, n)  # and no message at all
+        await redis.set(NAME, 2)  # and no message at all
         async with asyncio.timeout(10):
             await (await waiting).release()
 
-    @pytest.mark.parametrize(
-        "free",
-        [lambda permits: permits.release(), lambda permits: permits.add_permits(1)],
-        ids=["release", "add"],
-    )
-    async def test_a_release_while_the_waiter_was_cut_off_is_not_missed(
+    async def test_a_permit_added_while_the_waiter_was_cut_off_is_not_missed(
         self,
         client: Redisson,
         clients: ClientFactory,
         proxy: ProxyFactory,
-        free: Callable[[Semaphore], Awaitable[None]],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Weakness 28: after a reconnect Redisson subscribes again, and does not look."""
@@ -372,9 +314,8 @@ class TestWakeUps:
         waiting = asyncio.create_task(get(waiter).acquire(timeout=30))
         await until_listening(waiter)
         die(link)
-        await free(semaphore)
+        await semaphore.add_permits(1)
         link.pass_through()
         async with asyncio.timeout(20):  # before the safety poll
             await (await waiting).release()
-        if client.statistics().held_leases:
-            await permit.release()
+        await permit.release()

@@ -148,17 +148,6 @@ class TestLeases:
             with pytest.raises(LeaseLostError):
                 await lease.release()
 
-    async def test_an_expired_writer_makes_room_and_has_nothing_to_release(
-        self, lock: ReadWriteLock, far: ReadWriteLock
-    ) -> None:
-        # testExpireWrite
-        lease = await lock.write_lock().acquire(lease_time=0.3)
-        async with far.write_lock().hold(timeout=10):
-            assert lease.lost
-            with pytest.raises(LeaseLostError):
-                await lock.write_lock().release()
-            assert await far.write_lock().owned()
-
     async def test_a_writer_whose_client_is_gone_keeps_others_out_for_one_lease(
         self, clients: ClientFactory, proxy: ProxyFactory, far: ReadWriteLock
     ) -> None:

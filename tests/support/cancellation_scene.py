@@ -15,7 +15,7 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support.cancellation_sweep import Probe
-from tests.support.exclusive_kinds import KINDS, MakeLock
+from tests.support.kinds import KINDS, SINGLE, MakeLock
 from tests.support.streams import answered, stream_of
 
 #: Seconds within which everything must come that has been made possible. Only a hang takes
@@ -133,13 +133,15 @@ async def acquired_by_next(lock: LockLike) -> None:
 
 
 Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
+#: The kinds that are swept: the locks of one server of which others cannot have any part.
+SWEPT = [name for name in SINGLE if not KINDS[name].shared]
 TRIALS: dict[Trial, list[str]] = {}
 """With the names of the kinds each is run over."""
 
 
 def trial(function: Trial) -> Trial:
     """Have the sweep run this over every kind."""
-    TRIALS[function] = list(KINDS)
+    TRIALS[function] = SWEPT
     return function
 
 

@@ -1,4 +1,4 @@
-"""Every kind of thing that can be held, and what the lifecycle tests ask about it.
+"""Every kind of thing that can be held, and what the contract and the lifecycles ask about it.
 
 Only the public API is used here, and what a plain client sees on the servers.
 """
@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.support.waiting import until, until_async
@@ -22,6 +23,8 @@ T = TypeVar("T")
 Clients = Sequence[Redisson]
 #: Makes a lock or a semaphore: clients (one for each server), name, permits.
 Make = Callable[[Clients, str, int], Any]
+#: Makes one for one client, on the key `k`: `make(client)`, or another with `make(client, "name")`.
+MakeLock = Callable[..., LockLike]
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,12 @@ class Kind:
         reentrant: Whether a task may acquire it again.
         semaphore: Whether it has permits instead of holds.
         shared: Whether several tasks can hold it at once (semaphores: with several permits).
+        timed: Whether an acquire takes a `lease_time`.
+        passes: Whether a hold goes from task to task here without a command.
+        suffix: What the field of a holder in Redis has after the owner.
         servers: On how many servers it lives.
         members: Of how many locks on one server it is made.
+        composite: Whether it is made of other locks, and keeps nothing of its own in Redis.
     """
 
     make: Make
@@ -43,17 +50,35 @@ class Kind:
     reentrant: bool = True
     semaphore: bool = False
     shared: bool = False
+    timed: bool = True
+    passes: bool = True
+    suffix: str = ""
     servers: int = 1
     members: int = 1
+    composite: bool = False
+
+    def one(self, client: Redisson, name: str = "k") -> Any:
+        """Return one of this kind, of one permit if it has permits, on the server of a client."""
+        return self.make([client], name, 1)
+
+    async def owners(self, redis: Redis) -> dict[str, int]:
+        """Return the hold count of each owner of the lock `k`, as the server has it."""
+        found: Any = await redis.hgetall("k")
+        found.pop(b"mode", None)
+        return {
+            name.decode().removesuffix(self.suffix): int(count) for name, count in found.items()
+        }
 
 
-def member_names(name: str, count: int) -> list[str]:
+def member_names(name: Any, count: int) -> list[Any]:
     """Return the names of the locks that a multi-lock `name` is made of."""
-    return [name, *(f"{name}-{number}" for number in range(2, count + 1))]
+    short = name if isinstance(name, str) and len(name) < 100 else "long"
+    return [name, *(f"{short}-{number}" for number in range(2, count + 1))]
 
 
 def _multi(count: int) -> Make:
     def make(clients: Clients, name: str, _: int) -> Any:
+        # The first has the name itself, so that whatever is wrong with it is found.
         locks = [clients[0].get_lock(each) for each in member_names(name, count)]
         return clients[0].get_multi_lock(*locks)
 
@@ -65,26 +90,31 @@ KINDS: dict[str, Kind] = {
     "non_reentrant_lock": Kind(
         lambda clients, name, _: clients[0].get_lock(name, reentrant=False), reentrant=False
     ),
-    "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name)),
+    "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name), passes=False),
     "fenced_lock": Kind(lambda clients, name, _: clients[0].get_fenced_lock(name)),
     "read_lock": Kind(
         lambda clients, name, _: clients[0].get_read_write_lock(name).read_lock(),
         rival=lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(),
         shared=True,
+        passes=False,
     ),
-    "write_lock": Kind(lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock()),
-    "multi_lock_of_one": Kind(_multi(1)),
-    "multi_lock_of_three": Kind(_multi(3), members=3),
+    "write_lock": Kind(
+        lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(), suffix=":write"
+    ),
+    "multi_lock_of_one": Kind(_multi(1), composite=True),
+    "multi_lock_of_three": Kind(_multi(3), members=3, composite=True),
     "red_lock": Kind(
         lambda clients, name, _: clients[0].get_red_lock(
             *[each.get_lock(name) for each in clients]
         ),
         servers=3,
+        composite=True,
     ),
     "semaphore": Kind(
         lambda clients, name, permits: clients[0].get_semaphore(name, permits),
         semaphore=True,
         shared=True,
+        timed=False,
     ),
     "expirable_semaphore": Kind(
         lambda clients, name, permits: clients[0].get_permit_expirable_semaphore(name, permits),

@@ -21,7 +21,7 @@ from tests.fixtures.measured import Measured
 from tests.support.cancellation_scene import SOON, Trial
 from tests.support.cancellation_scene import Scene as LockScene
 from tests.support.cancellation_sweep import Probe, Swept, sweep
-from tests.support.exclusive_kinds import KINDS
+from tests.support.kinds import KINDS
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 from tests.topology.cluster_nodes import channels, connections, keys, router_of
 
@@ -237,7 +237,7 @@ async def test_cancelled_at_any_await(
 ) -> None:
     set_safety_poll(monkeypatch, 6 * SOON)
     make = functools.partial(clients, cluster.url, sync_replicas=0)
-    scene, swept = LockScene(KINDS[kind].make, make, redis), Swept()
+    scene, swept = LockScene(KINDS[kind].one, make, redis), Swept()
     for trial in SWEPT:
 
         async def run(cut: Probe, trial: Trial = trial) -> None:

@@ -16,7 +16,7 @@ from tests.fixtures.measured import Measured
 from tests.support.cancellation_scene import SOON, TRIALS, Trial
 from tests.support.cancellation_scene import Scene as LockScene
 from tests.support.cancellation_sweep import Probe, Swept, sweep
-from tests.support.exclusive_kinds import KINDS
+from tests.support.kinds import KINDS
 from tests.support.waiting import set_safety_poll
 from tests.topology.conftest import Pair
 
@@ -35,7 +35,7 @@ def synced(pair: Pair, clients: ClientFactory) -> ClientFactory:
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock", "write_lock", "multi_lock_of_three"])
 async def test_locks(kind: str, pair: Pair, synced: ClientFactory, measured: Measured) -> None:
-    scene, swept = LockScene(KINDS[kind].make, synced, pair.redis), Swept()
+    scene, swept = LockScene(KINDS[kind].one, synced, pair.redis), Swept()
     for trial, kinds in TRIALS.items():
         if kind not in kinds:
             continue

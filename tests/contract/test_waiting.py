@@ -1,0 +1,189 @@
+"""Waiting, and being refused, for everything that can be held."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py import (
+    AcquireTimeoutError,
+    LeaseLostError,
+    Redisson,
+)
+from redisson_py.locks.lock_like import LockLike
+from tests.contract.conftest import (
+    Servers,
+    central,
+    exclusive,
+    locks,
+    over,
+    timed,
+)
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support.kinds import MakeLock
+from tests.support.waiting import set_safety_poll, until_listening
+
+
+async def test_try_acquire_is_none_when_busy(
+    lock: LockLike, make_rival: MakeLock, clients: ClientFactory
+) -> None:
+    theirs = make_rival(clients())
+    async with lock:
+        assert await theirs.try_acquire() is None
+        assert await theirs.try_acquire(timeout=0.5) is None
+    lease = await theirs.try_acquire()
+    assert lease is not None
+    await lease.release()
+
+
+async def test_acquire_times_out(
+    lock: LockLike, make_rival: MakeLock, clients: ClientFactory, servers: Servers
+) -> None:
+    second = clients()
+    # Connected: otherwise a busy machine may not have a connection in time, and say that.
+    await servers.answered(second)
+    theirs = make_rival(second)
+    async with lock:
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(AcquireTimeoutError):
+            await theirs.acquire(timeout=0.5)
+        # uvloop's clock goes by milliseconds, which are no exact floats.
+        assert asyncio.get_running_loop().time() - began >= 0.5 - 1e-6
+        with pytest.raises(TimeoutError, match=r"busy|free within"):
+            await theirs.acquire(timeout=0)
+        assert theirs.statistics().held_leases == 0
+
+
+@exclusive
+async def test_one_object_serves_many_tasks(lock: LockLike) -> None:
+    inside = most = 0
+
+    async def work() -> None:
+        nonlocal inside, most
+        async with lock:
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0)
+            inside -= 1
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(100):
+            group.create_task(work())
+    assert most == 1
+
+
+@exclusive
+async def test_sections_of_many_clients_are_all_counted(
+    make_lock: MakeLock, clients: ClientFactory
+) -> None:
+    count = 0
+
+    async def work(lock: LockLike) -> None:
+        nonlocal count
+        for _ in range(5):
+            async with lock:
+                seen = count
+                await asyncio.sleep(0)
+                count = seen + 1
+
+    made = [make_lock(clients()) for _ in range(4)]
+    await asyncio.gather(*[work(lock) for lock in made for _ in range(3)])
+    assert count == 60
+
+
+@exclusive
+async def test_local_waiters_are_served_in_order(
+    lock: LockLike, client: Redisson, servers: Servers
+) -> None:
+    served: list[int] = []
+
+    async def work(number: int) -> None:
+        async with lock:
+            served.append(number)
+
+    async with asyncio.TaskGroup() as group:
+        async with lock:
+            for number in range(20):
+                group.create_task(work(number))
+                await servers.until_waiting(client, number + 1)
+    assert served == list(range(20))
+
+
+@locks
+async def test_force_release_wakes_waiters(
+    lock: LockLike, make_rival: MakeLock, clients: ClientFactory
+) -> None:
+    other = clients()
+    lease = await lock.acquire()
+    waiting = asyncio.create_task(make_rival(other).acquire())
+    await until_listening(other)
+    assert await lock.force_release()
+    async with await waiting:
+        pass
+    assert lease.lost
+
+
+async def test_release_wakes_a_waiter_of_another_client(
+    lock: LockLike, make_rival: MakeLock, clients: ClientFactory
+) -> None:
+    other = clients()
+    async with lock:
+        waiting = asyncio.create_task(make_rival(other).acquire())
+        await until_listening(other)
+    lease = await waiting
+    assert other.statistics().wake_ups >= 1
+    await lease.release()
+
+
+@timed
+async def test_waiter_gets_it_when_the_lease_ends_without_a_message(
+    lock: LockLike,
+    make_rival: MakeLock,
+    clients: ClientFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_safety_poll(monkeypatch, 60)  # which would find it too, as would the look before a timeout
+    other = clients()
+    lease = await lock.acquire(lease_time=0.2)
+    async with asyncio.timeout(20):
+        gained = await make_rival(other).acquire()
+    # The holder knew before the server let anybody else in.
+    assert lease.lost
+    await gained.release()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+@over(lambda kind: kind.timed and kind.rival is None)
+async def test_expired_lease_is_the_next_tasks(lock: LockLike) -> None:
+    lease = await lock.acquire(lease_time=0.3)
+    gained = await asyncio.create_task(lock.acquire(timeout=20))
+    assert lease.lost
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+    assert not gained.lost
+    await gained.release()
+
+
+@central
+async def test_release_while_the_waiter_was_cut_off_is_not_missed(
+    make_lock: MakeLock,
+    make_rival: MakeLock,
+    clients: ClientFactory,
+    proxy: ProxyFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_safety_poll(monkeypatch, 60)
+    link = await proxy()
+    waiter = clients(link.url)
+    lease = await make_rival(clients()).acquire()
+    waiting = asyncio.create_task(make_lock(waiter).acquire(timeout=50))
+    await until_listening(waiter)
+    link.refuse()
+    link.cut()
+    await lease.release()
+    link.pass_through()
+    async with asyncio.timeout(20):  # before the safety poll
+        await (await waiting).release()
