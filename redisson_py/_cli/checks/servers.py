@@ -50,6 +50,10 @@ def check_role(server: Server, facts: Facts) -> Finding | None:
     """Say whether a server that was named alone takes writes, and stands alone."""
     if facts.topology != "single":
         return None
+    info = server.info or {}
+    if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
+        todo = "name the service, too: redis+sentinel://host1,host2,host3/service"
+        return problem("role", "this is a Sentinel, which keeps no locks", todo)
     if server.is_replica:
         todo = "name the master, or all servers: redis://host1,host2"
         return problem("role", "the server is a replica: it refuses every lock", todo)
@@ -94,11 +98,18 @@ def check_persistence(server: Server, facts: Facts) -> Finding:
     info = server.info or {}
     if "aof_enabled" not in info:
         return hidden("persistence", "persistence", "allow +info, or look at the service")
-    if "err" in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status")):
+    # A snapshot that failed stops writes only where snapshots are wanted.
+    stops = server.setting("save") != "" and server.setting("stop-writes-on-bgsave-error") != "no"
+    snapshot_failed = stops and info.get("rdb_last_bgsave_status") == "err"
+    if snapshot_failed or info.get("aof_last_write_status") == "err":
         todo = "look at the server's log and disk"
         return problem("persistence", "the last write to disk failed: locks are refused", todo)
     if info["aof_enabled"] == "1":
-        synced = {"always": "at every write", "everysec": "every second", "no": "when it pleases"}
+        synced = {
+            "always": "at every write",
+            "everysec": "every second",
+            "no": "when the system decides",
+        }
         how = synced.get(server.setting("appendfsync") or "")
         return ok("persistence", "appendonly yes" + (f", on disk {how}" if how else ""))
     todo = "CONFIG SET appendonly yes"

@@ -113,7 +113,8 @@ async def _search(
         async for some in batches:
             if len(found) > limit:
                 break
-            found |= await looker.look(sorted(some - found.keys()))
+            there = await looker.look(sorted(some - found.keys()))
+            found |= {each: it for each, it in there.items() if not it.is_free}
 
 
 def notes(stopped: Stopped | None, limit: int, seconds: float, away: dict[str, str]) -> list[str]:
