@@ -318,8 +318,8 @@ async def test_it_says_what_inspect_of_the_library_says(
                 assert tuple(each["owner"] for each in found["waiters"]) == snapshot.waiters
         (found,) = await inspected(server_url, "barrier")
         barrier = await holder.get_barrier("barrier", 3).inspect()
-    assert [each["owner"] for each in found["holders"]] == [each.owner for each in barrier.holders]
-    assert (found["holders_total"], found["broken"]) == (barrier.waiting, barrier.broken)
+    assert [each["owner"] for each in found["holders"]] == [each.owner for each in barrier.waiting]
+    assert (found["holders_total"], found["broken"]) == (barrier.total, barrier.broken)
 
 
 async def test_what_is_beyond_the_limit_is_counted(server_url: str, redis: Redis) -> None:

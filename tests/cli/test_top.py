@@ -334,7 +334,9 @@ async def test_a_pipe_that_closes_ends_it(server_url: str) -> None:
     assert b"Traceback" not in said
 
 
-@pytest.mark.parametrize("option", ["--interval=0", "--limit=0", "--rate=1"])
+@pytest.mark.parametrize(
+    "option", ["--interval=0", "--interval=nan", "--limit=0", "--rate=1", "--rate=nan"]
+)
 def test_bad_input_is_refused_before_anything_connects(option: str) -> None:
     assert invoke("top", option, "--url", "redis://127.0.0.1:1").exit_code == 2
 

@@ -1,4 +1,4 @@
-"""Checks of one server: what may delete a lock, refuse one, or cut off who holds it."""
+"""Checks of one server: what may delete a lock, refuse one, or cut off its holder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_version(server: Server, facts: Facts) -> Finding:
     if (7, 2, 0) <= version <= last_bad:
         return warning(
             "version",
-            f"{shown} writes some great numbers in scripts as 1e+08 (redis#13113)",
+            f"{shown} writes some large numbers in scripts as 1e+08 (redis#13113)",
             "this library avoids it, other scripts may not: update the server",
         )
     return ok("version", shown)

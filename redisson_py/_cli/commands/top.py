@@ -19,6 +19,7 @@ from redisson_py._cli.looks.asking import Asker
 from redisson_py._cli.looks.keyspace import Names
 from redisson_py._cli.looks.screen import Screen, plain, screen, until_quit
 from redisson_py._cli.looks.watching import Watch, Watcher
+from redisson_py._cli.seconds import FiniteRange
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
 from redisson_py._time import now
@@ -39,7 +40,7 @@ Show = Callable[[Watch], None]
 @servers_options
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=1.0,
     show_default=True,
     help="Seconds between two looks.",
@@ -54,7 +55,7 @@ Show = Callable[[Watch], None]
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(10, 100_000),
+    type=FiniteRange(10, 100_000),
     default=400.0,
     show_default=True,
     help="The most commands a second, to all servers together; half of them search.",
