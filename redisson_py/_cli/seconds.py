@@ -1,8 +1,9 @@
-"""The type of options that are durations."""
+"""The types of options that are durations and rates."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import click
 
@@ -31,3 +32,16 @@ class Seconds(click.ParamType[float]):
             least = "more than 0" if self._positive else "0 or more"
             self.fail(f"{value} is not a number of seconds, {least}", param, ctx)
         return seconds
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; of what click takes for one, NaN is within any bounds."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number; what is none is a usage error."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number

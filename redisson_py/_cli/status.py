@@ -21,7 +21,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def answer(value: Any) -> None:
     """Print one JSON document on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    click.echo(json.dumps(value))
 
 
 def say(message: str) -> None:

@@ -36,13 +36,16 @@ class Terminal:
         arguments: What the command gets.
         width: Columns of the terminal.
         height: Its lines.
+        environment: Variables beside those of the tests.
 
     Attributes:
         process: The process.
         shown: All that it has written.
     """
 
-    def __init__(self, arguments: tuple[str, ...], width: int, height: int) -> None:
+    def __init__(
+        self, arguments: tuple[str, ...], width: int, height: int, environment: dict[str, str]
+    ) -> None:
         self._own, self._its = pty.openpty()
         fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         os.set_blocking(self._own, False)
@@ -53,7 +56,7 @@ class Terminal:
             stdin=self._its,
             stdout=self._its,
             stderr=self._its,
-            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": ""},
+            env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": "", **environment},
             # The terminal is its own: Ctrl-C reaches it, and nobody else.
             preexec_fn=_take_terminal,
         )
@@ -113,9 +116,11 @@ def _take_terminal() -> None:
 
 
 @contextmanager
-def on_terminal(*arguments: str, width: int = 120, height: int = 30) -> Iterator[Terminal]:
-    """Run a command on a terminal for the time of a block."""
-    terminal = Terminal(arguments, width, height)
+def on_terminal(
+    *arguments: str, width: int = 120, height: int = 30, **environment: str
+) -> Iterator[Terminal]:
+    """Run a command on a terminal for the time of a block, with these variables."""
+    terminal = Terminal(arguments, width, height, environment)
     try:
         yield terminal
     finally:

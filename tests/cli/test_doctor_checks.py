@@ -67,6 +67,19 @@ def test_disk_that_fails_is_a_problem(field: str) -> None:
     assert found.level == "problem"
 
 
+@pytest.mark.parametrize("config", [{"save": ""}, {"stop-writes-on-bgsave-error": "no"}])
+def test_snapshot_that_stops_no_write_is_no_problem(config: dict[str, str]) -> None:
+    info = {"aof_enabled": "1", "rdb_last_bgsave_status": "err"}
+    assert servers.check_persistence(server(info, config=config), ONE).level == "ok"
+
+
+@pytest.mark.parametrize("field", ["redis_mode", "server_mode"])
+def test_sentinel_that_is_named_as_a_server_is_a_problem(field: str) -> None:
+    found = servers.check_role(server({field: "sentinel"}), ONE)
+    assert found is not None
+    assert (found.level, "redis+sentinel://" in found.todo) == ("problem", True)
+
+
 def test_info_that_is_refused_makes_nothing_bad() -> None:
     blind = Server("h:1", info=None, config=None, config_refusal="no permissions to run", loaded=9)
     findings = examine(replace(ONE, servers=(blind,)))

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py._time import now
-from tests.cli.holding import JAVA, KINDS, inspected, one_of_each
+from tests.cli.holding import JAVA, KINDS, documents, inspected, one_of_each
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
@@ -190,6 +190,136 @@ async def test_readers_whose_lease_is_over_are_not_shown(
         await redis.hdel("k", JAVA)
     assert found["holders_total"] == len(found["holders"]) == 1
     assert found["holders"][0]["owner"] != JAVA
+
+
+async def test_a_crowd_of_readers_reads(server_url: str, redis: Redis) -> None:
+    # HSCAN returns a part of so many fields, without the mode.
+    readers = {f"{JAVA}{number}": "1" for number in range(5000)}
+    pipeline: Any = redis.pipeline(transaction=False)
+    pipeline.hset("k", mapping={"mode": "read", **readers})
+    pipeline.pexpire("k", 60_000)
+    for reader in readers:
+        pipeline.set(f"{{k}}:{reader}:rwlock_timeout:1", "1", px=60_000)
+    await pipeline.execute()
+    (found,) = await inspected(server_url, "k", "--limit", "5")
+    assert (found["kind"], found["holders_total"]) == ("read-write-lock", 5000)
+    assert len(found["holders"]) == 5
+    assert {holder["mode"] for holder in found["holders"]} == {"read"}
+
+
+async def test_dead_readers_hide_nobody(server_url: str, redis: Redis) -> None:
+    readers = [f"{JAVA}{number}" for number in range(6)]
+    await redis.hset("k", mapping={"mode": "read", **dict.fromkeys(readers, "1")})
+    await redis.pexpire("k", 60_000)
+    await redis.set(f"{{k}}:{readers[5]}:rwlock_timeout:1", "1", px=60_000)
+    (found,) = (await documents("locks", "--url", server_url))["found"]
+    assert [holder["owner"] for holder in found["holders"]] == [readers[5]]
+    assert found["holders_total"] == 1
+    # Without a reader that lives it is free, and not another application's.
+    await redis.delete(f"{{k}}:{readers[5]}:rwlock_timeout:1")
+    text = (await run("inspect", "k", "--url", server_url)).stdout
+    assert text.startswith("k: read-write lock, free\n")
+    for look in (("locks",), ("top", "--once")):
+        assert not {"found", "rows"} & {
+            field for field, value in (await documents(*look, "--url", server_url)).items() if value
+        }
+
+
+@pytest.mark.parametrize("number", [1, 500, 1000])
+async def test_a_reader_that_entered_often_lives_by_any_of_its_leases(
+    number: int, server_url: str, redis: Redis
+) -> None:
+    await redis.hset("k", mapping={"mode": "read", JAVA: "1000"})
+    await redis.pexpire("k", 60_000)
+    await redis.set(f"{{k}}:{JAVA}:rwlock_timeout:{number}", "1", px=60_000)
+    (found,) = await inspected(server_url, "k")
+    (holder,) = found["holders"]
+    assert holder["holds"] == 1000
+    # Of so many, the newest are looked at.
+    assert (holder["seconds_left"] is None) == (number != 1000)
+
+
+async def test_writers_that_died_do_not_wait(server_url: str, redis: Redis) -> None:
+    writers = "{k}:redisson_py:writers"
+    await redis.zadd(writers, {f"{JAVA}1": 1000, f"{JAVA}2": 9e12})
+    await redis.pexpire(writers, 60_000)
+    (found,) = await inspected(server_url, "k")
+    assert ([each["owner"] for each in found["waiters"]], found["waiters_total"]) == (
+        [f"{JAVA}2"],
+        1,
+    )
+
+
+@pytest.mark.parametrize("text", ["1_0", " 5", "007", "+3", "9" * 31, "9" * 40])
+async def test_text_that_is_no_number_of_redis_is_no_semaphore(
+    text: str, server_url: str, redis: Redis
+) -> None:
+    await redis.set("k", text, px=60_000)
+    result = await run("inspect", "k", "--url", server_url)
+    assert (result.exit_code, "a key of type string" in result.stdout) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ['{"pid": Infinity}', '{"host": "\\ud800", "pid": 1}', "[" * 100_000, "[]", "1", "\x00"],
+    ids=["infinity", "surrogate", "deep", "list", "number", "no JSON"],
+)
+async def test_whatever_a_client_says_of_itself_is_borne(
+    said: str, server_url: str, redis: Redis
+) -> None:
+    await redis.hset("k", JAVA, "1")
+    await redis.pexpire("k", 60_000)
+    await redis.set(f"redisson_py:client:{JAVA.partition(':')[0]}", said, px=60_000)
+    (found,) = await inspected(server_url, "k")
+    assert found["holders"][0]["owner"] == JAVA
+    assert (await run("inspect", "k", "--url", server_url)).exit_code == 0
+
+
+async def test_names_that_are_no_text_are_found(server_url: str, redis: Redis) -> None:
+    await cast("Any", redis).hset(b"\xff\xfe", JAVA, "1")
+    # As Python has such an argument.
+    name = "\udcff\udcfe"
+    inspect = await run("inspect", name, "--url", server_url)
+    locks = await documents("locks", "\udcff*", "--url", server_url)
+    release = await run("release", "--force", "--yes", name, "--url", server_url)
+    assert inspect.stdout.startswith("\\xff\\xfe: lock, held\n")
+    assert [each["name"] for each in locks["found"]] == ["\\xff\\xfe"]
+    assert release.stdout == "\\xff\\xfe: the lock is free now\n"
+
+
+async def test_it_says_what_inspect_of_the_library_says(
+    server_url: str, clients: ClientFactory
+) -> None:
+    holder, waiter = clients(client_name="checkout"), clients()
+    handles: dict[str, Any] = {
+        "lock": holder.get_lock("lock"),
+        "fenced": holder.get_fenced_lock("fenced"),
+        "fair": holder.get_fair_lock("fair"),
+        "read": holder.get_read_write_lock("read"),
+        "written": holder.get_read_write_lock("written"),
+        "semaphore": holder.get_semaphore("semaphore"),
+        "semaphore:ids": holder.get_permit_expirable_semaphore("semaphore:ids"),
+    }
+    async with one_of_each(holder, waiter):
+        for name, handle in handles.items():
+            (found,) = await inspected(server_url, name)
+            snapshot = await handle.inspect()
+            shown = [
+                (each["owner"], each["holds"], each["host"], each["pid"], each["client_name"])
+                for each in found["holders"]
+            ]
+            assert shown == [
+                (each.owner, each.holds, each.host, each.pid, each.client_name)
+                for each in snapshot.holders
+            ]
+            if name.startswith("semaphore"):
+                assert found["available"] == snapshot.available
+            else:
+                assert tuple(each["owner"] for each in found["waiters"]) == snapshot.waiters
+        (found,) = await inspected(server_url, "barrier")
+        barrier = await holder.get_barrier("barrier", 3).inspect()
+    assert [each["owner"] for each in found["holders"]] == [each.owner for each in barrier.waiting]
+    assert (found["holders_total"], found["broken"]) == (barrier.total, barrier.broken)
 
 
 async def test_what_is_beyond_the_limit_is_counted(server_url: str, redis: Redis) -> None:

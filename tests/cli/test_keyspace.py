@@ -67,6 +67,21 @@ async def test_patterns_mean_what_they_mean_to_the_server(
     assert {subject for subject in SUBJECTS if own.fullmatch(subject)} == wanted
 
 
+@pytest.mark.parametrize("pattern", ["a\\", "[a", "[a\\", "*[", "a*", "[a]", "\\["])
+@given(names=st.lists(st.text("a[]\\*b", min_size=1), max_size=5))
+def test_the_server_filters_out_no_name_that_is_looked_for(pattern: str, names: list[str]) -> None:
+    wanted = Names("", pattern)
+    filtered = glob(b"*" if wanted.match is None else wanted.match)
+    for key in map(str.encode, names):
+        if wanted.name(key) is not None:
+            assert filtered.fullmatch(key)
+            assert filtered.fullmatch(_keys.suffixed(key, b"redisson_py:permits"))
+
+
+def test_many_stars_are_one() -> None:
+    assert glob(b"*" * 30 + b"x").fullmatch(b"a" * 4096) is None
+
+
 @given(st.binary(max_size=12))
 def test_every_pattern_is_understood(pattern: bytes) -> None:
     glob(pattern).fullmatch(b"orders")

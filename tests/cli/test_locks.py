@@ -145,6 +145,6 @@ def test_a_server_that_is_away_is_69() -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("option", ["--limit=0", "--seconds=0"])
+@pytest.mark.parametrize("option", ["--limit=0", "--seconds=0", "--seconds=nan", "--seconds=inf"])
 def test_bad_input_is_refused_before_anything_connects(option: str) -> None:
     assert invoke("locks", option, "--url", "redis://127.0.0.1:1").exit_code == 2

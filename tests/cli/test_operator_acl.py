@@ -49,18 +49,22 @@ async def test_an_operator_may_look_at_everything_and_free_locks(
     url = url_of_user(own_server.url, "op")
     holder = Redisson.from_url(own_server.url, prefix="svc:")
     waiter = Redisson.from_url(own_server.url, prefix="svc:")
-    async with holder, waiter, one_of_each(holder, waiter):
+    others = Redisson.from_url(own_server.url).get_semaphore("others", 2)
+    async with holder, waiter, others, one_of_each(holder, waiter):
         for look in LOOKS:
             result = await run(*look, "--url", url, "--prefix", "svc:")
             assert result.exit_code == 0, result.output
             assert "unknown" not in result.stdout
         whole = (await run("locks", "--url", url)).stdout
+        top = await run("top", "--once", "--url", url)
         freed = await run("release", "--force", "--yes", "java", "--url", url, "--prefix", "svc:")
     assert freed.exit_code == 0, freed.output
     assert not await own_server.execute("EXISTS", "svc:java")
     # Without the prefix other keys are seen as well, but may not be read.
     assert "svc:lock" in whole
     assert "another" not in whole
+    assert "others" not in whole + top.stdout
+    assert top.exit_code == 0
 
 
 async def test_an_operator_may_look_at_a_cluster(cluster: EmbeddedCluster) -> None:

@@ -174,6 +174,35 @@ async def test_if_the_holder_changes_it_asks_again(server_url: str, redis: Redis
     assert await redis.exists("k")
 
 
+async def test_a_reader_that_leaves_is_no_other_holder(server_url: str, redis: Redis) -> None:
+    leaves = JAVA + "11"
+    await redis.hset("k", mapping={"mode": "read", JAVA: "1", leaves: "1"})
+    await redis.pexpire("k", 60_000)
+    for reader in (JAVA, leaves):
+        await redis.set(f"{{k}}:{reader}:rwlock_timeout:1", "1", px=60_000)
+    with on_terminal("release", "--force", "k", "--url", server_url) as terminal:
+        await terminal.until_shown("Free it? [y/N]")
+        await redis.hdel("k", leaves)
+        await redis.delete(f"{{k}}:{leaves}:rwlock_timeout:1")
+        terminal.press("y\n")
+        assert await terminal.ends() == 0
+    assert not await redis.exists("k")
+
+
+async def test_the_second_look_and_the_release_share_a_connection(
+    server_url: str, redis: Redis, one_server: None
+) -> None:
+    # Connecting anew would give another holder time to come.
+    await redis.hset("k", JAVA, "1")
+    with on_terminal("release", "--force", "k", "--url", server_url) as terminal:
+        await terminal.until_shown("Free it? [y/N]")
+        before = (await redis.info("stats"))["total_connections_received"]
+        terminal.press("y\n")
+        assert await terminal.ends() == 0
+        after = (await redis.info("stats"))["total_connections_received"]
+    assert after - before == 1
+
+
 def test_a_server_that_is_away_is_69() -> None:
     url = "redis://127.0.0.1:1?socket_timeout=1"
     result = invoke("release", "--force", "--yes", "k", "--url", url)

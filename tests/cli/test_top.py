@@ -17,10 +17,11 @@ from redis.asyncio import Redis
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer
 from tests.cli.holding import KINDS, documents, one_of_each
+from tests.cli.processes import is_stopped
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
 from tests.support.command_line import invoke
-from tests.support.waiting import until_async
+from tests.support.waiting import until, until_async
 
 Looks = Callable[[Callable[[dict[str, Any]], object]], Any]
 
@@ -224,6 +225,34 @@ async def test_the_terminal_is_as_before_whatever_ends_it(
     assert b"Traceback" not in terminal.shown
 
 
+async def test_a_stopped_top_leaves_the_terminal_to_the_shell(
+    server_url: str, clients: ClientFactory
+) -> None:
+    async with clients().get_lock("orders"):
+        with on_terminal("top", "--interval", "0.1", "--url", server_url) as terminal:
+            await terminal.until_shown("orders")
+            terminal.press("\x1a")
+            await until(lambda: (terminal.read(), is_stopped(terminal.process.pid))[1], 30)
+            assert terminal.is_as_before
+            assert terminal.read().endswith(b"\x1b[?25h\x1b[?1049l")
+            shown = len(terminal.frames)
+            terminal.process.send_signal(signal.SIGCONT)
+            await until(lambda: len(terminal.frames) > shown + 1, 30)
+            assert not terminal.is_as_before
+            terminal.press("q")
+            assert await terminal.ends() == 0
+            assert terminal.is_as_before
+
+
+async def test_a_dumb_terminal_gets_plain_lines(server_url: str, clients: ClientFactory) -> None:
+    async with clients().get_lock("orders"):
+        with on_terminal("top", "--interval", "0.1", "--url", server_url, TERM="dumb") as terminal:
+            await terminal.until_shown("orders")
+            assert b"\x1b" not in terminal.shown
+            terminal.press("\x03")
+            assert await terminal.ends() == 130
+
+
 @pytest.mark.parametrize(("width", "height"), [(20, 4), (40, 8), (80, 24), (200, 60)])
 async def test_it_fits_any_terminal(
     width: int, height: int, server_url: str, clients: ClientFactory
@@ -305,7 +334,9 @@ async def test_a_pipe_that_closes_ends_it(server_url: str) -> None:
     assert b"Traceback" not in said
 
 
-@pytest.mark.parametrize("option", ["--interval=0", "--limit=0", "--rate=1"])
+@pytest.mark.parametrize(
+    "option", ["--interval=0", "--interval=nan", "--limit=0", "--rate=1", "--rate=nan"]
+)
 def test_bad_input_is_refused_before_anything_connects(option: str) -> None:
     assert invoke("top", option, "--url", "redis://127.0.0.1:1").exit_code == 2
 

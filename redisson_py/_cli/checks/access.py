@@ -46,7 +46,7 @@ def check_lock(facts: Facts) -> Iterator[Finding]:
         return
     yield ok("lock", "acquired, extended, handed over and released")
     if trial.woken:
-        yield ok("messages", "a release wakes who waits")
+        yield ok("messages", "a release wakes the next waiter")
     else:
         found = "a release wakes nobody: waiters ask every few seconds only"
         if trial.message_error:

@@ -1,4 +1,4 @@
-"""Finds the servers of a topology, and what those say who know them: Sentinels, nodes."""
+"""Finds the servers of a topology, and reads what Sentinels and nodes say of them."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ SETTINGS = (
     "min-replicas-to-write",
     "repl-timeout",
     "save",
+    "stop-writes-on-bgsave-error",
     "tcp-keepalive",
     "timeout",
 )

@@ -1,4 +1,4 @@
-"""Checks of one server: what may delete a lock, refuse one, or cut off who holds it."""
+"""Checks of one server: what may delete a lock, refuse one, or cut off its holder."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_version(server: Server, facts: Facts) -> Finding:
     if (7, 2, 0) <= version <= last_bad:
         return warning(
             "version",
-            f"{shown} writes some great numbers in scripts as 1e+08 (redis#13113)",
+            f"{shown} writes some large numbers in scripts as 1e+08 (redis#13113)",
             "this library avoids it, other scripts may not: update the server",
         )
     return ok("version", shown)
@@ -50,6 +50,10 @@ def check_role(server: Server, facts: Facts) -> Finding | None:
     """Say whether a server that was named alone takes writes, and stands alone."""
     if facts.topology != "single":
         return None
+    info = server.info or {}
+    if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
+        todo = "name the service, too: redis+sentinel://host1,host2,host3/service"
+        return problem("role", "this is a Sentinel, which keeps no locks", todo)
     if server.is_replica:
         todo = "name the master, or all servers: redis://host1,host2"
         return problem("role", "the server is a replica: it refuses every lock", todo)
@@ -94,11 +98,18 @@ def check_persistence(server: Server, facts: Facts) -> Finding:
     info = server.info or {}
     if "aof_enabled" not in info:
         return hidden("persistence", "persistence", "allow +info, or look at the service")
-    if "err" in (info.get("aof_last_write_status"), info.get("rdb_last_bgsave_status")):
+    # A snapshot that failed stops writes only where snapshots are wanted.
+    stops = server.setting("save") != "" and server.setting("stop-writes-on-bgsave-error") != "no"
+    snapshot_failed = stops and info.get("rdb_last_bgsave_status") == "err"
+    if snapshot_failed or info.get("aof_last_write_status") == "err":
         todo = "look at the server's log and disk"
         return problem("persistence", "the last write to disk failed: locks are refused", todo)
     if info["aof_enabled"] == "1":
-        synced = {"always": "at every write", "everysec": "every second", "no": "when it pleases"}
+        synced = {
+            "always": "at every write",
+            "everysec": "every second",
+            "no": "when the system decides",
+        }
         how = synced.get(server.setting("appendfsync") or "")
         return ok("persistence", "appendonly yes" + (f", on disk {how}" if how else ""))
     todo = "CONFIG SET appendonly yes"

@@ -11,6 +11,7 @@ import click
 from redisson_py._cli.checks.examination import examine
 from redisson_py._cli.checks.facts import Facts
 from redisson_py._cli.checks.finding import LEVELS, Finding, Level, worst_first
+from redisson_py._cli.seconds import FiniteRange
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
 
@@ -32,7 +33,7 @@ _TOPOLOGIES = {
 @servers_options
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True, max=30),
+    type=FiniteRange(min=0, min_open=True, max=30),
     default=5.0,
     show_default=True,
     help="Seconds that a server may take for an answer.",

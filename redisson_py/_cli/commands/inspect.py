@@ -13,6 +13,7 @@ from redisson_py._cli.looks.found import (
     Kind,
     Party,
     client,
+    given,
     left,
     plural,
     printable,
@@ -89,7 +90,7 @@ def checked_key(asker: Asker, name: str) -> bytes:
         click.UsageError: No resource can have this name.
     """
     try:
-        return asker.client._context.options.names.key(name)
+        return asker.client._context.options.names.key(given(name))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

@@ -14,6 +14,7 @@ from redisson_py._cli.looks.found import Found
 from redisson_py._cli.looks.keyspace import Names, Resource, resources
 from redisson_py._cli.looks.kinds import Looker
 from redisson_py._cli.looks.tables import print_table, row
+from redisson_py._cli.seconds import FiniteRange
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
 
@@ -35,7 +36,7 @@ Stopped = Literal["limit", "time"]
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     default=30.0,
     show_default=True,
     help="The most seconds that the search takes.",
@@ -48,7 +49,7 @@ async def locks(
     """List what is held, and what has waiters: locks, semaphores and barriers.
 
     PATTERN is a pattern of names, as for KEYS: "orders:*". All keys are passed over with SCAN, on
-    each master of a cluster, some hundred at a time, so the servers go on serving others. One
+    each master of a cluster, 500 at a time, so the servers go on serving others. One
     field is read of each hash whose name fits, and what turns out to be a lock is looked at.
 
     A free lock has no key and is not listed. The number of a latch, and that of a semaphore of
@@ -113,7 +114,8 @@ async def _search(
         async for some in batches:
             if len(found) > limit:
                 break
-            found |= await looker.look(sorted(some - found.keys()))
+            there = await looker.look(sorted(some - found.keys()))
+            found |= {each: it for each, it in there.items() if not it.is_free}
 
 
 def notes(stopped: Stopped | None, limit: int, seconds: float, away: dict[str, str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 import click
@@ -11,7 +10,7 @@ import click
 from redisson_py import LockLike, Redisson
 from redisson_py._cli.commands.inspect import checked_key, lines, words
 from redisson_py._cli.looks.asking import Asker
-from redisson_py._cli.looks.found import Found, Kind, printable
+from redisson_py._cli.looks.found import Found, Kind, given, printable
 from redisson_py._cli.looks.kinds import Looker
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import answer, asynchronous, fail, json_option
@@ -52,7 +51,8 @@ def release(
     its lease ends, which `inspect NAME` shows.
 
     The holder is shown, and you are asked; if there is another holder when you have answered, you
-    are asked again. Without a terminal, --yes is required.
+    are asked again. A holder that comes between that second look and the release, a round trip
+    later, is freed as well. Without a terminal, --yes is required.
 
     Of a read-write lock the side that is held is freed: all readers, or the writer with what it
     reads itself. For semaphores, latches and barriers the command says what to do instead.
@@ -66,22 +66,26 @@ def release(
         )
     if not (yes or _is_terminal()):
         raise click.UsageError("there is no terminal to ask at: give --yes")
-    found = _look(servers, name, kind, as_json)
-    asked = yes
-    while not asked:
-        click.echo("\n".join(lines(found)), err=as_json)
+    shown: Found | None = None
+    while True:
+        found, freed = _visit(servers, name, kind, shown, asks=not yes)
+        lock = _held(found, kind)
+        if lock is None:
+            _not_freed(name, as_json, _why(found, kind))
+        if freed is not None:
+            break
+        if shown is not None:
+            click.echo("It has another holder by now:", err=as_json)
+        click.echo("\n".join(lines(lock)), err=as_json)
         if not click.confirm("Free it?", err=as_json):
             sys.exit(NOT_HELD)
-        before, found = found, _look(servers, name, kind, as_json)
-        asked = _owners(before) == _owners(found)
-        if not asked:
-            click.echo("It has another holder by now:", err=as_json)
-    if not _free(servers, name, found):
-        _not_freed(name, as_json, "nobody holds it any more")
+        shown = lock
+    if not freed:
+        _not_freed(name, as_json, "its holder has just released it")
     if as_json:
-        answer({"name": name, "freed": True, "was": found.document(), "why": None})
+        answer({"name": name, "freed": True, "was": lock.document(), "why": None})
     else:
-        click.echo(f"{printable(name)}: the {words(found.kind)} is free now")
+        click.echo(f"{printable(lock.name)}: the {words(lock.kind)} is free now")
 
 
 def _not_freed(name: str, as_json: bool, why: str) -> NoReturn:
@@ -99,44 +103,63 @@ def _owners(found: Found) -> set[str]:
     return {holder.owner for holder in found.holders}
 
 
-def _look(servers: Servers, name: str, kind: Kind | None, as_json: bool) -> Found:
-    """Return the lock of this name that is held; else say what is there, and exit."""
-    result: list[Found] = []
+def _visit(
+    servers: Servers, name: str, kind: Kind | None, shown: Found | None, *, asks: bool
+) -> tuple[list[Found], bool | None]:
+    """Look, and at once free the lock unless the user has to be asked first.
 
-    async def look() -> None:
-        async with servers.client() as connected:
-            asker = Asker(connected)
-            found, _ = await Looker(asker, _LISTED).inspect(checked_key(asker, name))
-            result.extend(found)
+    Args:
+        servers: Where it is.
+        name: What it is called.
+        kind: What the user says that it is.
+        shown: The lock that the user agreed to free.
+        asks: The user has to agree to each holder.
 
-    _run(look)
-    for found in result:
-        if found.is_lock and found.holders_total:
-            if (alike := found.as_kind(kind)) is not None:
-                return alike
-            _not_freed(
-                name, as_json, f"it is a {words(found.kind)}, and no {words(kind or 'lock')}"
-            )
-    for found in result:
-        if found.kind in _INSTEAD:
-            _not_freed(name, as_json, f"it is a {words(found.kind)}: {_INSTEAD[found.kind]}")
-    _not_freed(name, as_json, "nobody holds a lock of this name")
+    Returns:
+        What is there, and whether it was freed: None if that was not tried.
+    """
+    found: list[Found] = []
+    freed: bool | None = None
 
-
-def _free(servers: Servers, name: str, found: Found) -> bool:
-    """Free a lock; return whether anybody held it."""
-    freed = False
-
-    async def free() -> None:
+    async def visit() -> None:
         nonlocal freed
         async with servers.client() as connected:
-            freed = await _handle(connected, name, found).force_release()
+            asker = Asker(connected)
+            there, _ = await Looker(asker, _LISTED).inspect(checked_key(asker, name))
+            found.extend(there)
+            lock = _held(found, kind)
+            if lock is not None and (not asks or (shown and _owners(lock) <= _owners(shown))):
+                freed = await _handle(connected, given(name), lock).force_release()
 
-    _run(free)
-    return freed
+    try:
+        # Nothing stays connected while the user is asked.
+        asynchronous(visit)()
+    except SystemExit as end:
+        if end.code:
+            raise
+    return found, freed
 
 
-def _handle(client: Redisson, name: str, found: Found) -> LockLike:
+def _held(found: list[Found], kind: Kind | None) -> Found | None:
+    """Return the lock that is held, if it may be of the kind that the user says."""
+    for each in found:
+        if each.is_lock and each.holders_total:
+            return each.as_kind(kind)
+    return None
+
+
+def _why(found: list[Found], kind: Kind | None) -> str:
+    """Return why there is nothing to free."""
+    for each in found:
+        if each.is_lock and each.holders_total:
+            return f"it is a {words(each.kind)}, and no {words(kind or 'lock')}"
+    for each in found:
+        if each.kind in _INSTEAD:
+            return f"it is a {words(each.kind)}: {_INSTEAD[each.kind]}"
+    return "nobody holds a lock of this name"
+
+
+def _handle(client: Redisson, name: str | bytes, found: Found) -> LockLike:
     match found.kind:
         case "fair-lock":
             return client.get_fair_lock(name)
@@ -148,12 +171,3 @@ def _handle(client: Redisson, name: str, found: Found) -> LockLike:
             return both.write_lock() if writes else both.read_lock()
         case _:
             return client.get_lock(name)
-
-
-def _run(step: Callable[[], Awaitable[None]]) -> None:
-    """Run one step on an event loop of its own: nothing is connected while the user is asked."""
-    try:
-        asynchronous(step)()
-    except SystemExit as end:
-        if end.code:
-            raise

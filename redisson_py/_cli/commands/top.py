@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -12,13 +13,13 @@ import anyio
 import click
 from anyio.abc import TaskGroup
 from rich.console import Console
-from rich.live import Live
 
 from redisson_py import Redisson
 from redisson_py._cli.looks.asking import Asker
 from redisson_py._cli.looks.keyspace import Names
-from redisson_py._cli.looks.screen import plain, screen, single_keys, until_quit
+from redisson_py._cli.looks.screen import Screen, plain, screen, until_quit
 from redisson_py._cli.looks.watching import Watch, Watcher
+from redisson_py._cli.seconds import FiniteRange
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import UNAVAILABLE, answer, asynchronous, json_option
 from redisson_py._time import now
@@ -39,7 +40,7 @@ Show = Callable[[Watch], None]
 @servers_options
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1, 3600),
+    type=FiniteRange(0.1, 3600),
     default=1.0,
     show_default=True,
     help="Seconds between two looks.",
@@ -54,7 +55,7 @@ Show = Callable[[Watch], None]
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(10, 100_000),
+    type=FiniteRange(10, 100_000),
     default=400.0,
     show_default=True,
     help="The most commands a second, to all servers together; half of them search.",
@@ -103,16 +104,16 @@ async def top(
             await watcher.look()
             _print(watch, as_json)
             return UNAVAILABLE if watch.away else 0
-        if as_json or not sys.stdout.isatty():
-            return await _run(watcher, interval, lambda watch: _print(watch, as_json), None)
         console = Console()
-        with single_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        if as_json or not sys.stdout.isatty() or console.is_dumb_terminal:
+            return await _run(watcher, interval, lambda watch: _print(watch, as_json))
+        with Screen(console) as own:
 
             def show(watch: Watch) -> None:
                 width, height = console.size
-                live.update(screen(watch, now(), look.where, width, height), refresh=True)
+                own.show(screen(watch, now(), look.where, width, height))
 
-            return await _run(watcher, interval, show, keys)
+            return await _run(watcher, interval, show, own)
 
 
 @asynccontextmanager
@@ -133,7 +134,7 @@ def _print(watch: Watch, as_json: bool) -> None:
     click.echo(f"{present:%H:%M:%S} " + "\n".join(plain(watch, now())))
 
 
-async def _run(watcher: Watcher, interval: float, show: Show, keys: int | None) -> int:
+async def _run(watcher: Watcher, interval: float, show: Show, own: Screen | None = None) -> int:
     """Look until the user or a signal ends it; return the exit status."""
     status = 0
 
@@ -148,6 +149,13 @@ async def _run(watcher: Watcher, interval: float, show: Show, keys: int | None) 
         await until_quit(file)
         group.cancel_scope.cancel()
 
+    async def stop_and_go_on(own: Screen) -> None:
+        with anyio.open_signal_receiver(signal.SIGTSTP) as signals:
+            async for _ in signals:
+                own.leave()
+                os.kill(os.getpid(), signal.SIGSTOP)
+                own.enter()
+
     async def search() -> None:
         while True:
             await watcher.search()
@@ -156,8 +164,10 @@ async def _run(watcher: Watcher, interval: float, show: Show, keys: int | None) 
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(until_signal, group)
-            if keys is not None:
-                group.start_soon(until_key, group, keys)
+            if own is not None:
+                group.start_soon(stop_and_go_on, own)
+            if own is not None and own.keys is not None:
+                group.start_soon(until_key, group, own.keys)
             group.start_soon(search)
             while True:
                 began = now()

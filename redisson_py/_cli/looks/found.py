@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -121,6 +122,11 @@ class Found:
         """Whether this is a lock of any kind."""
         return self.kind.endswith("lock")
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody holds it or waits for it, and nothing is wrong with it."""
+        return not (self.holders_total or self.waiters or self.broken)
+
     def as_kind(self, kind: Kind | None) -> Found | None:
         """Return this as the kind that the user says; None if it is of another."""
         if kind is None or kind == self.kind:
@@ -153,6 +159,15 @@ class Found:
 def json_seconds(seconds: float | None) -> float | None:
     """Return seconds as JSON has them: infinity is null."""
     return None if seconds is None or math.isinf(seconds) else round(seconds, 3)
+
+
+def given(name: str) -> str | bytes:
+    """Return a name from the command line: as bytes if it is not UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return os.fsencode(name)
+    return name
 
 
 def text(raw: bytes) -> str:

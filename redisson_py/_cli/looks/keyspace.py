@@ -1,6 +1,6 @@
 """From keys that SCAN returns to the resources that they belong to.
 
-What tells a resource: a lock is a hash whose fields are owners (`<uuid>:<number>`), under any
+How one is recognized: a lock is a hash whose fields are owners (`<uuid>:<number>`), under any
 name; everything else has a key with a prefix or a suffix of its own, and that key is a sorted set
 or a hash. So two passes are enough, `SCAN ... TYPE hash` and `SCAN ... TYPE zset`: the server
 passes over all other keys. Of a hash with a name of its own one field is read (HRANDFIELD).
@@ -8,6 +8,7 @@ passes over all other keys. Of a hash with a name of its own one field is read (
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncGenerator, Iterable
 from typing import Literal, NamedTuple, get_args
@@ -23,6 +24,8 @@ Family = Literal["lock", "semaphore", "permits", "barrier"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 _OWNER = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write)?")
+#: A pattern that does not end within brackets or with a backslash.
+_CLOSED = re.compile(rb"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^\\\[])*", re.DOTALL)
 _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}
 _SUFFIXES: dict[bytes, Family] = {
     b":redisson_py:permits": "semaphore",
@@ -55,11 +58,13 @@ class Names:
 
     def __init__(self, prefix: str, pattern: str) -> None:
         self._prefix = prefix.encode()
-        self._pattern = glob(pattern.encode())
+        wanted = os.fsencode(pattern)
+        self._pattern = glob(wanted)
         escaped = re.sub(rb"([*?\[\]\\])", rb"\\\1", self._prefix)
-        everything = pattern == "*" and not prefix
+        # What is open at its end would take in what is put behind it.
+        some = escaped + (wanted if _CLOSED.fullmatch(wanted) else b"*")
         #: What SCAN is told; also the derived keys of these names match it.
-        self.match: bytes | None = None if everything else b"*" + escaped + pattern.encode() + b"*"
+        self.match: bytes | None = None if some == b"*" else b"*" + some + b"*"
 
     def name(self, key: bytes) -> bytes | None:
         """Return the name whose key this is; None if it is not looked for."""
@@ -73,6 +78,10 @@ def glob(pattern: bytes) -> re.Pattern[bytes]:
     parts: list[bytes] = []
     rest = pattern
     while rest:
+        if rest.startswith(b"**"):
+            # As one, or each would be tried with all the others.
+            rest = rest[1:]
+            continue
         found = re.match(rb"\[(\^?)((?:\\.|[^\]\\])*)(?:\]|\Z)|\\(.)|(.)", rest, re.DOTALL)
         assert found is not None
         rest = rest[found.end() :]

@@ -18,6 +18,7 @@ from redisson_py._cli.looks.replies import (
     description,
     holders,
     integer,
+    is_key_refused,
     lease_keys,
     pairs,
     readable,
@@ -49,26 +50,36 @@ class Looker:
         self._known: dict[str, dict[str, Any]] = {}
 
     async def look(self, resources: Iterable[Resource]) -> dict[Resource, Found]:
-        """Return what is there of these resources; those that are gone are left out.
+        """Return what is there of these resources.
+
+        Those that are gone, and those that the user may not read, are left out.
 
         Raises:
             ScriptError: A command is not permitted.
             ConnectionLostError: A server did not answer.
         """
+        return await self._look_at(resources, strict=False)
+
+    async def _look_at(
+        self, resources: Iterable[Resource], *, strict: bool
+    ) -> dict[Resource, Found]:
         wanted = list(resources)
-        results = await self._together([self._look(resource) for resource in wanted])
+        looks = [self._look(resource) for resource in wanted]
+        results = await self._together(looks, strict=strict)
         there = {each: found for each, found in zip(wanted, results, strict=True) if found}
         return dict(zip(there, await self._described(list(there.values())), strict=True))
 
     async def inspect(self, key: bytes, kind: Kind | None = None) -> tuple[list[Found], str]:
         """Return everything that shares a name, and the type of its key (`none`: there is none).
 
-        With a kind, only what may be of that kind. Errors as for `look`.
+        With a kind, only what may be of that kind. Errors as for `look`; a `ScriptError` also if
+        the user may not read one of the keys.
         """
-        found = list((await self.look(Resource(key, family) for family in FAMILIES)).values())
+        resources = [Resource(key, family) for family in FAMILIES]
+        found = list((await self._look_at(resources, strict=True)).values())
         kind_of_key = (await self._asker.ask(key, "TYPE", key)).decode()
         if kind_of_key == "string" and not any(each.kind.endswith("semaphore") for each in found):
-            found += filter(None, await self._together([self._number(key)]))
+            found += filter(None, await self._together([self._number(key)], strict=True))
         if kind is not None:
             found = [alike for each in found if (alike := each.as_kind(kind)) is not None]
         return found, kind_of_key
@@ -77,8 +88,11 @@ class Looker:
         """Forget what clients say of themselves."""
         self._known.clear()
 
-    async def _together(self, looks: Sequence[Look]) -> list[Found | None]:
-        """Run looks side by side: what each wants next leaves in the same write."""
+    async def _together(self, looks: Sequence[Look], *, strict: bool) -> list[Found | None]:
+        """Run looks side by side: what each wants next leaves in the same write.
+
+        Unless it is strict, there is nothing where the user may not read a key.
+        """
         results: list[Found | None] = [None] * len(looks)
         wanted = {place: next(look) for place, look in enumerate(looks)}
         while wanted:
@@ -86,7 +100,10 @@ class Looker:
             replies = iter(await self._asker.ask_all(commands))
             following: dict[int, list[Command]] = {}
             for place, those in wanted.items():
-                own = [readable(next(replies)) for _ in those]
+                own = [next(replies) for _ in those]
+                if not strict and any(is_key_refused(reply) for reply in own):
+                    continue
+                own = [readable(reply) for reply in own]
                 try:
                     following[place] = looks[place].send(own)
                 except StopIteration as end:
@@ -113,49 +130,42 @@ class Looker:
         token_key = _keys.fencing_token(key)
         writers_key = _keys.waiting_writers(key)
         last = self._listed - 1
-        scanned, lock_left, queued, token, writers = yield [
+        scanned, mode, lock_left, queued, token, writers = yield [
             (key, "HSCAN", key, 0, "COUNT", self._listed + 1),
+            # Of a crowd of readers, what HSCAN returns need not have it.
+            (key, "HGET", key, "mode"),
             (key, "PTTL", key),
             (key, "LRANGE", queue, 0, last),
             (key, "GET", token_key),
-            (key, "ZRANGE", writers_key, 0, last),
+            (key, "ZRANGE", writers_key, 0, last, "REV", "WITHSCORES"),
         ]
         cursor, flat = scanned or (b"0", [])
         fields: dict[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
-        mode = fields.pop(b"mode", None)
+        fields.pop(b"mode", None)
         if not all(is_owner(field) for field in fields) or mode not in (None, b"read", b"write"):
             return None
-        parties = list(holders(fields, mode, seconds(lock_left)))[: self._listed]
-        total = len(fields)
+        lease = seconds(lock_left)
+        there = (fields or mode) and lease >= 0
+        listed = list(holders(fields, mode, lease)) if there else []
+        parties, over = yield from self._alive(key, listed)
+        total = len(listed) - over
         waiting = [Party(text(each), 0) for each in queued or []]
-        waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in writers or []]
-        waiters_total: int | None = len(waiting) or None
-        readers = [party for party in parties if party.mode == "read"]
-        more: list[Command] = [
-            (key, "HLEN", key),
-            (key, "LLEN", queue),
-            (key, "ZCARD", writers_key),
-        ]
-        if cursor != b"0" or waiting or readers:
-            leases = [lease_keys(key, reader) for reader in readers]
-            more += [(key, "PTTL", each) for keys in leases for each in keys]
-            length, queue_length, writer_count, *lefts = yield more
-            total = max(len(parties), (length or 0) - (mode is not None))
-            if waiting:
-                waiters_total = max(len(waiting), (queue_length or 0) + (writer_count or 0))
-            over = 0
-            for reader, keys in zip(readers, leases, strict=True):
-                mine, lefts = lefts[: len(keys)], lefts[len(keys) :]
-                place = parties.index(reader)
-                longest = max(seconds(each) for each in mine)
-                # A reader whose leases are over is none any more.
-                parties[place] = replace(reader, seconds_left=longest)
-                over += longest < 0
-            parties = [each for each in parties if (each.seconds_left or 0) >= 0]
-            total -= over
-        if seconds(lock_left) < 0:
-            parties, total = [], 0
-        if not (parties or waiting or token):
+        waiters_total: int | None = None
+        if cursor != b"0" or queued or writers:
+            length, queue_length, writer_count, time = yield [
+                (key, "HLEN", key),
+                (key, "LLEN", queue),
+                (key, "ZCARD", writers_key),
+                (key, "TIME"),
+            ]
+            if there:
+                total = max(len(parties), (length or 0) - (mode is not None) - over)
+            # One that died is in the way of nobody.
+            alive = [owner for owner, ends_at in pairs(writers or []) if until(ends_at, time) > 0]
+            waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in alive]
+            known = (queue_length or 0) + (writer_count or 0) - len(pairs(writers or []))
+            waiters_total = max(len(waiting), known + len(alive)) or None
+        if not (there or waiting or token):
             return None
         kind: Kind = "lock"
         if mode or (writers and not parties):
@@ -175,12 +185,35 @@ class Looker:
             channel=_keys.read_write_channel(key) if reads_writes else _keys.lock_channel(key),
             token=integer(token),
             keys=(
-                *([key] if parties else []),
+                *([key] if there else []),
                 *([queue] if queued else []),
                 *([token_key] if token else []),
                 *([writers_key] if writers else []),
             ),
         )
+
+    def _alive(
+        self, key: bytes, listed: Sequence[Party]
+    ) -> Generator[list[Command], list[Any], tuple[list[Party], int]]:
+        """Return holders, at most as many as are wanted, and how many readers are none any more."""
+        alive: list[Party] = []
+        over = 0
+        for start in range(0, len(listed), self._listed):
+            some = listed[start : start + self._listed]
+            leases = [lease_keys(key, party) for party in some]
+            lefts = iter((yield [(key, "PTTL", each) for keys in leases for each in keys]))
+            for party, keys in zip(some, leases, strict=True):
+                left = max((seconds(next(lefts)) for _ in keys), default=party.seconds_left or 0)
+                if left >= 0:
+                    alive.append(replace(party, seconds_left=left))
+                elif party.holds > len(keys):
+                    # One of the other leases may go on.
+                    alive.append(replace(party, seconds_left=None))
+                else:
+                    over += 1
+            if len(alive) >= self._listed:
+                break
+        return alive[: self._listed], over
 
     def _semaphore(self, key: bytes) -> Look:
         permits = _keys.suffixed(key, b"redisson_py:permits")

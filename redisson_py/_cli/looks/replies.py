@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from redisson_py._commands.read_write_lock import WRITE_SUFFIX
 
 #: The score of a permit that never ends.
 _NEVER = 922337203685477
+_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
 #: Of a reader that re-entered, the leases of so many of its holds are read.
 _READER_HOLDS = 10
 
@@ -29,6 +31,11 @@ def readable(reply: Any) -> Any:
     raise reply
 
 
+def is_key_refused(reply: Any) -> bool:
+    """Whether the user may run the command, and not on this key."""
+    return isinstance(reply, ScriptError) and "NOPERM" in str(reply) and "to run" not in str(reply)
+
+
 def holders(fields: dict[bytes, bytes], mode: bytes | None, lease: float) -> Iterable[Party]:
     """Yield the holders of a lock, with the side that they are on if it has a mode."""
     for field, count in fields.items():
@@ -40,9 +47,12 @@ def holders(fields: dict[bytes, bytes], mode: bytes | None, lease: float) -> Ite
 
 
 def lease_keys(key: bytes, reader: Party) -> list[bytes]:
-    """Return the keys whose expiries are the leases of a reader's holds."""
+    """Return the keys whose expiries are the leases of a reader's holds, the newest of many."""
+    if reader.mode != "read":
+        return []
     stem = _keys.suffixed(key, reader.owner.encode() + b":rwlock_timeout:")
-    return [stem + b"%d" % number for number in range(1, min(reader.holds, _READER_HOLDS) + 1)]
+    first = max(1, reader.holds - _READER_HOLDS + 1)
+    return [stem + b"%d" % number for number in range(first, reader.holds + 1)]
 
 
 def seconds(milliseconds: int | None) -> float:
@@ -67,11 +77,10 @@ def pairs(rows: list[Any]) -> list[tuple[bytes, float]]:
 
 
 def integer(raw: bytes | None) -> int | None:
-    """Return a number; None if there is none."""
-    try:
-        return None if raw is None else int(raw)
-    except ValueError:
+    """Return an integer as Redis writes it; None if it is none."""
+    if raw is None or not _INTEGER.fullmatch(raw) or abs(int(raw)) >= 1 << 63:
         return None
+    return int(raw)
 
 
 def description(said: Any) -> dict[str, Any]:
@@ -84,5 +93,5 @@ def description(said: Any) -> dict[str, Any]:
             "pid": None if pid is None else int(pid),
             "client_name": None if name is None else str(name),
         }
-    except (TypeError, ValueError, AttributeError):
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return {}

@@ -6,11 +6,12 @@ import os
 import sys
 import termios
 import tty
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from typing import Self
 
 import anyio
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
@@ -159,25 +160,47 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-@contextmanager
-def single_keys() -> Generator[int | None, None, None]:
-    """Have the terminal hand over each key at once; restored at the end.
+class Screen:
+    """The other screen of a terminal, which hands over each key at once.
 
-    Yields:
-        The file to read them from; None if there is no terminal to read from.
+    Args:
+        console: The terminal.
+
+    Attributes:
+        keys: The file to read keys from; None if there is no terminal to read from.
     """
-    if not sys.stdin.isatty():
-        yield None
-        return
-    file = sys.stdin.fileno()
-    before = termios.tcgetattr(file)
-    try:
-        tty.setcbreak(file)
-        yield file
-    finally:
-        # The terminal may be gone, with the session that it was of.
-        with suppress(termios.error):
-            termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+    def __init__(self, console: Console) -> None:
+        self.keys = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self._live = Live(console=console, screen=True, auto_refresh=False)
+        self._before = None if self.keys is None else termios.tcgetattr(self.keys)
+
+    def __enter__(self) -> Self:
+        self.enter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def enter(self) -> None:
+        """Show it, also after `leave`."""
+        if self.keys is not None:
+            tty.setcbreak(self.keys)
+        self._live.start(refresh=True)
+
+    def leave(self) -> None:
+        """Have the terminal as it was before."""
+        try:
+            self._live.stop()
+        finally:
+            if self.keys is not None and self._before is not None:
+                # The terminal may be gone, with the session that it was of.
+                with suppress(termios.error):
+                    termios.tcsetattr(self.keys, termios.TCSADRAIN, self._before)
+
+    def show(self, picture: RenderableType) -> None:
+        """Draw a picture."""
+        self._live.update(picture, refresh=True)
 
 
 async def until_quit(file: int) -> None:

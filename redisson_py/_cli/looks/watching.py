@@ -61,7 +61,7 @@ class Row:
             self.handoffs.append((present, len(new)))
         if new or not before & after:
             self.since = present
-        if not _is_free(found):
+        if not found.is_free:
             self.free_since = None
         elif self.free_since is None:
             self.free_since = present
@@ -73,10 +73,6 @@ class Row:
             self.handoffs.popleft()
         seconds = min(WINDOW, present - began)
         return sum(count for _, count in self.handoffs) / seconds if seconds > 0 else 0.0
-
-
-def _is_free(found: Found) -> bool:
-    return not (found.holders or found.waiters or found.broken)
 
 
 def _owners(found: Found) -> set[str]:
@@ -110,12 +106,12 @@ class Watch:
         """Take what a look found, None if nothing is there."""
         row = self.rows.get(resource)
         if row is None:
-            if found is None:
+            if found is None or found.is_free:
                 return
             if len(self.rows) >= self.limit:
                 self.left_out = True
                 return
-            self.rows[resource] = Row(found, present, present if _is_free(found) else None)
+            self.rows[resource] = Row(found, present)
             return
         # Gone is free: it may be acquired again before the next look.
         row.take(found or _free(row.found), present)
