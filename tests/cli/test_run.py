@@ -27,7 +27,13 @@ def words(value: object) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 128 + signal.SIGKILL)]
+    ("script", "status"),
+    [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("kill -KILL $$", 128 + signal.SIGKILL),
+        ("kill -40 $$", 128 + 40),  # a real-time signal without a name
+    ],
 )
 async def test_the_exit_status_is_the_commands(
     command_line: StartCommandLine, script: str, status: int
@@ -150,6 +156,15 @@ async def test_no_answer_is_an_exit_status_of_its_own_and_nothing_runs(
     assert not trace.exists()
 
 
+async def test_an_error_that_cannot_be_written_leaves_the_exit_status(
+    command_line: StartCommandLine, client: Redisson
+) -> None:
+    unwritable = ("sh", "-c", 'exec "$@" 2>/dev/full', "-")
+    async with client.get_lock("k"):
+        run = await command_line("run", "k", "-n", "--", "true", wrapped_in=unwritable)
+        assert await run.end() == (75, "", "")
+
+
 async def test_a_refusal_is_one_line_too(command_line: StartCommandLine, redis: Redis) -> None:
     await redis.set("k", "no lock", ex=60)
     code, _, errors = await (await command_line("run", "k", "--", "true")).end()
@@ -196,6 +211,7 @@ async def test_what_the_kernel_refuses_to_run_leaves_nothing_held(
     ("arguments", "reason"),
     [
         (["k", "true"], "put -- before the command"),
+        (["k", "sort", "-n", "--", "file"], "put -- before the command"),
         (["k", "--"], "Missing argument"),
         (["k", "--fair", "--fenced", "--", "true"], "--fair and --fenced cannot be combined"),
         (["k", "--read", "--permits", "2", "--", "true"], "--read and --permits cannot be"),

@@ -16,6 +16,7 @@ from tests.cli.processes import (
     STUBBORN,
     WAITS,
     StartCommandLine,
+    children_of,
     is_running,
     kill_group,
     until_gone,
@@ -239,8 +240,24 @@ async def test_the_command_of_a_run_that_is_killed_is_ended(
     assert await redis.pttl("k") > 0
 
 
-async def test_so_is_one_that_ignores_sigterm(command_line: StartCommandLine) -> None:
+async def test_so_is_one_that_ignores_sigterm_as_its_guard_does(
+    command_line: StartCommandLine,
+) -> None:
     run = await command_line("run", "k", "--grace", "1", "--", *STUBBORN)
     pids = await run.numbers()
+    # As when a service manager stops every process of a service.
+    for each in children_of(run.pid):
+        os.kill(each, signal.SIGTERM)
     run.send_signal(signal.SIGKILL)
     await until_gone(*pids)
+
+
+async def test_a_grace_that_is_longer_than_a_shell_can_count_is_long(
+    command_line: StartCommandLine,
+) -> None:
+    script = "trap 'read line; sleep 0.5; echo ended; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    run = await command_line("run", "k", "--grace", "1e30", "--", "sh", "-c", script)
+    assert await run.line() == "up"
+    run.send_signal(signal.SIGKILL)
+    run.write("\n")
+    assert await run.line() == "ended"
