@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -233,6 +234,18 @@ def test_what_makes_no_sense_is_a_usage_error_before_any_io(
     result = invoke("run", *arguments, env={"REDISSON_URL": NOBODY})
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+def test_a_run_does_not_wait_for_the_imports_of_other_commands() -> None:
+    script = "import sys; from redisson_py._cli.main import cli; cli.main(['run', '--help'],"
+    script += " standalone_mode=False); sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_the_timeout_of_a_ping_is_a_number_of_seconds() -> None:
+    result = invoke("ping", "--timeout", "nan", env={"REDISSON_URL": NOBODY})
+    assert result.exit_code == 2
+    assert "nan is not a number of seconds" in result.stderr
 
 
 async def test_a_fenced_run_has_a_token_that_grows_and_others_have_none(

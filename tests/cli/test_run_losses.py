@@ -255,7 +255,8 @@ async def test_so_is_one_that_ignores_sigterm_as_its_guard_does(
 async def test_a_grace_that_is_longer_than_a_shell_can_count_is_long(
     command_line: StartCommandLine,
 ) -> None:
-    script = "trap 'read line; sleep 0.5; echo ended; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    script = "trap 'read line; sleep 0.5; echo ended; exit 0' TERM; echo up;"
+    script += " while :; do sleep 0.05; done"
     run = await command_line("run", "k", "--grace", "1e30", "--", "sh", "-c", script)
     assert await run.line() == "up"
     run.send_signal(signal.SIGKILL)
