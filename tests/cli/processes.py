@@ -131,6 +131,14 @@ def children_of(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def is_guard(pid: int) -> bool:
+    """Return whether a process is the guard of a run, and ignores SIGTERM already."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    is_shell_of_guard = b"\0guard\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return is_shell_of_guard and bool(ignored >> (signal.SIGTERM - 1) & 1)
+
+
 def _state(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
