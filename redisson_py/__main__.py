@@ -7,6 +7,9 @@ def main() -> None:
     """Run the command line; without what it needs, say how to install it."""
     try:
         from redisson_py._cli.main import cli
+
+        # It imports the command.
+        cli(prog_name="redisson-py")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("click", "rich"):
             raise
@@ -15,7 +18,6 @@ def main() -> None:
             " pip install 'redisson-py[cli]'\n"
         )
         raise SystemExit(1) from None
-    cli(prog_name="redisson-py")
 
 
 if __name__ == "__main__":

@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
+from typing import Final
 
 import click
 
 from redisson_py import __version__
-from redisson_py._cli.commands.acl import acl
-from redisson_py._cli.commands.completion import completion
-from redisson_py._cli.commands.doctor import doctor
-from redisson_py._cli.commands.inspect import inspect
-from redisson_py._cli.commands.locks import locks
-from redisson_py._cli.commands.ping import ping
-from redisson_py._cli.commands.release import release
-from redisson_py._cli.commands.run import run
-from redisson_py._cli.commands.scripts import scripts
-from redisson_py._cli.commands.top import top
+
+#: Modules of `commands`, each with a command of its name.
+_COMMANDS: Final = (
+    "acl",
+    "completion",
+    "doctor",
+    "inspect",
+    "locks",
+    "ping",
+    "release",
+    "run",
+    "scripts",
+    "top",
+)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Imports a command when it is asked for: `run` does not wait for the tables of `top`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return [*_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, or None if there is none of this name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"redisson_py._cli.commands.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="redisson-py")
 @click.option("--verbose", "-v", is_flag=True, help="Print what the library logs.")
 def cli(*, verbose: bool) -> None:
@@ -44,18 +69,3 @@ def cli(*, verbose: bool) -> None:
     else:
         # A failure is one line, and that is the command's.
         logging.getLogger("redisson_py").addHandler(logging.NullHandler())
-
-
-for _command in (
-    acl,
-    completion,
-    doctor,
-    inspect,
-    locks,
-    ping,
-    release,
-    run,
-    scripts,
-    top,
-):
-    cli.add_command(_command)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
@@ -25,8 +26,12 @@ def answer(value: Any) -> None:
 
 
 def say(message: str) -> None:
-    """Print one line on stderr."""
-    click.echo(f"redisson-py: {message}", err=True)
+    """Print one line on stderr; nothing happens if that cannot be written to."""
+    try:
+        click.echo(f"redisson-py: {message}", err=True)
+    except OSError:
+        # Python would try again when it exits, and replace our exit status by 120.
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def fail(status: int, message: str) -> NoReturn:

@@ -53,6 +53,11 @@ class CommandLine:
         return cls(process)
 
     @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Whether it has not ended yet."""
         return self._process.returncode is None
@@ -119,6 +124,19 @@ def is_stopped(pid: int) -> bool:
 def parent_of(pid: int) -> int:
     """Return the process id of the parent of a process."""
     return int(_state(pid)[1])
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the process ids of the children of a process."""
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_guard(pid: int) -> bool:
+    """Return whether a process is the guard of a run, and ignores SIGTERM already."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    is_shell_of_guard = b"\0guard\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return is_shell_of_guard and bool(ignored >> (signal.SIGTERM - 1) & 1)
 
 
 def _state(pid: int) -> list[str]:

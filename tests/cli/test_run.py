@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,13 @@ def words(value: object) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -KILL $$", 128 + signal.SIGKILL)]
+    ("script", "status"),
+    [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("kill -KILL $$", 128 + signal.SIGKILL),
+        ("kill -40 $$", 128 + 40),  # a real-time signal without a name
+    ],
 )
 async def test_the_exit_status_is_the_commands(
     command_line: StartCommandLine, script: str, status: int
@@ -150,6 +157,15 @@ async def test_no_answer_is_an_exit_status_of_its_own_and_nothing_runs(
     assert not trace.exists()
 
 
+async def test_an_error_that_cannot_be_written_leaves_the_exit_status(
+    command_line: StartCommandLine, client: Redisson
+) -> None:
+    unwritable = ("sh", "-c", 'exec "$@" 2>/dev/full', "-")
+    async with client.get_lock("k"):
+        run = await command_line("run", "k", "-n", "--", "true", wrapped_in=unwritable)
+        assert await run.end() == (75, "", "")
+
+
 async def test_a_refusal_is_one_line_too(command_line: StartCommandLine, redis: Redis) -> None:
     await redis.set("k", "no lock", ex=60)
     code, _, errors = await (await command_line("run", "k", "--", "true")).end()
@@ -196,6 +212,7 @@ async def test_what_the_kernel_refuses_to_run_leaves_nothing_held(
     ("arguments", "reason"),
     [
         (["k", "true"], "put -- before the command"),
+        (["k", "sort", "-n", "--", "file"], "put -- before the command"),
         (["k", "--"], "Missing argument"),
         (["k", "--fair", "--fenced", "--", "true"], "--fair and --fenced cannot be combined"),
         (["k", "--read", "--permits", "2", "--", "true"], "--read and --permits cannot be"),
@@ -217,6 +234,18 @@ def test_what_makes_no_sense_is_a_usage_error_before_any_io(
     result = invoke("run", *arguments, env={"REDISSON_URL": NOBODY})
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+def test_a_run_does_not_wait_for_the_imports_of_other_commands() -> None:
+    script = "import sys; from redisson_py._cli.main import cli; cli.main(['run', '--help'],"
+    script += " standalone_mode=False); sys.exit('rich' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_the_timeout_of_a_ping_is_a_number_of_seconds() -> None:
+    result = invoke("ping", "--timeout", "nan", env={"REDISSON_URL": NOBODY})
+    assert result.exit_code == 2
+    assert "nan is not a number of seconds" in result.stderr
 
 
 async def test_a_fenced_run_has_a_token_that_grows_and_others_have_none(

@@ -130,6 +130,24 @@ async def test_signals_while_it_ends_do_not_change_the_exit_status(
         assert not await redis.exists("k")
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])",
+    ],
+    ids=["ignored", "blocked"],
+)
+async def test_the_end_of_the_command_is_noticed_whatever_is_inherited_for_sigchld(
+    command_line: StartCommandLine, before: str
+) -> None:
+    launch = f"import os, signal, sys; {before}; os.execv(sys.argv[1], sys.argv[1:])"
+    run = await command_line(
+        *("run", "k", "--", "sh", "-c", "exit 3"), wrapped_in=(sys.executable, "-S", "-c", launch)
+    )
+    assert await run.end() == (3, "", "")
+
+
 async def test_what_we_were_started_to_ignore_is_ignored(command_line: StartCommandLine) -> None:
     run = await command_line(
         *("run", "k", "--", "sh", "-c", "kill -HUP $$; echo $$; read line"),

@@ -94,6 +94,13 @@ async def test_the_command_has_it_without_a_shell_too(screen: StartScreen) -> No
     assert await run.status() == 0
 
 
+async def test_a_closed_input_is_no_terminal(shell: Screen, redis: Redis) -> None:
+    run_in(shell, "exit 3", around="{} <&-")
+    shell.type("echo status=$?\n")
+    await shell.shows("status=3")
+    assert not await redis.exists("k")
+
+
 async def test_in_a_pipeline_the_command_gets_the_terminal_when_it_reads_it(
     shell: Screen,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from redisson_py._cli.seconds import Seconds
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import answer, asynchronous, json_option
 from redisson_py._time import now
@@ -11,9 +12,7 @@ from redisson_py._time import now
 
 @click.command(short_help="Say whether the servers answer.")
 @servers_options
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), default=5.0, show_default=True, help="Seconds."
-)
+@click.option("--timeout", type=Seconds(), default="5", show_default=True, help="Seconds.")
 @json_option
 @asynchronous
 async def ping(*, servers: Servers, timeout: float, as_json: bool) -> None:

@@ -52,10 +52,10 @@ class _RunCommand(click.Command):
     """A command whose last arguments are those of another, behind `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse a CMD without `--`: its options would be taken for ours."""
-        separated = "--" in args
+        """Refuse a CMD that does not begin at `--`: its options would be taken for ours."""
+        behind = tuple(args[args.index("--") + 1 :]) if "--" in args else ()
         rest = super().parse_args(ctx, args)
-        if not separated and not ctx.resilient_parsing:
+        if ctx.params["command"] != behind and not ctx.resilient_parsing:
             raise click.UsageError("put -- before the command: redisson-py run NAME -- CMD", ctx)
         return rest
 
@@ -283,7 +283,7 @@ class _Run:
                 tasks.start_soon(_cancel_when_lost, lease, tasks.cancel_scope)
                 await child.ended.wait()
                 tasks.cancel_scope.cancel()
-            if not lease.lost:
+            if child.ended.is_set():
                 return child.status, f"had ended{_how(child)}"
             signals = await child.end()
             return LOST, f"got {signals} and ended{_how(child)}"
@@ -296,8 +296,16 @@ async def _cancel_when_lost(lease: Lease, scope: anyio.CancelScope) -> None:
 
 def _how(child: Child) -> str:
     if child.code < 0:
-        return f" by {signal.Signals(-child.code).name}"
+        return f" by {_signal_name(-child.code)}"
     return f" with exit status {child.code}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        # Most real-time signals have no name.
+        return f"signal {number}"
 
 
 def _environment(lease: Lease) -> dict[str, str]:

@@ -54,6 +54,12 @@ def handled(numbers: Iterable[int], handle: Callable[[int], None]) -> Generator[
             loop.remove_signal_handler(number)
 
 
+def _listen_to_children() -> None:
+    """Undo what we may have inherited: without SIGCHLD, the end of the command goes unnoticed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+
 @contextmanager
 def running(
     command: Sequence[str],
@@ -76,17 +82,33 @@ def running(
         OSError: It cannot be started.
     """
     # They are handled on the event loop, which goes on when there is a child.
+    _listen_to_children()
     with (
         handled([signal.SIGCHLD], lambda _: child.look()),
         handled([signal.SIGCONT], lambda _: child.resume()),
         handled([signal.SIGTSTP, signal.SIGWINCH], lambda number: child.signal(number)),
     ):
-        process = subprocess.Popen(command, env=environment, process_group=0, close_fds=False)
-        child = Child(process, grace, may_continue)
+        guard = _guard(grace)
         try:
-            yield child
+            process = subprocess.Popen(command, env=environment, process_group=0, close_fds=False)
+            if guard is not None:
+                guard.watch(process.pid)
+            child = Child(process, grace, may_continue)
+            try:
+                yield child
+            finally:
+                child.close()
         finally:
-            child.close()
+            if guard is not None:
+                guard.dismiss()
+
+
+def _guard(grace: float) -> Guard | None:
+    try:
+        return Guard(grace)
+    except OSError as error:
+        say(f"if this process is killed, its command is not: no guard ({error})")
+        return None
 
 
 @final
@@ -107,11 +129,6 @@ class Child:
         self._group = process.pid
         self._grace = grace
         self._may_continue = may_continue
-        self._guard: Guard | None = None
-        try:
-            self._guard = Guard(self._group, grace)
-        except OSError as error:
-            say(f"if this process is killed, its command is not: no guard ({error})")
         self._terminal = Terminal.find()
         self._wants_terminal = False
         if self._terminal is not None and self._terminal.is_for_us_alone:
@@ -173,12 +190,10 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Kill its group if its process has not ended; let go of the guard and the terminal."""
+        """Kill its group if its process has not ended; let go of the terminal."""
         if not self.ended.is_set():
             self._kill(signal.SIGKILL)
             self._reaped(os.waitstatus_to_exitcode(os.waitpid(self._process.pid, 0)[1]))
-        if self._guard is not None:
-            self._guard.dismiss()
         if self._terminal is not None:
             self._terminal.close()
 

@@ -9,37 +9,55 @@ from __future__ import annotations
 
 import math
 import subprocess
+from contextlib import suppress
 from typing import Final, final
 
-#: The process group and whole seconds of grace are its arguments.
+#: Seconds of grace that every shell can count.
+_LONGEST: Final = 10**9
+
+#: Whole seconds of grace are its argument; the process group is the line that it reads.
+#: What ends every process of a service by SIGTERM must not end this one before the command.
 _SCRIPT: Final = """\
+trap '' HUP INT TERM
+read -r group || exit
 read -r _
-kill -s TERM -- "-$1"
-kill -s CONT -- "-$1"
-left=$2
-while [ "$left" -gt 0 ] && kill -s 0 -- "-$1"; do sleep 1; left=$((left - 1)); done
-kill -s KILL -- "-$1"
+kill -s TERM -- "-$group"
+kill -s CONT -- "-$group"
+left=$1
+while [ "$left" -gt 0 ] && kill -s 0 -- "-$group"; do sleep 1; left=$((left - 1)); done
+kill -s KILL -- "-$group"
 """
 
 
 @final
 class Guard:
-    """Guards one process group until it is dismissed."""
+    """Guards one process group until it is dismissed.
 
-    def __init__(self, group: int, grace: float) -> None:
+    It is started before the command, which has no guard for a moment otherwise.
+    """
+
+    def __init__(self, grace: float) -> None:
         """Start it.
 
         Raises:
             OSError: It cannot be started: there is no /bin/sh, or there are too many processes.
         """
         self._shell = subprocess.Popen(
-            ["/bin/sh", "-c", _SCRIPT, "guard", str(group), str(math.ceil(grace))],
+            ["/bin/sh", "-c", _SCRIPT, "guard", str(min(math.ceil(grace), _LONGEST))],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             # The signals of the terminal are not for it.
             start_new_session=True,
+            bufsize=0,
         )
+
+    def watch(self, group: int) -> None:
+        """Have it guard this group from now on."""
+        assert self._shell.stdin is not None
+        # Somebody may have killed it.
+        with suppress(BrokenPipeError):
+            self._shell.stdin.write(b"%d\n" % group)
 
     def dismiss(self) -> None:
         """The group needs no guard any more."""

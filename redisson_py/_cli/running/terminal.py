@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import termios
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,7 +38,7 @@ class Terminal:
     @property
     def is_for_us_alone(self) -> bool:
         """Whether a shell gave it to this process, and no pipeline or script shares it."""
-        alone = os.getpgrp() == os.getpid() and sys.stdin.isatty() and sys.stdout.isatty()
+        alone = os.getpgrp() == os.getpid() and os.isatty(0) and os.isatty(1)
         return alone and self.is_ours
 
     @property
