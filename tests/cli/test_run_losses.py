@@ -15,7 +15,6 @@ from tests.cli.processes import (
     PATIENCE,
     STUBBORN,
     WAITS,
-    CommandLine,
     StartCommandLine,
     children_of,
     is_guard,
@@ -231,23 +230,13 @@ async def test_a_daemon_outlives_the_lock(command_line: StartCommandLine, redis:
         os.kill(daemon, signal.SIGKILL)
 
 
-async def until_guarded(run: CommandLine) -> None:
-    """Return when the guard knows its group and ignores SIGTERM; CMD answers SIGUSR1 by a line."""
-    # Passed on by the event loop, which goes on when the guard has been told.
-    run.send_signal(signal.SIGUSR1)
-    assert await run.line() == "guarded"
-    await until(lambda: any(map(is_guard, children_of(run.pid))), PATIENCE)
-
-
 async def test_the_command_of_a_run_that_is_killed_is_ended(
     command_line: StartCommandLine, redis: Redis
 ) -> None:
-    script = "sleep 600 & trap 'exit 0' TERM; trap 'echo guarded' USR1; echo $$ $!;"
-    # A trap ends a wait, and the signal ends the sleep.
-    script += " while :; do sleep 0.05; done"
+    script = "sleep 600 & trap 'exit 0' TERM; echo $$ $!; wait"
     run = await command_line("run", "k", "--", "sh", "-c", script)
     pids = await run.numbers()
-    await until_guarded(run)
+    # At once: it has been guarded since before it was the command.
     run.send_signal(signal.SIGKILL)
     await until_gone(*pids)
     # It still protects the command's last moments, and ends with its lease.
@@ -257,10 +246,10 @@ async def test_the_command_of_a_run_that_is_killed_is_ended(
 async def test_so_is_one_that_ignores_sigterm_as_its_guard_does(
     command_line: StartCommandLine,
 ) -> None:
-    script = "trap '' TERM; trap 'echo guarded' USR1; echo $$; while :; do sleep 0.05; done"
+    script = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
     run = await command_line("run", "k", "--grace", "1", "--", "sh", "-c", script)
     pids = await run.numbers()
-    await until_guarded(run)
+    await until(lambda: any(map(is_guard, children_of(run.pid))), PATIENCE)
     # As when a service manager stops every process of a service.
     for each in children_of(run.pid):
         os.kill(each, signal.SIGTERM)
@@ -273,11 +262,9 @@ async def test_a_grace_that_is_longer_than_a_shell_can_count_is_long(
     command_line: StartCommandLine,
 ) -> None:
     script = "trap 'read line; sleep 0.5; echo ended; exit 0' TERM;"
-    script += " trap 'echo guarded' USR1; echo up;"
-    script += " while :; do sleep 0.05; done"
+    script += " echo up; while :; do sleep 0.05; done"
     run = await command_line("run", "k", "--grace", "1e30", "--", "sh", "-c", script)
     assert await run.line() == "up"
-    await until_guarded(run)
     run.send_signal(signal.SIGKILL)
     run.write("\n")
     assert await run.line() == "ended"

@@ -90,9 +90,14 @@ def running(
     ):
         guard = _guard(grace)
         try:
-            process = subprocess.Popen(command, env=environment, process_group=0, close_fds=False)
-            if guard is not None:
-                guard.watch(process.pid)
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                process_group=0,
+                close_fds=False,
+                # There is one thread, so nothing of the parent's can be locked in there.
+                preexec_fn=None if guard is None else guard.watch_this_process,
+            )
             child = Child(process, grace, may_continue)
             try:
                 yield child

@@ -2,12 +2,14 @@
 
 The guard is a shell that reads from a pipe only we can write to: the pipe ends when our process
 ends, however it ends. On Linux the kernel could signal the child (PR_SET_PDEATHSIG), but only the
-one process and not what it has started, and setting it takes a `preexec_fn`.
+one process and not what it has started.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import signal
 import subprocess
 from contextlib import suppress
 from typing import Final, final
@@ -33,7 +35,8 @@ kill -s KILL -- "-$group"
 class Guard:
     """Guards one process group until it is dismissed.
 
-    It is started before the command, which has no guard for a moment otherwise.
+    It is started before the command, and told of it by the command's process itself, before that
+    becomes the command: there is no moment in which we can be killed and the command goes on.
     """
 
     def __init__(self, grace: float) -> None:
@@ -52,12 +55,14 @@ class Guard:
             bufsize=0,
         )
 
-    def watch(self, group: int) -> None:
-        """Have it guard this group from now on."""
+    def watch_this_process(self) -> None:
+        """Have it guard the group that this process leads: between its fork and its exec."""
         assert self._shell.stdin is not None
-        # Somebody may have killed it.
+        # Somebody may have killed the guard. The command is to have SIGPIPE as it was.
+        before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         with suppress(BrokenPipeError):
-            self._shell.stdin.write(b"%d\n" % group)
+            os.write(self._shell.stdin.fileno(), b"%d\n" % os.getpid())
+        signal.signal(signal.SIGPIPE, before)
 
     def dismiss(self) -> None:
         """The group needs no guard any more."""
