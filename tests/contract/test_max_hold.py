@@ -126,15 +126,15 @@ async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, servers: Se
 
 
 @locks
-@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 0.0001, 1e12])
 async def test_out_of_range_is_refused_before_anything_is_sent(
-    lock: LockLike, client: Redisson, wrong: float
+    lock: LockLike, client: Redisson
 ) -> None:
-    for call in (lock.acquire, lock.try_acquire):
+    for wrong in (0, -1, float("nan"), float("inf"), 0.0001, 1e12):
+        for call in (lock.acquire, lock.try_acquire):
+            with pytest.raises(ValueError, match="max_hold must be between"):
+                await call(max_hold=wrong)
         with pytest.raises(ValueError, match="max_hold must be between"):
-            await call(max_hold=wrong)
-    with pytest.raises(ValueError, match="max_hold must be between"):
-        lock.hold(max_hold=wrong)
+            lock.hold(max_hold=wrong)
     assert client.statistics().commands_sent == 0
 
 
