@@ -89,9 +89,7 @@ class Redisson(ClientLike):
             names that Redisson uses too. Then the tokens of a lock that was idle for so long
             grow only as long as the server's clock is not stepped back, and a semaphore forgets
             its number of permits: see "What stays in Redis" in docs/safety.md.
-        listener: Is told what the client does: acquisitions, waits, losses, outages; a
-            `Listener`. Its methods are called in the thread of the event loop, and must not
-            block.
+        listener: A `Listener`, which is called for acquisitions, waits, losses and outages.
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
@@ -164,7 +162,7 @@ class Redisson(ClientLike):
 
     @property
     def id(self) -> str:
-        """The client's id, the first part of every owner it is."""
+        """The client's id. It is the first part of every owner of this client."""
         client_id: str = self._working.id
         return client_id
 
