@@ -89,7 +89,9 @@ class Redisson(ClientLike):
             names that Redisson uses too. Then the tokens of a lock that was idle for so long
             grow only as long as the server's clock is not stepped back, and a semaphore forgets
             its number of permits: see "What stays in Redis" in docs/safety.md.
-        listener: A `Listener`, which is called for acquisitions, waits, losses and outages.
+        listener: Is told what the client does: acquisitions, waits, losses, outages; a
+            `Listener`. Its methods are called in the thread of the event loop, and must not
+            block.
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
