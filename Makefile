@@ -103,6 +103,7 @@ docs: $(VENV)/.docs ## build the documentation into build/site; every warning is
 
 screenshots: $(VENV)/.docs ## take the pictures of the documentation anew
 	$(BIN)/python -m tests.docs.screenshots docs/images/demo.svg
+	$(BIN)/python -m tests.cli.screenshot docs/images/top.svg
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

@@ -338,7 +338,7 @@ class Redisson:
 
     @property
     def id(self) -> str:
-        """The client's id, the first part of every owner it is."""
+        """The client's id. It is the first part of every owner of this client."""
         return self._owners.client_id
 
     async def __aenter__(self) -> Self:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """What one client did so far, and does now. For people; nothing is decided from it.
+    """What one client did so far, and does now. It is for people: decide nothing from it.
 
     A lock that is made of others counts as what its members acquire and lose, each at its own
     client; the wait of its caller counts once, at the client of the member that sorts first by
@@ -59,7 +59,7 @@ class ClientStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveStatistics:
-    """What this client does with one name now. For people; nothing is decided from it.
+    """What this client does with one name now. It is for people: decide nothing from it.
 
     Attributes:
         waiters: Tasks of this client that wait for it.

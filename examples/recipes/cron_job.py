@@ -33,7 +33,6 @@ async def main() -> None:
     print(f"second machine, meanwhile: ran={await run_alone(report)}")
     may_end.set()
     print(f"first machine: ran={await first}")
-    print(f"second machine, the next night: ran={await run_alone(report)}")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,9 @@ lookups: list[str] = []
 
 
 async def look_up_price(message: str) -> int:
-    """Ask a slow service; twice would cost twice."""
+    """Ask a service that costs money; after a lost lease, a message may ask twice."""
     lookups.append(message)
-    await asyncio.sleep(0.05)
-    return 1999
+    return await asyncio.sleep(0.05, 1999)
 
 
 async def consume(client: Redisson, message: str) -> str:
@@ -33,8 +32,7 @@ async def main() -> None:
     """Deliver one message to two consumers, several times."""
     async with Redisson.from_url(URL) as one, Redisson.from_url(URL) as two:
         deliveries = [consume(each, "order-17") for each in (one, two, one, two)]
-        print(*sorted(await asyncio.gather(*deliveries)))
-    print(f"{len(lookups)} look-up")
+        print(*sorted(await asyncio.gather(*deliveries)), f"{len(lookups)} look-up")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from redisson_py import ConnectionLostError, LeaseLostError, Redisson
+from redisson_py import BackendError, LeaseLostError, Redisson
 
 URL = os.environ.get("REDISSON_URL", "redis://localhost:6379/0")
 Led = asyncio.Queue[Redisson]
@@ -20,7 +20,8 @@ async def stand(name: str, led: Led) -> None:
                     await asyncio.sleep(3600)  # the work of the leader
             except LeaseLostError as loss:  # the work was cancelled; anyone may lead next
                 print(f"{name} does not lead any more: {loss.reason}", flush=True)
-            except ConnectionLostError:  # Redis is away, and nobody knows who leads
+            except BackendError as error:  # Redis is away or refuses: nobody knows who leads
+                print(f"{name} asks again: {error}", flush=True)
                 await asyncio.sleep(1)
 
 
@@ -29,12 +30,9 @@ async def main() -> None:
     led: Led = asyncio.Queue()
     candidates = [asyncio.create_task(stand(name, led)) for name in ("ann", "bob", "eve")]
     for _ in range(2):
-        leader = await led.get()
-        await leader.get_fenced_lock("leader:reports").force_release()
+        await (await led.get()).get_fenced_lock("leader:reports").force_release()
     await led.get()
-    for each in candidates:
-        each.cancel()
-    await asyncio.gather(*candidates, return_exceptions=True)
+    print(f"{len(candidates)} candidates end, as asyncio.run cancels them")
 
 
 if __name__ == "__main__":

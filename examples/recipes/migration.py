@@ -10,22 +10,17 @@ row = {"first name": "Ada", "last name": "Lovelace"}
 seen: list[str] = []
 
 
-def schema(client: Redisson) -> ReadWriteLock:
-    """Return the lock; requests that come while a migration waits let it go first."""
-    return client.get_read_write_lock("schema:customers", prefer="writers")
-
-
-async def request(client: Redisson) -> None:
+async def request(schema: ReadWriteLock) -> None:
     """Read the row: any number of requests do so at a time."""
-    async with schema(client).read_lock():
+    async with schema.read_lock():
         columns = sorted(row)
         await asyncio.sleep(0.001)
         seen.append(", ".join(columns) if columns == sorted(row) else "torn")
 
 
-async def migrate(client: Redisson) -> None:
+async def migrate(schema: ReadWriteLock) -> None:
     """Change the row in two steps, alone."""
-    async with schema(client).write_lock():
+    async with schema.write_lock():
         first = row.pop("first name")
         await asyncio.sleep(0.05)  # here a request would see half a name
         row["name"] = f"{first} {row.pop('last name')}"
@@ -33,10 +28,10 @@ async def migrate(client: Redisson) -> None:
 
 async def main() -> None:
     """Migrate between two groups of requests."""
-    async with Redisson.from_url(URL) as web, Redisson.from_url(URL) as deployment:
-        await asyncio.gather(*(request(web) for _ in range(20)))
-        await asyncio.gather(migrate(deployment), *(request(web) for _ in range(20)))
-        await asyncio.gather(*(request(web) for _ in range(20)))
+    async with Redisson.from_url(URL) as web, Redisson.from_url(URL) as job:
+        reads, writes = (c.get_read_write_lock("schema", prefer="writers") for c in (web, job))
+        for others in ([], [migrate(writes)], []):
+            await asyncio.gather(*(request(reads) for _ in range(20)), *others)
     print({columns: seen.count(columns) for columns in sorted(set(seen))})
 
 

@@ -12,28 +12,26 @@ GRACE = 20.0  # below terminationGracePeriodSeconds, 30 s by default
 
 async def work(client: Redisson, stopping: asyncio.Event) -> None:
     """Do one job after the other, each under its lock, until told to stop."""
-    number = 0
     while not stopping.is_set():
-        number += 1
-        async with client.get_lock(f"job:{number}"):
-            print(f"job {number} begins")
-            if number == 2:
-                os.kill(os.getpid(), signal.SIGTERM)  # the deployment goes on, for example
+        async with client.get_lock("job"):
+            print("a job begins")
             await asyncio.sleep(0.2)
-            print(f"job {number} is done")
+            print("it is done")
 
 
 async def main() -> None:
-    """Work until SIGTERM; then the job under way has some seconds to end."""
-    stopping = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    """Work until SIGTERM; then the current job may end, within `GRACE` seconds."""
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    loop.call_later(0.5, signal.raise_signal, signal.SIGTERM)  # stands for a deployment
     async with Redisson.from_url(URL) as client:
         worker = asyncio.create_task(work(client, stopping))
+        worker.add_done_callback(lambda _: stopping.set())  # if it fails, the process ends, too
         await stopping.wait()
-        _, late = await asyncio.wait([worker], timeout=GRACE)
-        await client.aclose()  # a late job is cancelled, and its lock is free at once
-        await asyncio.gather(worker, return_exceptions=True)
-    print("gave the job up" if late else "stopped between two jobs")
+        await asyncio.wait([worker], timeout=GRACE)
+        await client.aclose()  # cancels a job that is late; its lock is free at once
+        await worker  # LeaseLostError if the job was late
+    print("stopped between two jobs")
 
 
 if __name__ == "__main__":

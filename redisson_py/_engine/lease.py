@@ -365,7 +365,7 @@ class Lease:
 
 @final
 class FencedLease(Lease):
-    """What a `FencedLock` gives: a lease with a fencing token."""
+    """The lease of a `FencedLock`, with a fencing token."""
 
     __slots__ = ()
 

@@ -257,7 +257,7 @@ class CyclicBarrier:
         )
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for this name. No I/O; nothing is decided from them."""
+        """Return local counters for this name. No I/O. Decide nothing from them."""
         return PrimitiveStatistics(self._context.waiters[self._waiters_key], held_leases=0)
 
     async def _change(self, script: Script) -> None:

@@ -227,7 +227,7 @@ class CountDownLatch:
         return LatchSnapshot(left, self.statistics().waiters, keys)
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for this name. No I/O; nothing is decided from them."""
+        """Return local counters for this name. No I/O. Decide nothing from them."""
         waiters = self._context.waiters[self._waiters_key] + self._queue.waiting
         return PrimitiveStatistics(waiters, held_leases=0)
 

@@ -86,10 +86,11 @@ class Locking(Acquired, Protocol):
 
 
 class LockLike(ABC):
-    """Base of everything that is acquired, held by a task, and released.
+    """The methods of every lock: acquire, hold, release, and look.
 
-    Arguments, timeouts, blocks and decorators are checked and made here; the rest is the
-    ownership's.
+    A lock object holds nothing itself: the current task does, so any number of tasks may share it.
+    Use it as a block or as a decorator: both acquire it, and release it at the end. Times are
+    seconds.
     """
 
     _half: Block | None = None
@@ -104,7 +105,7 @@ class LockLike(ABC):
 
     @property
     def kind(self) -> str:
-        """What people call it: lock, fenced lock."""
+        """The kind of lock, in words: `lock`, `fenced lock`."""
         return self._ownership.kind
 
     @property
@@ -367,5 +368,5 @@ class LockLike(ABC):
         """Return the holders, as a snapshot for people. Decide nothing from it."""
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for this name. No I/O; nothing is decided from them."""
+        """Return local counters for this name. No I/O. Decide nothing from them."""
         return self._ownership.statistics()

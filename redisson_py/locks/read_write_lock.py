@@ -205,7 +205,7 @@ class ReadWriteLock:
         return self._write_lock
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for both sides together. No I/O; nothing is decided from them."""
+        """Return local counters for both sides together. No I/O. Decide nothing from them."""
         sides = self._read_lock.statistics(), self._write_lock.statistics()
         return PrimitiveStatistics(
             waiters=sum(side.waiters for side in sides),

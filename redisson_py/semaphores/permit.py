@@ -27,7 +27,7 @@ class Permit(Lease):
 
     @property
     def id(self) -> str:
-        """What Redis calls it.
+        """The id of the permit in Redis.
 
         For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, also
         Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was

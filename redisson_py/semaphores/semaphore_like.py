@@ -117,7 +117,7 @@ class SemaphoreLike(ABC):
         return self._ownership.commands.channel
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for this name. No I/O; nothing is decided from them."""
+        """Return local counters for this name. No I/O. Decide nothing from them."""
         return self._ownership.statistics()
 
     # Acquiring.

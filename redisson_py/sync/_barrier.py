@@ -152,7 +152,7 @@ class CyclicBarrier(Wrapper):
         return value
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for this name. No I/O; nothing is decided from them."""
+        """Return local counters for this name. No I/O. Decide nothing from them."""
         value: PrimitiveStatistics = self._look(lambda own: own.statistics())
         return value
 

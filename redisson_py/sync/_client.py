@@ -164,7 +164,7 @@ class Redisson(ClientLike):
 
     @property
     def id(self) -> str:
-        """The client's id, the first part of every owner it is."""
+        """The client's id. It is the first part of every owner of this client."""
         client_id: str = self._working.id
         return client_id
 

@@ -135,7 +135,7 @@ class Lease(LeaseWrapper):
 
 @final
 class FencedLease(Lease):
-    """What a `FencedLock` gives: a lease with a fencing token."""
+    """The lease of a `FencedLock`, with a fencing token."""
 
     @property
     def token(self) -> int:
@@ -157,7 +157,7 @@ class Permit(Lease):
 
     @property
     def id(self) -> str:
-        """What Redis calls it.
+        """The id of the permit in Redis.
 
         For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, also
         Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was

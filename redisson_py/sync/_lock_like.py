@@ -18,15 +18,16 @@ from redisson_py.sync._leases import Lease
 
 
 class LockLike(Holdable):
-    """Base of everything that is acquired, held by a thread, and released.
+    """The methods of every lock: acquire, hold, release, and look.
 
-    Arguments, timeouts, blocks and decorators are checked and made here; the rest is the
-    ownership's.
+    A lock object holds nothing itself: the current thread does, so any number of threads may
+    share it. Use it as a block or as a decorator: both acquire it, and release it at the end.
+    Times are seconds.
     """
 
     @property
     def kind(self) -> str:
-        """What people call it: lock, fenced lock."""
+        """The kind of lock, in words: `lock`, `fenced lock`."""
         value: str = self._shape.kind
         return value
 
@@ -224,7 +225,7 @@ class LockLike(Holdable):
         return value
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for this name. No I/O; nothing is decided from them."""
+        """Return local counters for this name. No I/O. Decide nothing from them."""
         value: PrimitiveStatistics = self._look(lambda own: own.statistics())
         return value
 

@@ -144,7 +144,7 @@ class ReadWriteLock(Wrapper):
         return WriteLock(lambda of: of(self).write_lock())
 
     def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for both sides together. No I/O; nothing is decided from them."""
+        """Return local counters for both sides together. No I/O. Decide nothing from them."""
         value: PrimitiveStatistics = self._look(lambda own: own.statistics())
         return value
 

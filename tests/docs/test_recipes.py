@@ -52,7 +52,6 @@ def cron_job(lines: list[str]) -> None:
     assert lines == [
         "second machine, meanwhile: ran=False",
         "first machine: ran=True",
-        "second machine, the next night: ran=True",
     ]
 
 
@@ -79,8 +78,10 @@ def fan_out(lines: list[str]) -> None:
 
 
 def sigterm(lines: list[str]) -> None:
-    jobs = [f"job {number} {what}" for number in (1, 2) for what in ("begins", "is done")]
-    assert lines == [*jobs, "stopped between two jobs"]
+    *jobs, last = lines
+    assert jobs == ["a job begins", "it is done"] * (len(jobs) // 2)
+    assert jobs
+    assert last == "stopped between two jobs"
 
 
 def fencing_sql(lines: list[str]) -> None:
@@ -97,7 +98,7 @@ def django_command(lines: list[str]) -> None:
 
 
 def idempotent_consumer(lines: list[str]) -> None:
-    assert lines == ["booked known known known", "1 look-up"]
+    assert lines == ["booked known known known 1 look-up"]
 
 
 #: What the output of a recipe must show.
