@@ -249,7 +249,9 @@ class _Seat:
         self.actor = Actor()
         name = threading.current_thread().name
         # Nothing of the thread's context: each call brings its own.
-        contextvars.Context().run(loop_thread.portal.start_task_soon, self.actor.run, name=name)
+        contextvars.Context().run(
+            lambda: loop_thread.portal.start_task_soon(self.actor.run, name=name)
+        )
 
     # When the interpreter ends, names of modules are gone before the last objects.
     def __del__(self, running: Callable[[], LoopThread | None] = _loop_thread.running) -> None:
