@@ -27,6 +27,8 @@ def make_app(folder: Path) -> Celery:
         "data_folder_in": queue,
         "data_folder_out": queue,
         "control_folder": str(folder / "control"),
+        # Or each message would wait for a second.
+        "polling_interval": 0.05,
     }
     app.conf.worker_redirect_stdouts = False
     return app

@@ -18,7 +18,8 @@ from tests.sync.layout import FILES
 SHARED = {
     name
     for name in redisson_py.__all__
-    if name.endswith(("Error", "Event", "Snapshot", "Statistics")) or name in ("errors", "Listener")
+    if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
+    or name in ("errors", "Listener", "Listeners")
 }
 CLASSES = sorted({*redisson_py.__all__} - SHARED)
 #: What differs on purpose: what it is called here, or nothing if its arguments differ.
