@@ -244,9 +244,12 @@ class Actor:
 class _Seat:
     """What a thread keeps of its actor; it goes when the thread ends."""
 
+    #: None until the actor may have been started: a signal handler may raise before.
+    loop_thread: LoopThread | None = None
+
     def __init__(self, loop_thread: LoopThread) -> None:
-        self.loop_thread = loop_thread
         self.actor = Actor()
+        self.loop_thread = loop_thread
         name = threading.current_thread().name
         # Nothing of the thread's context: each call brings its own.
         contextvars.Context().run(
@@ -255,7 +258,7 @@ class _Seat:
 
     # When the interpreter ends, names of modules are gone before the last objects.
     def __del__(self, running: Callable[[], LoopThread | None] = _loop_thread.running) -> None:
-        if self.loop_thread is running():
+        if self.loop_thread is not None and self.loop_thread is running():
             self.loop_thread.soon(self.actor.end)
 
 
