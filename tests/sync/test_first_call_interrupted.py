@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 
 import pytest
 
@@ -17,11 +18,11 @@ def test_the_first_call_of_a_thread_that_is_interrupted_at_any_point(client: Red
         with client.get_lock("k"):
             pass
 
-    steps = 0
+    step = 0
     # Each thread has made no call before.
-    while Running(lambda: interrupted_at(steps, block)).result():
-        steps += 1
-    assert steps > 50
+    while Running(partial(interrupted_at, step, block)).result():
+        step += 1
+    assert step > 50
     gc.collect()
     until(lambda: client.statistics().held_leases == 0)
     assert not client.get_lock("k").locked()
