@@ -364,3 +364,21 @@ def test_the_end_with_a_server_that_is_silent(server_url: str) -> None:
     status, _, errors = run(code, server_url)
     assert status == 0
     assert "Fatal" not in errors
+
+
+def test_forking_while_the_event_loop_starts(server_url: str) -> None:
+    code = """
+    ready = threading.Event()
+
+    def first():
+        ready.set()
+        client.ping()
+
+    threading.Thread(target=first).start()
+    ready.wait()
+    other = Redisson.from_url(sys.argv[1])
+    for _ in range(3):
+        in_child(lambda: (signal.alarm(20), print(other.get_lock("k").locked())))
+    """
+    for _ in range(10):
+        assert run(code, server_url) == (0, ["False"] * 3, "")
