@@ -380,5 +380,5 @@ def test_forking_while_the_event_loop_starts(server_url: str) -> None:
     for _ in range(3):
         in_child(lambda: (signal.alarm(20), print(other.get_lock("k").locked())))
     """
-    for _ in range(10):
+    for _ in range(4):
         assert run(code, server_url) == (0, ["False"] * 3, "")
