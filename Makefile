@@ -11,7 +11,7 @@ LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
 PYTHONS := tests/unit tests/stream tests/faults tests/contract/test_cancellation_sweep.py \
-	tests/sync/test_forks_and_exits.py tests/sync/test_interruptions.py
+	$(addprefix tests/sync/test_,forks_and_exits.py interruptions.py locks.py others.py)
 # What says most on a cluster: each kind of lock from all sides, cancelled at every point, with its
 # replies lost, its connections broken, its event loop ended, and in random lifecycles.
 CLUSTER := $(addprefix tests/contract/test_,acquire_release.py blocks.py cancellation.py \
@@ -62,7 +62,7 @@ MOVES ?= 50
 REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo docs screenshots fmt check unit test test-more test-valkey test-valkey-faults \
+.PHONY: help install demo docs screenshots sync fmt check unit test test-more test-valkey test-valkey-faults \
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-rest test-soaks \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
@@ -104,6 +104,9 @@ docs: $(VENV)/.docs ## build the documentation into build/site; every warning is
 screenshots: $(VENV)/.docs ## take the pictures of the documentation anew
 	$(BIN)/python -m tests.docs.screenshots docs/images/demo.svg
 	$(BIN)/python -m tests.cli.screenshot docs/images/top.svg
+
+sync: $(VENV)/.checks ## write the classes of redisson_py.sync anew from the async ones
+	$(BIN)/python -m tests.sync.generate
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

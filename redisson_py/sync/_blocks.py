@@ -4,13 +4,16 @@ A signal handler may raise anywhere: as the first thing inside `__exit__` too, b
 code has run. Python then forgets the block, and that is the sign: a block that becomes garbage
 gives back what it still owns. So a block must not be kept alive by the lock that it is of, and
 `with lock:` needs an object of its own: `with` looks up `__enter__` and `__exit__` one right
-after the other, before it calls either, and both look-ups get the two methods of one new block.
+after the other (from Python 3.14 on, `__exit__` first), before it calls either, and both look-ups
+get the two methods of one new block.
 
 Who calls `lock.__enter__()` by hand gets a block that the lock remembers, with its thread.
 """
 
 from __future__ import annotations
 
+import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -133,6 +136,10 @@ class _Guard:
 _guards: set[_Guard] = set()
 
 
+#: Which of the two `with` looks up first.
+_FIRST = "__enter__" if sys.version_info < (3, 14) else "__exit__"
+
+
 class Half:
     """`__enter__` or `__exit__` of what can be held: see the module."""
 
@@ -142,18 +149,18 @@ class Half:
         self._name = name
 
     def __get__(self, source: Any, owner: type | None = None) -> Callable[..., Any]:
-        entering = self._name == "__enter__"
+        name = self._name
         if source is None:
             # As `ExitStack` looks them up.
-            return _enter_by_hand if entering else _exit_by_hand
-        if entering:
-            _statements.newest = entered = _Statement(source)
-            return entered.enter
-        left, _statements.newest = _statements.newest, None
-        if left is not None and left.source is source:
-            left.paired = True
-            return left.exit
-        return lambda *error: _exit_by_hand(source, *error)
+            return _enter_by_hand if name == "__enter__" else _exit_by_hand
+        if name == _FIRST:
+            _statements.newest = statement = _Statement(source)
+            return statement.enter if name == "__enter__" else statement.exit
+        newest, _statements.newest = _statements.newest, None
+        if newest is not None and newest.source is source:
+            newest.paired = True
+            return newest.enter if name == "__enter__" else newest.exit
+        return functools.partial(_enter_by_hand if name == "__enter__" else _exit_by_hand, source)
 
 
 class _Statement:
@@ -161,7 +168,7 @@ class _Statement:
 
     Attributes:
         source: What is held.
-        paired: Its exit was looked up after its entry, as `with` does.
+        paired: Both methods were looked up one after the other, as `with` does.
     """
 
     __slots__ = ("_block", "paired", "source")
@@ -174,8 +181,7 @@ class _Statement:
     def enter(self) -> Any:
         if not self.paired:
             # Called by hand, perhaps in another thread than looked it up.
-            if _statements.newest is self:
-                _statements.newest = None
+            self._forget()
             return _enter_by_hand(self.source)
         return self._block.__enter__()
 
@@ -183,12 +189,17 @@ class _Statement:
         if self._block.is_entered:
             self._block.__exit__(*error)
         else:
-            # Its entry was looked up, and called by hand later or never.
+            # Its entry was called by hand, before or after this was looked up.
+            self._forget()
             _exit_by_hand(self.source, *error)
+
+    def _forget(self) -> None:
+        if _statements.newest is self:
+            _statements.newest = None
 
 
 class _Statements(threading.local):
-    """The statement of this thread whose `__enter__` was looked up last, and not its exit."""
+    """The statement of this thread of which only the first method was looked up."""
 
     newest: _Statement | None = None
 

@@ -14,6 +14,7 @@ decides which of these it is; so a lease never gets lost between the two threads
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
@@ -27,8 +28,8 @@ from redisson_py.sync._loop_thread import LoopThread
 
 T = TypeVar("T")
 
-#: Tasks that give back what abandoned calls brought. The event loop itself would forget them.
-_giving_back: set[asyncio.Task[None]] = set()
+#: Tasks that no actor waits for. The event loop itself would forget them.
+_tasks: set[asyncio.Task[None]] = set()
 
 
 class _State(Enum):
@@ -47,6 +48,7 @@ class Call(Generic[T]):
 
     __slots__ = (
         "_abandoned",
+        "_context",
         "_error",
         "_finished",
         "_leases",
@@ -66,6 +68,7 @@ class Call(Generic[T]):
         self._leases = leases
         self._state = _State.QUEUED
         self._abandoned = False
+        self._context = contextvars.copy_context()
         self._result: T | None = None
         self._error: BaseException | None = None
         self._task: asyncio.Task[Any] | None = None
@@ -75,13 +78,17 @@ class Call(Generic[T]):
 
     # In the thread that calls.
 
-    def outcome(self) -> T:
-        """Have the thread's actor make the call, and wait for what comes of it."""
+    def outcome(self, by_actor: bool = True) -> T:
+        """Have the thread's actor make the call, and wait for what comes of it.
+
+        Args:
+            by_actor: False has a task of its own make it, at once, whatever the actor does.
+        """
         _refuse_event_loops()
-        seat = _seat()
-        self._loop_thread = seat.loop_thread
+        self._loop_thread = loop_thread = _loop_thread.start()
+        make = _seat(loop_thread).actor.add if by_actor else _make_alone
         try:
-            if not seat.loop_thread.soon(seat.actor.add, self):
+            if not loop_thread.soon(make, self):
                 raise ClientClosedError("the interpreter is exiting")
             self._wait()
         except BaseException:
@@ -137,6 +144,8 @@ class Call(Generic[T]):
         task = self._task = asyncio.current_task()
         assert task is not None
         self._state = _State.UNDER_WAY
+        # What the thread has set, such as its current span, counts for this call only.
+        tokens = [(each, each.set(value)) for each, value in self._context.items()]
         try:
             self._result = await self._work()
         except asyncio.CancelledError:
@@ -146,6 +155,8 @@ class Call(Generic[T]):
         except BaseException as error:
             self._error = error
         finally:
+            for each, token in tokens:
+                each.reset(token)
             if self._abandoned:
                 task.uncancel()
                 self._give_back()
@@ -166,9 +177,17 @@ class Call(Generic[T]):
         result, self._result = self._result, None
         if result is not None:
             for lease in self._leases(result):
-                task = asyncio.get_running_loop().create_task(_release(lease))
-                _giving_back.add(task)
-                task.add_done_callback(_giving_back.discard)
+                _begin(_release(lease))
+
+
+def _begin(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+
+
+def _make_alone(call: Call[Any]) -> None:
+    _begin(call.make())
 
 
 async def _release(lease: Lease) -> None:
@@ -225,15 +244,21 @@ class Actor:
 class _Seat:
     """What a thread keeps of its actor; it goes when the thread ends."""
 
+    #: None until the actor may have been started: a signal handler may raise before.
+    loop_thread: LoopThread | None = None
+
     def __init__(self, loop_thread: LoopThread) -> None:
-        self.loop_thread = loop_thread
         self.actor = Actor()
+        self.loop_thread = loop_thread
         name = threading.current_thread().name
-        loop_thread.portal.start_task_soon(self.actor.run, name=name)
+        # Nothing of the thread's context: each call brings its own.
+        contextvars.Context().run(
+            lambda: loop_thread.portal.start_task_soon(self.actor.run, name=name)
+        )
 
     # When the interpreter ends, names of modules are gone before the last objects.
     def __del__(self, running: Callable[[], LoopThread | None] = _loop_thread.running) -> None:
-        if self.loop_thread is running():
+        if self.loop_thread is not None and self.loop_thread is running():
             self.loop_thread.soon(self.actor.end)
 
 
@@ -244,9 +269,8 @@ class _Seats(threading.local):
 _seats = _Seats()
 
 
-def _seat() -> _Seat:
+def _seat(loop_thread: LoopThread) -> _Seat:
     """Return the current thread's."""
-    loop_thread = _loop_thread.start()
     seat = _seats.seat
     if seat is None or seat.loop_thread is not loop_thread:
         seat = _seats.seat = _Seat(loop_thread)

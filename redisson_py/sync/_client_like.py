@@ -7,6 +7,7 @@ from typing import Any
 
 import redisson_py
 from redisson_py.sync import _loop_thread
+from redisson_py.sync._calling import Call
 from redisson_py.sync._losses import LossListener
 from redisson_py.sync._wrapping import Of, Wrapper, shape_of
 
@@ -30,7 +31,8 @@ class ClientLike(Wrapper):
         # Also what checks the options.
         unused = construct(target, **options, on_lost="raise")
         if callable(on_lost):
-            options["listener"] = LossListener(on_lost, options.get("listener"))
+            own = [] if options.get("listener") is None else [options["listener"]]
+            options["listener"] = redisson_py.Listeners(LossListener(on_lost), *own)
         working = construct(target, **options, on_lost="raise")
         _loop_thread.close_at_exit(working)
 
@@ -45,6 +47,7 @@ class ClientLike(Wrapper):
         return repr(self._working)
 
     def _close(self) -> None:
-        # Clients are closed when the interpreter exits.
+        # Clients are closed when the interpreter exits. Not by the thread's actor: a signal handler
+        # may close the client while the thread waits for a lock, which only that ends.
         if not _loop_thread.is_exiting():
-            self._call(lambda own: own.aclose())
+            Call(lambda: self._working.aclose()).outcome(by_actor=False)

@@ -87,7 +87,9 @@ class LoopThread:
             self._thread.join(_LAST_WAIT)
 
 
-_starting = threading.Lock()
+#: Held while the thread starts, and by every fork: or a child could wait for ever for a module that
+#: the thread of its parent was importing. A signal handler may come here once more.
+_starting = threading.RLock()
 _running: LoopThread | None = None
 _exiting = False
 #: Of a parent process. Never collected: their cleanup would reach for what the parent still uses.
@@ -144,12 +146,11 @@ def _refuse_patched_threads() -> None:
 
 def _forked() -> None:
     """In the child of a fork: the thread is not there."""
-    global _starting, _running
+    global _running
     if _running is not None:
         _of_parents.append(_running)
     _running = None
-    # Another thread of the parent may have held it.
-    _starting = threading.Lock()
+    _starting.release()
 
 
 def _exit() -> None:
@@ -170,5 +171,7 @@ def _exit() -> None:
     _running.stop()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(
+    before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_forked
+)
 atexit.register(_exit)

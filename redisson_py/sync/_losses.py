@@ -9,17 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from redisson_py import (
-    AcquiredEvent,
-    ConnectionLostEvent,
-    ConnectionRestoredEvent,
-    Listener,
-    LostEvent,
-    ReleasedEvent,
-    RenewedLateEvent,
-    WaitEndedEvent,
-    WaitStartedEvent,
-)
+from redisson_py import Listener, LostEvent
 
 log = logging.getLogger("redisson_py")
 
@@ -67,46 +57,11 @@ class LossListener(Listener):
 
     Args:
         on_lost: The function.
-        listener: The user's own listener, which is told of everything.
     """
 
-    def __init__(self, on_lost: Told, listener: Listener | None) -> None:
+    def __init__(self, on_lost: Told) -> None:
         self._on_lost = on_lost
-        self._listener = listener or _Deaf()
-
-    def acquired(self, event: AcquiredEvent, /) -> None:
-        """Pass it on."""
-        self._listener.acquired(event)
-
-    def wait_started(self, event: WaitStartedEvent, /) -> None:
-        """Pass it on."""
-        self._listener.wait_started(event)
-
-    def wait_ended(self, event: WaitEndedEvent, /) -> None:
-        """Pass it on."""
-        self._listener.wait_ended(event)
-
-    def released(self, event: ReleasedEvent, /) -> None:
-        """Pass it on."""
-        self._listener.released(event)
-
-    def renewed_late(self, event: RenewedLateEvent, /) -> None:
-        """Pass it on."""
-        self._listener.renewed_late(event)
-
-    def connection_lost(self, event: ConnectionLostEvent, /) -> None:
-        """Pass it on."""
-        self._listener.connection_lost(event)
-
-    def connection_restored(self, event: ConnectionRestoredEvent, /) -> None:
-        """Pass it on."""
-        self._listener.connection_restored(event)
 
     def lost(self, event: LostEvent, /) -> None:
-        """Have the function called, and pass it on."""
+        """Have the function called."""
         _call_soon(self._on_lost, event)
-        self._listener.lost(event)
-
-
-class _Deaf(Listener):
-    """Does nothing."""

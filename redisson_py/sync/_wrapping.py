@@ -7,9 +7,10 @@ without any event loop. So a module may make clients and locks before a fork.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import redisson_py
 from redisson_py.sync import _calling
@@ -21,6 +22,10 @@ W = TypeVar("W", bound="Wrapper")
 Of = Callable[[Any], Any]
 
 _making = threading.RLock()
+# The child of a fork must not find it locked by a thread that it does not have.
+os.register_at_fork(
+    before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release
+)
 
 
 def shape_of(each: Any) -> Any:
@@ -52,6 +57,12 @@ class Wrapper:
 
     def __repr__(self) -> str:
         return repr(self._shape)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{type(self).__name__} cannot be pickled: make a client, and what it makes, in each"
+            " process"
+        )
 
     def _call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Have the thread's actor make a call."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
+from celery.signals import worker_ready
 
 from redisson_py.sync import Redisson
 
@@ -27,6 +28,8 @@ def make_app(folder: Path) -> Celery:
         "data_folder_in": queue,
         "data_folder_out": queue,
         "control_folder": str(folder / "control"),
+        # Or each message would wait for a second.
+        "polling_interval": 0.05,
     }
     app.conf.worker_redirect_stdouts = False
     return app
@@ -37,6 +40,12 @@ FOLDER = Path(os.environ.get("CELERY_FOLDER", "."))
 client = Redisson.from_url(os.environ.get("CELERY_REDIS", "redis://127.0.0.1:1"), lease_time=4)
 lock = client.get_lock("k")
 app = make_app(FOLDER) if "CELERY_FOLDER" in os.environ else Celery(NAME)
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def say_ready(**_: object) -> None:
+    """Tell the test that the worker has its signal handlers."""
+    (FOLDER / f"ready:{os.getpid()}").touch()
 
 
 @app.task(name=f"{NAME}.add")  # type: ignore[untyped-decorator]

@@ -52,6 +52,8 @@ def worker(folder: Path, url: str, pool: str) -> Iterator[subprocess.Popen[str]]
     )
     try:
         yield process
+        # The other worker may have done all the work before this one had its signal handlers.
+        until((folder / f"ready:{process.pid}").exists, 60)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
         assert "Traceback" not in errors

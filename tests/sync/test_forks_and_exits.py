@@ -293,3 +293,92 @@ def test_forking_while_threads_start(server_url: str) -> None:
     """
     status, output, _ = run(code, server_url)
     assert (status, output) == (0, ["False"] * 20)
+
+
+def test_forking_while_threads_make_locks(server_url: str) -> None:
+    code = """
+    def busy():
+        while not stop.is_set():
+            client.get_lock("k")
+
+    stop = threading.Event()
+    threads = [threading.Thread(target=busy) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for _ in range(20):
+        in_child(lambda: (signal.alarm(20), print(client.get_lock("other").name)))
+    stop.set()
+    """
+    assert run(code, server_url) == (0, ["other"] * 20, "")
+
+
+def test_a_client_is_closed_by_a_signal_handler_of_a_thread_that_waits(server_url: str) -> None:
+    code = """
+    other = Redisson.from_url(sys.argv[1])
+    lease = other.get_lock("k").acquire()
+
+    def interrupt():
+        while not client.statistics().waiters:
+            time.sleep(0.001)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, lambda *_: client.close())
+    threading.Thread(target=interrupt).start()
+    try:
+        lock.acquire(timeout=30)
+    except ClientClosedError as error:
+        print("closed")
+    lease.release()
+    """
+    assert run(code, server_url) == (0, ["closed"], "")
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_what_cannot_be_sent_to_another_process(method: str, server_url: str) -> None:
+    code = f"""
+    import multiprocessing
+
+    for each in (client, lock, lock.hold()):
+        try:
+            multiprocessing.get_context("{method}").Process(target=print, args=(each,)).start()
+        except TypeError as error:
+            print(error)
+    """
+    status, output, _ = run(code, server_url)
+    assert status == 0
+    assert [each.split(":")[0] for each in output] == [
+        f"{kind} cannot be pickled" for kind in ("Redisson", "RLock", "RLock")
+    ]
+
+
+def test_the_end_with_a_server_that_is_silent(server_url: str) -> None:
+    code = """
+    import socket
+
+    silent = socket.create_server(("127.0.0.1", 0))
+    url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
+    client = Redisson.from_url(url, command_timeout=30)
+    threading.Thread(target=client.ping, daemon=True).start()
+    silent.accept()
+    """
+    status, _, errors = run(code, server_url)
+    assert status == 0
+    assert "Fatal" not in errors
+
+
+def test_forking_while_the_event_loop_starts(server_url: str) -> None:
+    code = """
+    ready = threading.Event()
+
+    def first():
+        ready.set()
+        client.ping()
+
+    threading.Thread(target=first).start()
+    ready.wait()
+    other = Redisson.from_url(sys.argv[1])
+    for _ in range(3):
+        in_child(lambda: (signal.alarm(20), print(other.get_lock("k").locked())))
+    """
+    for _ in range(4):
+        assert run(code, server_url) == (0, ["False"] * 3, "")

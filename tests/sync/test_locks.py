@@ -12,7 +12,12 @@ from typing import Any
 import pytest
 import redis as redis_py
 
-from redisson_py import AcquireTimeoutError, LeaseLostError, LostEvent, NotHeldError
+from redisson_py import (
+    AcquireTimeoutError,
+    LeaseLostError,
+    LostEvent,
+    NotHeldError,
+)
 from redisson_py.sync import FencedLease, Lease, LockLike, Redisson
 from tests.sync.threads import ClientFactory, Running, in_thread, until, until_waiting
 

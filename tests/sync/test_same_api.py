@@ -18,7 +18,8 @@ from tests.sync.layout import FILES
 SHARED = {
     name
     for name in redisson_py.__all__
-    if name.endswith(("Error", "Event", "Snapshot", "Statistics")) or name in ("errors", "Listener")
+    if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
+    or name in ("errors", "Listener", "Listeners")
 }
 CLASSES = sorted({*redisson_py.__all__} - SHARED)
 #: What differs on purpose: what it is called here, or nothing if its arguments differ.
@@ -55,7 +56,7 @@ def test_no_public_class_is_missing() -> None:
 def test_members_are_those_of_the_async_class(name: str, member: str) -> None:
     theirs = inspect.getattr_static(getattr(redisson_py, name), member)
     ours = inspect.getattr_static(getattr(sync, name), NAMES.get(member, member), None)
-    assert ours is not None, f"redisson_py.sync.{name} has no {member}: run tests.sync.generate"
+    assert ours is not None, f"redisson_py.sync.{name} has no {member}: run `make sync`"
     if member.startswith("__a"):
         return
     assert isinstance(ours, property) == isinstance(theirs, property)
@@ -92,7 +93,7 @@ def test_what_is_committed_is_what_the_generator_writes(
     name: str, generated: dict[str, str]
 ) -> None:
     committed = (SYNC / f"{name}.py").read_text("utf-8")
-    assert committed == generated[name], "run `python -m tests.sync.generate`"
+    assert committed == generated[name], "run `make sync`"
 
 
 def test_each_sentence_of_the_wording_is_of_use(generated: dict[str, str]) -> None:

@@ -51,6 +51,7 @@ from redisson_py import (
     WaitEndedEvent,
     WaitStartedEvent,
     WriteLock,
+    sync,
 )
 
 
@@ -325,3 +326,36 @@ async def errors(lock: RLock, lease: Lease) -> None:
 
 def version() -> str:
     return redisson_py.__version__
+
+
+def threads(path: Path) -> None:
+    def told(event: LostEvent) -> None:
+        event.name  # noqa: B018
+
+    with sync.Redisson.from_url("redis://localhost", on_lost=told) as client:
+        lock = client.get_lock("k")
+        assert_type(lock, sync.RLock)
+        with lock as lease:
+            assert_type(lease, sync.Lease)
+            assert_type(lease.wait_lost(timeout=1), bool)
+        with lock.hold(timeout=timedelta(seconds=1)) as lease:
+            assert_type(lease, sync.Lease)
+        with client.get_fenced_lock("k") as fenced:
+            assert_type(fenced, sync.FencedLease)
+            assert_type(fenced.token, int)
+        assert_type(lock.try_acquire(), sync.Lease | None)
+        with client.get_semaphore("s", 2).hold(2) as permit:
+            assert_type(permit, sync.Permit)
+        assert_type(client.get_permit_expirable_semaphore("s").acquire_many(2), list[sync.Permit])
+        assert_type(client.get_barrier("b", 2).wait(), int)
+        assert_type(client.get_latch("l").wait(), None)
+        with client.get_read_write_lock("k").read_lock() as reading:
+            assert_type(reading, sync.Lease)
+
+        @lock
+        def function(number: int) -> str:
+            return str(number)
+
+        assert_type(function(1), str)
+    sync.Redisson.from_url("redis://localhost", on_lost="cancel")  # type: ignore[arg-type]
+    assert_type(sync.Redisson.from_file(path), sync.Redisson)
