@@ -46,6 +46,10 @@ class Redisson(ClientLike):
     `redisson_py.Redisson` there. A client that has not connected yet may be used after a fork,
     with the locks that it made; one that has raises ClientClosedError in the child.
 
+    What it does in the background, for all its callers, has the context variables of where it
+    was made: connecting, with `address_map` and a credential provider, and most log records of
+    that.
+
     Args:
         client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or
             `RedisCluster`, whose addresses, credentials and TLS settings are used. Connections
