@@ -28,6 +28,7 @@ from tests.fixtures.topologies import found
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 README, DOCTOR = "README.md", "docs/doctor.md"
+COMMANDS = "docs/command-line.md"
 TESTING, TELEMETRY = "docs/testing.md", "docs/telemetry.md"
 
 
@@ -103,6 +104,18 @@ def test_traces_and_metrics_are_printed(newcomer: Newcomer) -> None:
     printed = newcomer.type_all("python traced.py")
     assert '"span_id"' in printed
     assert '"resource_metrics"' in printed
+
+
+def test_live_view_shows_what_the_command_line_holds(newcomer: Newcomer) -> None:
+    install, *lines = block(COMMANDS, "sh").splitlines()
+    newcomer.type_all(install)
+    # What the page has the lock held for looks at it.
+    newcomer.write("report.sh", "#!/bin/sh\nredisson-py top --once\n")
+    newcomer.type_all("chmod +x report.sh")
+    done = newcomer.type("\n".join(lines))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("PONG")
+    assert re.search(r"^nightly-report +lock +held ", done.stdout, re.MULTILINE), done.stdout
 
 
 def test_doctor_finds_nothing_wrong(newcomer: Newcomer) -> None:
