@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from textwrap import dedent
 
 import pytest
 
+from tests.fixtures.redis_server import unavailable
 from tests.integrations.suites import AUTO, run
 
 pytest_plugins = ["pytester"]
@@ -124,7 +126,8 @@ PLAIN = """
 def test_pytest_asyncio_in_strict_mode_beside_anyio_and_plain_tests(
     pytester: pytest.Pytester,
 ) -> None:
-    pytest.importorskip("trio")
+    if find_spec("trio") is None:
+        unavailable("trio is not installed")
     pytester.makepyfile(used=USES)
     marked = "import pytest\npytestmark = pytest.mark.asyncio\n"
     (pytester.path / "test_asyncio.py").write_text(marked + dedent(OF_ASYNCIO))
