@@ -39,10 +39,11 @@ async def scene(stage: Stage) -> None:
         one, two = await stage.start(service, "service-1", "service-2", urls=urls)
         one.tell("first turn")
         await one.says("granted")
-        stage.say(f"{one} holds the lock on three servers; {two} asks for it, too")
+        stage.say(f"{one} holds the lock on most of three servers; {two} asks for it, too")
         two.tell("first turn")
         granted = _granted(await two.says("refused"), urls)
-        stage.check("it is refused", granted == [], f"{len(granted)} of 3 servers granted it")
+        # One of the three may have answered the holder too late to count.
+        stage.check("it is refused", len(granted) < 2, f"{len(granted)} of 3 servers granted it")
         one.tell("end first turn")
         await one.says("left")
 
