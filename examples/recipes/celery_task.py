@@ -32,5 +32,6 @@ def work(day: str) -> str:
 
 
 if __name__ == "__main__":
+    app.finalize()  # a worker does it when it starts, and not in several threads at once
     with client, ThreadPoolExecutor(4) as workers:
         print(sorted(workers.map(work, ["monday", "monday", "tuesday", "monday"])))
