@@ -279,7 +279,7 @@ async def test_hold_of_an_ended_task_is_kept_while_its_lease_is(
 
 
 @single
-async def test_inspect_tells_who_holds(
+async def test_inspect_names_the_holder(
     lock: LockLike, make_lock: MakeLock, clients: ClientFactory
 ) -> None:
     assert (await lock.inspect()).holders == ()

@@ -321,7 +321,7 @@ async def test_watchdog_renews_for_as_long_as_it_is_held(
 
 
 @passing
-async def test_passed_hold_is_lost_by_whoever_has_it(
+async def test_the_task_that_was_passed_a_hold_loses_it(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     client = clients(turn=60)

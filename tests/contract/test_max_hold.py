@@ -221,7 +221,7 @@ async def test_of_a_task_that_is_passed_the_lock(
 
 
 @passing
-async def test_who_is_passed_a_lock_has_no_limit_of_the_one_before(
+async def test_a_passed_hold_does_not_keep_the_limit_of_the_task_before(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:
     client = clients(turn=60)

@@ -103,7 +103,7 @@ async def test_a_lease_of_its_own_is_not_lengthened(
     await lease.release()
 
 
-async def test_ten_thousand_are_asked_after_once_in_a_hundred_commands_and_ten_writes(
+async def test_ten_thousand_holds_are_checked_in_100_commands_and_10_writes(
     clients: ClientFactory, redis: Redis
 ) -> None:
     client = clients(lease_time=LONG, client_name="app")

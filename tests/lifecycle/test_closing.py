@@ -30,7 +30,7 @@ def made(name: str, client: Redisson) -> Any:
 
 @pytest.mark.parametrize("on_lost", ["raise", "cancel"])
 @pytest.mark.parametrize("name", SINGLE)
-async def test_a_block_whose_client_closes_does_not_end_as_if_it_had_been_protected(
+async def test_a_block_whose_client_closes_raises_lease_lost(
     clients: ClientFactory, name: str, on_lost: str
 ) -> None:
     client, entered = clients(on_lost=on_lost), asyncio.Event()

@@ -88,7 +88,7 @@ async def test_processes_that_sort_differently_get_in_again_and_again(fleet: Fle
             group.create_task(visit(clients))
 
 
-async def test_a_red_lock_in_a_multi_lock_and_its_members_in_another_do_not_deadlock(
+async def test_a_multi_lock_of_a_red_lock_and_one_of_its_members_do_not_deadlock(
     fleet: Fleet,
 ) -> None:
     """One takes a quorum first and then a lock that the other took before two of these."""

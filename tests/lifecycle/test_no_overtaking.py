@@ -140,7 +140,7 @@ async def test_a_reader_that_waits_goes_before_the_next_write_that_is_only_tried
 
 
 @pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
-async def test_one_permit_that_is_tried_for_does_not_overtake_who_waits_for_two(
+async def test_trying_for_one_permit_does_not_overtake_a_waiter_for_two(
     kind: str, client: Redisson
 ) -> None:
     """One is free all the time, and the waiter at the head wants it together with the next."""

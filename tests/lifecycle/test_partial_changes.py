@@ -125,7 +125,7 @@ async def test_no_lease_is_shortened_by_a_change_of_another(
 
 @pytest.mark.parametrize("seconds", [10, 100])
 @pytest.mark.parametrize("kind", [kind for kind in REENTRANT if kind != "multi_lock"])
-async def test_a_re_entry_ends_when_it_should_although_the_outer_lease_is_left_meanwhile(
+async def test_a_re_entry_keeps_its_end_when_the_outer_lease_is_released(
     kind: str, seconds: int, client: Redisson
 ) -> None:
     lock = REENTRANT[kind](client)
@@ -148,7 +148,7 @@ async def test_a_re_entry_ends_when_it_should_although_the_outer_lease_is_left_m
 
 
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
-async def test_no_lease_of_a_red_lock_is_believed_to_last_longer_than_a_quorum_has_it(
+async def test_no_lease_of_a_red_lock_outlasts_what_a_quorum_has(
     steps: Steps, fleet: Fleet
 ) -> None:
     lock = fleet.red_lock(3)
@@ -184,7 +184,7 @@ async def test_no_side_of_a_lock_is_believed_to_last_longer_than_redis_has_it(
 @pytest.mark.parametrize("leaves", ["cancelled", "timed out"])
 @pytest.mark.parametrize("holder", ["same client", "another client"])
 @pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
-async def test_who_wants_one_gets_it_when_the_head_that_wants_two_leaves(
+async def test_a_waiter_for_one_permit_gets_it_when_the_head_for_two_leaves(
     kind: str,
     holder: str,
     leaves: str,

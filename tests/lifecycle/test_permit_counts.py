@@ -95,7 +95,7 @@ async def test_a_release_leaves_the_blocks_of_other_tasks_alone(client: Redisson
     assert await semaphore.available() == 3
 
 
-async def test_a_release_gives_back_the_tasks_own_permit_before_a_newer_one_of_another(
+async def test_a_release_returns_the_permit_of_its_own_task_first(
     client: Redisson,
 ) -> None:
     semaphore = client.get_semaphore("semaphore", 3)
