@@ -1,4 +1,4 @@
-"""On a new connection all that is held is asked after at once, not when it is due.
+"""On a new connection every hold is renewed at once, not when its renewal is due.
 
 Leases are so long that nothing is due while these tests run.
 """

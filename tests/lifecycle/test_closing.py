@@ -1,4 +1,4 @@
-"""A client that closes while something is held: whoever relies on it is told."""
+"""A client that closes while something is held reports the loss to every holder."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def test_a_lease_whose_client_closes_is_lost(clients: ClientFactory, name:
             await lease.release()
 
 
-# Each acquisition is told to be over once, whoever still refers to its lease.
+# The end of each acquisition is reported once, also while its lease is still referenced.
 
 
 class Ends(Listener):

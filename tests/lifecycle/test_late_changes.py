@@ -1,4 +1,4 @@
-"""A change of a live hold whose reply was lost, and whose bytes come again after a newer one.
+"""A change of a live hold whose reply was lost, and whose bytes arrive again after a newer one.
 
 The tombstone of a released owner does not help here: the hold is the same, and alive.
 """
