@@ -184,7 +184,7 @@ def test_what_cannot_be_run_is_found_before_anything_is_asked(program: str, stat
     assert result.stderr.startswith("redisson-py: cannot run")
 
 
-def test_a_program_of_the_path_that_is_not_executable_is_told_from_one_that_is_not_there(
+def test_a_program_that_is_not_executable_exits_with_126(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "some-program").touch()

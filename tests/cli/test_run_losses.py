@@ -190,7 +190,7 @@ async def test_a_release_without_an_answer_keeps_the_status_of_the_command(
 # What it leaves behind.
 
 
-async def test_the_lock_is_released_when_the_command_exits_and_its_children_live_on(
+async def test_the_lock_is_released_when_the_command_exits_but_a_child_lives_on(
     command_line: StartCommandLine, redis: Redis
 ) -> None:
     script = "sleep 600 </dev/null >/dev/null 2>&1 & echo $$ $!"

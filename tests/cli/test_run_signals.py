@@ -148,7 +148,7 @@ async def test_signals_while_it_ends_do_not_change_the_exit_status(
     ],
     ids=["ignored", "blocked"],
 )
-async def test_the_end_of_the_command_is_noticed_whatever_is_inherited_for_sigchld(
+async def test_the_end_of_the_command_is_noticed_with_any_inherited_sigchld(
     command_line: StartCommandLine, before: str
 ) -> None:
     launch = f"import os, signal, sys; {before}; os.execv(sys.argv[1], sys.argv[1:])"

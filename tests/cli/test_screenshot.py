@@ -8,7 +8,7 @@ from html import unescape
 from tests.cli.screenshot import AGES, draw
 
 
-async def test_the_picture_shows_what_is_held_and_who_waits() -> None:
+async def test_the_picture_shows_holders_and_waiters() -> None:
     picture = await draw()
     text = unescape(re.sub(r"<[^>]+>", "", picture)).replace("\xa0", " ")
     assert picture.startswith("<svg")

@@ -20,15 +20,15 @@ from tests.support.waiting import until, until_async
 
 
 class OnePermit:
-    """A semaphore of one permit, which answers the question whether it is locked, too.
+    """A semaphore of one permit that also has `locked()`.
 
-    What a lock has and a semaphore has not, it has not either.
+    It has nothing else that a lock has and a semaphore has not.
     """
 
     def __init__(self, semaphore: Semaphore | PermitExpirableSemaphore) -> None:
         self._semaphore = semaphore
 
-    # Each statement looks these up on its own object: it gets the two halves of one block.
+    # `async with` looks both up on the same object, so it gets the two halves of one block.
     __aenter__ = property(lambda self: self._semaphore.__aenter__)
     __aexit__ = property(lambda self: self._semaphore.__aexit__)
     __call__ = property(lambda self: self._semaphore.__call__)
@@ -83,7 +83,7 @@ class Servers:
                     await redis.delete(key)
 
     def renew_now(self, client: Redisson) -> None:
-        """Have a client, and those beside it, ask after what they hold at once."""
+        """Have a client, and those beside it, renew what they hold at once."""
         for each in self.clients(client):
             renew_now(each)
 
@@ -134,7 +134,7 @@ def make_lock(kind: Kind, servers: Servers) -> MakeLock:
 
 @pytest.fixture
 def make_rival(kind: Kind, servers: Servers) -> MakeLock:
-    """Make what cannot be had while one of this kind is held."""
+    """Make what cannot be acquired while one of this kind is held."""
     return lambda client, name="k": servers.make(kind.rival or kind.make, client, name)
 
 
@@ -151,7 +151,7 @@ def over(applies: Callable[[Kind], object]) -> pytest.MarkDecorator:
 
 
 def is_single(kind: Kind) -> bool:
-    """Whether it is one lock, with an owner of its own in Redis."""
+    """Whether it is a single lock, with an owner of its own in Redis."""
     return not kind.semaphore and not kind.composite
 
 

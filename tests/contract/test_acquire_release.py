@@ -259,7 +259,7 @@ async def test_abandoned_hold_is_not_renewed_any_more(
     for redis in servers.all:
         for name in member_names("k", kind.members):
             await redis.pexpire(name, 300)
-    # Would anybody renew it, it lasted for half a minute.
+    # If it were renewed, it would last for half a minute.
     servers.renew_now(client)
     async with make_rival(clients()).hold(timeout=20):
         pass
@@ -279,14 +279,14 @@ async def test_hold_of_an_ended_task_is_kept_while_its_lease_is(
 
 
 @single
-async def test_inspect_tells_who_holds(
+async def test_inspect_names_the_holder(
     lock: LockLike, make_lock: MakeLock, clients: ClientFactory
 ) -> None:
     assert (await lock.inspect()).holders == ()
     other = clients(client_name="somebody")
     began = now()
     async with make_lock(other) as lease:
-        # What it tells of itself may be on another server than the lock.
+        # The description of the client may be on another server than the lock.
         await answered(other)
         (holder,) = (await lock.inspect()).holders
         assert (holder.owner, holder.holds, holder.client_name) == (lease.owner, 1, "somebody")

@@ -144,7 +144,7 @@ async def test_cancellation_from_outside_wins_over_a_loss(
             await servers.forget("k")
 
             def both_in_one_turn() -> None:
-                # Of what is made of others, those: they are counted.
+                # Composite locks: their members are counted.
                 for lost in getattr(lease, "_members", [lease]):
                     lost._hold.ownership.context.watchdog.lose(lost._hold, "taken")
                 me.cancel()

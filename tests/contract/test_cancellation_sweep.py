@@ -2,8 +2,8 @@
 
 Each function here that takes a scene and a probe is a trial: it sets the scene, puts one public
 operation through the probe, which cancels it once (see `tests.support.cancellation_sweep`), and
-gives back by the public API what it got. After each trial the lock must be free one round trip
-later, the client idle, and the lock to be had for both clients.
+gives back by the public API what it got. One round trip after each trial the lock must be free,
+the client idle, and both clients able to acquire the lock.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def acquire_while_connecting(scene: Scene, cut: Probe) -> None:
 @trial
 async def acquire_in_a_full_stream(scene: Scene, cut: Probe) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        # As it is when very much is under way: whoever comes has to wait for the answers.
+        # As under high load: a new call has to wait for the answers.
         patch.setattr(Stream, "full", property(lambda stream: stream.waiting))
         before = asyncio.create_task(scene.client.ping())
         await asyncio.sleep(0)
@@ -101,7 +101,7 @@ async def acquire_after_another_client_and_before_another_task(scene: Scene, cut
 
 @trial_of("lock", "non_reentrant_lock", "fenced_lock")
 async def acquire_beside_another_kind_of_lock(scene: Scene, cut: Probe) -> None:
-    """Both sleep on one channel: a wake-up that the first does not use is for the second."""
+    """Both sleep on one channel: a wake-up that the first does not use goes to the second."""
     held = await scene.others_lock.acquire()
     client = scene.client
     fenced = scene.lock.kind == "fenced lock"
@@ -362,7 +362,7 @@ async def closed(client: Redisson, waiting: list[asyncio.Task[Lease]], cut: Prob
 
 @pytest.fixture(autouse=True)
 def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is to be woken by anything but what this is about."""
+    """Switch off the safety poll, so that only messages wake waiters."""
     set_safety_poll(monkeypatch, 6 * SOON)
 
 

@@ -1,4 +1,4 @@
-"""What things cost, exactly: scripts, writes, subscriptions, connections, tasks."""
+"""Exact costs of operations: scripts, writes, subscriptions, connections, tasks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
 async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> None:
     """All calls of the thread by cProfile, built-in ones and resumed coroutines included.
 
-    Of 64 tasks, so that many pairs share a turn of the event loop, which asyncio runs in Python.
+    64 tasks run, so that many pairs share a turn of the event loop, which is Python code.
     """
     tasks, pairs = 64, 25
 
@@ -68,7 +68,7 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> No
         return calls / (tasks * pairs)
 
     await work_of_all()
-    # The least of many: a busy server answers in more pieces, and each is a turn of the loop.
+    # The lowest of many runs: a busy server answers in more pieces, each a turn of the loop.
     pair = min([await counted() for _ in range(10)])
     # A cluster: the slot of each key, and streams of several nodes.
     assert pair <= (90 if is_single(client) else 110), f"{pair:.1f} function calls a pair"
@@ -152,8 +152,8 @@ async def test_a_thousand_waiters_cost_one_connection_and_no_polling(
     connections = 2 if isinstance(stream_of(waiter), SyncedStream) else 1
     assert names.count("waiter") == connections
     assert waiter.statistics().connections == connections
-    # One of them stands for all; it asks again at the safety poll at the latest, every five
-    # seconds or more. In six seconds less than a thousand commands a minute would be a hundred.
+    # One waiter asks for all, at the latest at the safety poll, every five seconds or more.
+    # Below a thousand commands a minute means at most a hundred in these six seconds.
     before = stream_of(waiter).whole_traffic.commands
     async with Counted(redis) as counted:
         await asyncio.sleep(6)

@@ -21,7 +21,7 @@ TEMPLATE = "report:{day}"
 
 
 class Presence:
-    """Counts who is inside a body, and keeps them there until told."""
+    """Counts the tasks inside a body, and keeps them there until they may leave."""
 
     def __init__(self) -> None:
         self.inside = self.most = self.calls = 0
@@ -90,7 +90,7 @@ async def test_options_are_those_of_every_call(make_lock: MakeLock, clients: Cli
         return await make_lock(client, f"report:{day}").remaining() or 0.0
 
     lock = make_lock(client, TEMPLATE)
-    # One whose time does not run out on a busy machine, and one whose time runs out.
+    # One lease that does not end on a busy machine, and one that ends.
     patient = lock.hold(timeout=30, lease_time=5)(report)
     hasty = lock.hold(timeout=0.5, lease_time=5)(report)
     for day in ("monday", "sunday"):
@@ -210,7 +210,7 @@ async def test_methods_are_named_by_their_object(make_lock: MakeLock, client: Re
 
 
 async def test_misuse_is_told_when_decorating(make_lock: MakeLock) -> None:
-    # Nothing listens there: whatever is sent would fail in another way.
+    # Nothing listens there: any command would fail with another error.
     lock = make_lock(Redisson.from_url("redis://127.0.0.1:1"), TEMPLATE)
 
     async def report(night: str) -> None: ...

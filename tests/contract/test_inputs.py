@@ -16,7 +16,7 @@ from tests.contract.conftest import Servers, locks, single, timed
 from tests.support.kinds import Kind, MakeLock
 from tests.support.leases import assert_left
 
-#: Nothing listens there: whatever is sent would fail in another way.
+#: Nothing listens there: any command would fail with another error.
 NOWHERE = "redis://127.0.0.1:1"
 
 LEASES: list[tuple[Any, type[Exception]]] = [
@@ -161,7 +161,7 @@ async def test_force_release_of_a_wrong_type_of_key(lock: LockLike, servers: Ser
 
 
 async def make_lists(servers: Servers) -> None:
-    """Have every server have something else under the name."""
+    """Store a value of another type under the name on every server."""
     for redis in servers.all:
         async with redis.pipeline() as both:
             both.rpush("k", "something else")

@@ -89,7 +89,7 @@ async def test_flushall_is_told_at_the_next_renewal_and_the_waiters_go_on(
             await asyncio.sleep(30)
     assert await near
     assert await far
-    # By the server's word, then, long before the end of the lease.
+    # The server reported it, long before the end of the lease.
     assert "Redis says that somebody else holds it, or nobody" in caplog.text
     assert client.statistics().losses == kind.members
     assert not client._watchdog.holds
@@ -184,14 +184,14 @@ async def test_outage_shorter_than_the_lease_is_survived(
     make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     link = await proxy()
-    # An attempt to connect that the outage swallows takes a second of it.
+    # An attempt to connect during the outage takes a second of it.
     client = clients(link.url, lease_time=6)
     async with make_lock(client) as lease:
         link.black_hole()
         # A renewal was due when 4 s were left.
         await until(lambda: lease.remaining < 3.9)
         link.pass_through()
-        # With all its members: in a cluster, only some of them were out of reach.
+        # All members together: in a cluster, only some of them were out of reach.
         await until(lambda: lease.remaining > 4)
         assert not lease.lost
     assert client.statistics().losses == 0
@@ -204,7 +204,7 @@ async def test_server_restarted_empty_is_a_loss(
     client = clients(own_server.url, lease_time=3)
     with pytest.raises(LeaseLostError):
         async with make_lock(client):
-            # A task of its own, that the loss does not cut short.
+            # A task of its own, which the loss does not cancel.
             restarting = asyncio.create_task(own_server.restart(keep_data=False))
             await asyncio.sleep(30)
     await restarting
@@ -321,7 +321,7 @@ async def test_watchdog_renews_for_as_long_as_it_is_held(
 
 
 @passing
-async def test_passed_hold_is_lost_by_whoever_has_it(
+async def test_the_task_that_was_passed_a_hold_loses_it(
     make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
     client = clients(turn=60)
@@ -360,7 +360,7 @@ async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(
     second = asyncio.create_task(lock.acquire())
     await until_waiting(client, 1)
     await first.release()
-    # It was passed, and the next task has not been told.
+    # The hold was passed, and the next task has not run yet.
     time.sleep(1.7)  # noqa: ASYNC251  # the fault: it blocks the event loop
     lease = await second
     lease.check()

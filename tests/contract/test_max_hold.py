@@ -27,7 +27,7 @@ from tests.support.waiting import until_async, until_waiting
 
 
 async def until_lost(lock: LockLike, **options: Any) -> LeaseLostError:
-    """Return how a block with these options ends that would go on for ever."""
+    """Return how an endless block with these options ends."""
     with pytest.raises(LeaseLostError) as caught:
         async with lock.hold(**options) as lease:
             try:
@@ -204,7 +204,7 @@ async def test_two_limits_each_count_for_themselves(
 async def test_of_a_task_that_is_passed_the_lock(
     make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
-    """Its time counts from the hand-over, however long it waited and others held."""
+    """Its time counts from the hand-over, not from the start of the wait."""
     client = clients(turn=60)
     first = await make_lock(client).acquire()
     waiting = asyncio.create_task(make_lock(client).acquire(max_hold=0.5))
@@ -221,7 +221,7 @@ async def test_of_a_task_that_is_passed_the_lock(
 
 
 @passing
-async def test_who_is_passed_a_lock_has_no_limit_of_the_one_before(
+async def test_a_passed_hold_does_not_keep_the_limit_of_the_task_before(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:
     client = clients(turn=60)

@@ -75,7 +75,7 @@ class Scene:
         self.client, self.other = self.new_client(), self.new_client()
 
     def asleep(self) -> bool:
-        """Whether whoever wants a permit waits for a release, and not for an answer."""
+        """Whether every waiter waits for a release, and not for an answer."""
         pending = self.client._context.pending
         return not any(
             isinstance(request, AcquireRequest) and request.is_pending for request in pending
@@ -98,7 +98,7 @@ class Scene:
         await finish(permit)
 
     async def follow(self) -> None:
-        """What somebody who comes later does."""
+        """The operation of a client that comes later."""
         permit = await self.kind.acquire(self.client, timeout=SOON)
         await permit.release()
 
@@ -242,7 +242,7 @@ async def aclose(scene: Scene, cut: Probe) -> None:
 
 @pytest.fixture(autouse=True)
 def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is to be woken by anything but what this is about."""
+    """Switch off the safety poll, so that only messages wake waiters."""
     set_safety_poll(monkeypatch, 6 * SOON)
 
 

@@ -42,14 +42,14 @@ async def test_acquire_times_out(
     lock: LockLike, make_rival: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     second = clients()
-    # Connected: otherwise a busy machine may not have a connection in time, and say that.
+    # Connected first: otherwise, on a busy machine, the error may be about the connection.
     await servers.answered(second)
     theirs = make_rival(second)
     async with lock:
         began = asyncio.get_running_loop().time()
         with pytest.raises(AcquireTimeoutError):
             await theirs.acquire(timeout=0.5)
-        # uvloop's clock goes by milliseconds, which are no exact floats.
+        # uvloop's clock has milliseconds, which are not exact as floats.
         assert asyncio.get_running_loop().time() - began >= 0.5 - 1e-6
         with pytest.raises(TimeoutError, match=r"busy|free within"):
             await theirs.acquire(timeout=0)
@@ -149,7 +149,7 @@ async def test_waiter_gets_it_when_the_lease_ends_without_a_message(
     lease = await lock.acquire(lease_time=0.2)
     async with asyncio.timeout(20):
         gained = await make_rival(other).acquire()
-    # The holder knew before the server let anybody else in.
+    # The holder learned it before the server let another client in.
     assert lease.lost
     await gained.release()
     with pytest.raises(LeaseLostError):

@@ -200,7 +200,7 @@ async def test_confirmation_that_never_comes_gives_nobody_the_answer_of_another(
 # Credentials.
 
 
-async def test_user_who_is_switched_off_is_told_at_once_and_let_in_again_later(  # J2
+async def test_user_that_is_switched_off_is_refused_at_once_and_let_in_later(  # J2
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
     async with Redis.from_url(own_server.url) as admin:
@@ -216,7 +216,7 @@ async def test_user_who_is_switched_off_is_told_at_once_and_let_in_again_later( 
             pass
 
 
-async def test_new_password_is_asked_of_the_provider_and_the_holder_keeps_its_lease(  # J6
+async def test_new_password_is_asked_of_the_provider_and_the_lease_is_kept(  # J6
     own_server: EmbeddedServer,
 ) -> None:
     class Vault(CredentialProvider):

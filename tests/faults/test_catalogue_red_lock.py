@@ -250,7 +250,7 @@ async def test_multi_lock_with_a_busy_member_gives_up_in_time_and_asks_little(  
     await redis.delete("k2")
 
 
-async def test_red_lock_without_a_quorum_of_servers_gives_up_in_time_and_asks_little(  # L29
+async def test_red_lock_without_a_quorum_gives_up_in_time_and_sends_few_commands(  # L29
     make: MakeRedLock, servers: list[EmbeddedServer]
 ) -> None:
     lock = make()

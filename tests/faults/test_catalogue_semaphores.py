@@ -162,7 +162,7 @@ async def test_fewer_permits_than_are_taken_are_a_debt(  # I18
 
 @both_kinds
 @pytest.mark.parametrize("how", ["add", "set"])
-async def test_permits_that_are_added_wake_those_who_wait(  # L19
+async def test_added_permits_wake_waiters(  # L19
     make: Make, how: str, client: Redisson, clients: ClientFactory
 ) -> None:
     waiter = clients()

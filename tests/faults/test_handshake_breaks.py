@@ -16,7 +16,7 @@ from tests.support.logs import assert_all_retrieved
 from tests.support.waiting import until
 
 
-async def test_connection_that_breaks_between_handshake_and_takeover_is_opened_again_at_once(
+async def test_connection_that_breaks_right_after_its_handshake_is_opened_again(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = Connector.open

@@ -86,7 +86,7 @@ async def test_a_leaving_party_without_an_answer_may_have_been_released(
     await near.reset()
 
 
-async def test_a_restart_that_keeps_data_keeps_who_waits(
+async def test_a_restart_that_keeps_data_keeps_the_waiting_parties(
     clients: ClientFactory, server_factory: ServerFactory
 ) -> None:
     server = await server_factory(appendonly=True)
@@ -98,7 +98,7 @@ async def test_a_restart_that_keeps_data_keeps_who_waits(
     assert await waiting == 0
 
 
-async def test_a_restart_that_loses_data_breaks_it_for_who_waits(
+async def test_a_restart_that_loses_data_breaks_the_barrier_for_waiters(
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
     one, other = clients(own_server.url), clients(own_server.url)

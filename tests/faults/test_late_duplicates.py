@@ -113,7 +113,7 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
     assert await holders(redis) == {}
 
 
-async def test_an_acquire_that_was_asked_twice_comes_once_more_after_its_hold_was_lost(
+async def test_an_acquire_delivered_again_after_its_hold_was_lost_takes_nothing(
     far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, url_of_k: str
 ) -> None:
     sent = lose_and_keep(link)

@@ -174,7 +174,7 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
     assert await latch.count() == 9
 
 
-async def test_calls_that_are_sent_back_for_a_moment_are_all_carried_out_in_any_order(
+async def test_calls_answered_with_busy_are_all_carried_out_in_any_order(
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
     """Numbers under one key, as one client and object would have it, drop the older of two."""
@@ -322,7 +322,7 @@ async def test_abort_and_reset_are_carried_out_once(
 
 
 @pytest.mark.parametrize("verb", ["abort", "reset"])
-async def test_a_repetition_spares_who_came_since(
+async def test_a_repeated_command_spares_parties_that_came_since(
     verb: str, far: Redisson, link: FaultProxy, barrier: CyclicBarrier, client: Redisson
 ) -> None:
     link.refuse()

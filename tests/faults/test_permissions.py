@@ -156,7 +156,7 @@ async def test_missing_greeting_is_told_at_once(
 
 
 @pytest.mark.parametrize("missing", LISTENING)
-async def test_who_may_not_listen_waits_all_the_same(
+async def test_a_user_without_pubsub_permissions_can_still_wait(
     missing: str,
     clients: ClientFactory,
     allow: Allow,

@@ -193,7 +193,7 @@ async def test_waiters_of_one_name_fail_together(
     away.end()
 
 
-async def test_who_brought_more_time_gets_it_when_redis_is_back(
+async def test_waiters_with_longer_timeouts_acquire_when_redis_is_back(
     away: Away, clients: ClientFactory
 ) -> None:
     rival = clients()

@@ -109,7 +109,7 @@ async def test_prometheus_scrapes_what_happened(
 PAGE = (repository.ROOT / "docs" / "telemetry.md").read_text("utf-8")
 
 
-async def test_the_page_lists_every_instrument_and_its_alerts_name_what_prometheus_gets(
+async def test_the_page_lists_every_instrument_and_its_alerts_use_real_metrics(
     clients: ClientFactory, proxy: ProxyFactory, redis: Redis
 ) -> None:
     registry = CollectorRegistry()

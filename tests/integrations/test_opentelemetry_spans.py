@@ -351,7 +351,7 @@ async def test_a_red_lock_and_its_members_also_one_that_answers_late(
 
 
 @pytest.mark.parametrize("first_use", ["elsewhere", "here"])
-async def test_members_are_children_of_the_span_that_acquires_whoever_connected(
+async def test_member_spans_are_children_of_the_acquiring_span(
     clients: ClientFactory, telemetry: Telemetry, first_use: str
 ) -> None:
     client = clients(listener=telemetry.listener())

@@ -57,7 +57,7 @@ async def test_a_cluster_is_mended_and_emptied_and_ends_after_a_failing_test(
     await _all_ended(pytester, 7)
 
 
-def test_a_server_that_a_test_has_ended_or_closed_to_others_is_started_again(
+def test_a_server_that_a_test_ended_or_locked_is_started_again(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(

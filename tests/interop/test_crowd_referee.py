@@ -52,7 +52,7 @@ def test_every_rule_of_the_referee_can_be_broken(steps: list[str], faults: int) 
         ("+a +b +a b a", 2),
     ],
 )
-def test_whoever_overtakes_in_a_queue_is_seen(steps: str, overtaken: int) -> None:
+def test_overtaking_in_a_queue_is_counted(steps: str, overtaken: int) -> None:
     log = ""
     for step in steps.split():
         owner = step.removeprefix("+")

@@ -60,7 +60,7 @@ async def test_a_mixed_line_is_served_in_order(
 
 
 @pytest.mark.parametrize("ours_is_next", [False, True])
-async def test_who_holds_it_may_have_it_again_before_the_line(
+async def test_the_holder_reenters_before_queued_waiters(
     theirs: JavaLocks, ours: OurLocks, fair: FairScripts, ours_is_next: bool
 ) -> None:
     holds, waits = (theirs, ours) if ours_is_next else (ours, theirs)

@@ -62,7 +62,7 @@ async def lock_ends(fair: FairScripts) -> float:
 
 
 @pytest.mark.parametrize("how", ["java's time is up", "our time is up", "ours is cancelled"])
-async def test_who_gives_up_leaves_nothing_and_brings_those_behind_nearer(
+async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
     theirs: JavaLocks, ours: OurLocks, tasks: Tasks, fair: FairScripts, how: str
 ) -> None:
     assert await theirs.acquire("a")
@@ -93,7 +93,7 @@ async def test_who_gives_up_leaves_nothing_and_brings_those_behind_nearer(
     await in_turn(*line)
 
 
-async def test_redisson_adds_the_number_of_a_timed_wait_and_takes_off_its_milliseconds(
+async def test_redisson_adds_a_wait_time_without_its_unit_and_subtracts_it_in_ms(
     theirs: JavaLocks, fair: FairScripts
 ) -> None:
     # So among its own threads too: a wait of two seconds is counted as two milliseconds.
@@ -113,7 +113,7 @@ async def test_redisson_adds_the_number_of_a_timed_wait_and_takes_off_its_millis
 
 
 @pytest.mark.parametrize("method", ["tryLock", "lockInterruptibly", "lockAsync"])
-async def test_a_wait_that_was_broken_off_leaves_its_entry_until_its_score_has_passed(
+async def test_an_interrupted_wait_leaves_its_entry_until_its_score_has_passed(
     theirs: JavaLocks,
     clients: ClientFactory,
     tasks: Tasks,
@@ -228,7 +228,7 @@ async def test_our_killed_waiter_is_passed_over_as_soon_as_one_of_ours_asks(
     await in_turn(*line)
 
 
-async def test_among_redissons_threads_our_killed_waiter_lasts_as_long_as_one_of_theirs(
+async def test_our_killed_waiter_keeps_its_place_as_long_as_a_redisson_thread(
     theirs: JavaLocks, fair: FairScripts, start: Start
 ) -> None:
     assert await theirs.acquire("a")

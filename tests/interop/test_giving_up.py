@@ -137,7 +137,7 @@ async def we_are_behind_the_place_of_one_who_was_interrupted(scene: Scene) -> No
 
 
 @pytest.mark.usefixtures("only_messages")
-async def test_we_wait_no_longer_for_an_interrupted_thread_than_its_place_is_kept(
+async def test_we_wait_for_an_interrupted_thread_only_while_its_place_is_kept(
     scenes: list[Scene],
 ) -> None:
     queues = [scene for scene in scenes if scene.kind.queues]

@@ -98,7 +98,7 @@ class TestCounting:
         assert await ours.try_set_count(3) is True
         assert await counted(ours, theirs) == 3
 
-    async def test_a_count_that_is_there_is_kept_by_who_brings_one(
+    async def test_a_client_with_a_count_keeps_an_existing_count(
         self, client: Redisson, theirs: JavaObject
     ) -> None:
         await theirs.call("trySetCount", 2)
@@ -148,7 +148,7 @@ class TestWaiting:
         assert await ours.count_down(7) == 0
         await soon(waiting)
 
-    async def test_who_has_waited_as_long_as_asked_is_told(
+    async def test_a_wait_ends_when_its_timeout_has_passed(
         self, ours: CountDownLatch, theirs: JavaObject
     ) -> None:
         await ours.try_set_count(1)
@@ -157,7 +157,7 @@ class TestWaiting:
             await ours.wait(0.5)
         assert await counted(ours, theirs) == 1
 
-    async def test_a_cancelled_task_and_an_interrupted_thread_leave_the_others_waiting(
+    async def test_a_cancelled_task_or_interrupted_thread_leaves_the_others_waiting(
         self, client: Redisson, ours: CountDownLatch, theirs: JavaObject
     ) -> None:
         await ours.try_set_count(1)

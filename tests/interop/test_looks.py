@@ -27,7 +27,7 @@ async def looks(theirs: Theirs, thread: str = "a") -> dict[str, object]:
 
 # Of those that are made of others Redisson tells nothing.
 @only(lambda kind: not kind.joint)
-async def test_both_see_who_holds_how_often_and_for_how_long(scene: Scene) -> None:
+async def test_both_see_holder_hold_count_and_remaining_time(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     free = {
         "isLocked": False,
@@ -94,7 +94,7 @@ async def test_we_see_what_java_holds_of_several_locks(scene: Scene) -> None:
     assert await scene.state() == []
 
 
-async def test_tokens_grow_whoever_takes_the_lock(
+async def test_tokens_grow_on_both_sides(
     client: Redisson, redisson: JavaObject, redis: Redis
 ) -> None:
     ours, theirs = client.get_fenced_lock("k"), await redisson.get("getFencedLock", "k")

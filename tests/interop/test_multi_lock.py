@@ -98,7 +98,7 @@ async def test_multi_locks_given_in_the_wrong_order_by_both_sides_come_to_an_end
 
 @pytest.mark.usefixtures("only_messages")
 @pytest.mark.parametrize("member", ["a", "b"])
-async def test_a_member_that_java_holds_keeps_us_out_of_the_whole_and_its_release_lets_us_in(
+async def test_a_member_held_by_java_keeps_us_out_until_it_is_released(
     member: str, client: Redisson, redisson: JavaObject, redis: Redis, tasks: Tasks
 ) -> None:
     java = await redisson.call("getId")
@@ -117,7 +117,7 @@ async def test_a_member_that_java_holds_keeps_us_out_of_the_whole_and_its_releas
 
 
 @pytest.mark.parametrize("member", ["a", "b"])
-async def test_a_member_that_we_hold_keeps_java_out_of_the_whole_and_its_release_lets_it_in(
+async def test_a_member_held_by_us_keeps_java_out_until_it_is_released(
     member: str, client: Redisson, redisson: JavaObject, redis: Redis
 ) -> None:
     java = await redisson.call("getId")
@@ -136,7 +136,7 @@ async def test_a_member_that_we_hold_keeps_java_out_of_the_whole_and_its_release
 
 
 @pytest.mark.usefixtures("only_messages")
-async def test_multi_locks_that_share_a_member_exclude_each_other_and_nothing_else(
+async def test_multi_locks_that_share_a_member_exclude_only_each_other(
     client: Redisson, redisson: JavaObject, redis: Redis, tasks: Tasks
 ) -> None:
     java = await redisson.call("getId")

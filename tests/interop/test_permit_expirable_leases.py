@@ -46,7 +46,7 @@ async def theirs(redisson: JavaObject) -> AsyncIterator[JavaObject]:
 
 class TestLeases:
     @pytest.mark.parametrize("java_holds", [True, False])
-    async def test_who_waits_gets_in_when_a_lease_ends(
+    async def test_a_waiter_acquires_when_a_lease_ends(
         self,
         client: Redisson,
         clients: ClientFactory,
@@ -107,7 +107,7 @@ class TestLeases:
             await theirs.call("release", await soon(waiting))
         assert await counted(ours, theirs) == (2, 0)
 
-    async def test_a_dead_java_process_gives_back_what_had_a_lease_and_the_rest_by_its_id(
+    async def test_permits_of_a_dead_java_process_return_by_lease_end_or_by_id(
         self, ours: PermitExpirableSemaphore, start_java: JavaFactory, server_url: str
     ) -> None:
         await ours.try_set_permits(2)

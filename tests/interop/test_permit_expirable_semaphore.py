@@ -233,7 +233,7 @@ class TestWakeUps:
                 await theirs.call(way, permit)
         await (await soon(waiting)).release()
 
-    async def test_new_permits_let_in_those_of_both_sides_who_then_let_others_in(
+    async def test_new_permits_let_in_waiters_of_both_sides_one_after_another(
         self,
         client: Redisson,
         ours: PermitExpirableSemaphore,
@@ -264,7 +264,7 @@ class TestWakeUps:
             await ours.add_permits(2)
         assert await counted(ours, theirs) == (2, 0)
 
-    async def test_who_has_waited_as_long_as_asked_leaves_nothing(
+    async def test_a_waiter_that_times_out_leaves_nothing(
         self, ours: PermitExpirableSemaphore, theirs: JavaObject
     ) -> None:
         await ours.try_set_permits(1)

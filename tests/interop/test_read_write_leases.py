@@ -80,7 +80,7 @@ async def test_each_side_finds_the_longest_lease_among_both(
 
 
 @pytest.mark.parametrize("ours_died", [False, True])
-async def test_a_reader_whose_lease_is_over_keeps_nobody_out_when_the_last_leaves(
+async def test_an_expired_reader_does_not_keep_the_lock_when_the_last_one_leaves(
     redis: Redis,
     java: Java,
     redisson: JavaObject,

@@ -154,7 +154,7 @@ async def test_an_upgrade_is_refused_by_redisson_for_ever_and_by_us_at_once(
     assert await ours.release("b", "read")
 
 
-async def test_when_our_writer_goes_on_reading_ours_come_at_once_and_javas_with_its_lease(
+async def test_our_downgrade_admits_our_readers_at_once_and_javas_at_lease_end(
     shared: Shared, clients: ClientFactory, tasks: Tasks
 ) -> None:
     assert await shared.ours.acquire("w", "write", lease=2.5)
@@ -182,7 +182,7 @@ async def our_release(tasks: Tasks, client: Redisson) -> None:
     assert await our_sides(client, tasks).release("b", "read")
 
 
-async def test_when_redissons_writer_goes_on_reading_our_readers_come_with_their_next_look(
+async def test_our_readers_see_a_downgrade_by_redisson_at_their_next_safety_poll(
     shared: Shared, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await shared.java.acquire("w", "write")

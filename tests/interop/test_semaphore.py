@@ -105,7 +105,7 @@ class TestCounting:
         assert await counted(ours, java) == 2
 
     @pytest.mark.parametrize("python_first", [True, False])
-    async def test_who_comes_second_makes_nothing(
+    async def test_the_second_side_does_not_set_permits_again(
         self, client: Redisson, redisson: JavaObject, python_first: bool
     ) -> None:
         ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
@@ -227,7 +227,7 @@ class TestWakeUps:
             await permit.release()
         assert await counted(semaphores[0], java) == 3
 
-    async def test_who_wants_three_waits_until_there_are_three(
+    async def test_a_waiter_for_three_permits_waits_until_three_are_free(
         self, client: Redisson, redisson: JavaObject
     ) -> None:
         ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
@@ -265,7 +265,7 @@ class TestWakeUps:
         await (await soon(mine)).release()
         assert await counted(ours, java) == 1
 
-    async def test_who_has_waited_as_long_as_asked_leaves_nothing(
+    async def test_a_waiter_that_times_out_leaves_nothing(
         self, client: Redisson, redisson: JavaObject
     ) -> None:
         ours, java = client.get_semaphore(NAME, 2), await theirs(redisson)

@@ -40,7 +40,7 @@ async def until_over(redis: Redis) -> None:
 
 
 class TestDeadHolders:
-    async def test_a_task_that_waits_gives_back_what_a_dead_process_had_to_threads_too(
+    async def test_a_waiting_task_returns_permits_of_a_dead_process_to_threads_too(
         self, client: Redisson, redisson: JavaObject, server_url: str
     ) -> None:
         ours, java = client.get_semaphore(NAME), await theirs(redisson)
@@ -124,7 +124,7 @@ class TestBelowZero:
         await (await soon(mine)).release()
         assert await ours.available() == await java.call("availablePermits") == 1
 
-    async def test_redissons_own_message_below_zero_fails_its_listener_and_costs_nobody_a_permit(
+    async def test_a_negative_message_of_redisson_costs_nobody_a_permit(
         self, client: Redisson, redisson: JavaObject
     ) -> None:
         """Its addPermits and release publish what its own waiting threads cannot take."""

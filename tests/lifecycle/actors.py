@@ -17,10 +17,10 @@ Cut = tuple[int, bool] | int
 
 
 class Order:
-    """Something that an actor is told to do, and what came of it.
+    """An operation that an actor carries out, and its outcome.
 
     Attributes:
-        thrown: Our cancellation reached the operation.
+        thrown: Whether our cancellation reached the operation.
         value: What it returned; None until then.
         error: What it raised.
     """
@@ -93,13 +93,13 @@ class Order:
 
 
 class Block:
-    """An `async with` block that stays open until somebody leaves it, in whatever task.
+    """An `async with` block that stays open until it is left, in any task.
 
     Attributes:
-        over: What kind of thing it is a block of.
+        over: The kind of thing that the block uses.
         stacked: It is on an `AsyncExitStack`, and not in an async generator.
         lease: What its `as` gave.
-        left: Somebody has been told to leave it.
+        left: A task has been told to leave it.
         ended: It has been left.
         error: What came out of it, if not what was thrown in.
     """
@@ -171,7 +171,7 @@ class Block:
         raise AssertionError(f"the block swallowed {error!r}")
 
     def drop(self) -> None:
-        """Forget it; the event loop closes the generator in a task of its own."""
+        """Drop the generator; the event loop closes it in a task of its own."""
         self.left = True
         self._generator = None
 
@@ -187,7 +187,7 @@ class Actor:
     Attributes:
         client: The number of its client.
         blocks: The blocks that it has entered and that are still its own to leave.
-        findings: What must not happen and did.
+        findings: What happened although it must not.
     """
 
     def __init__(self, name: str, client: int) -> None:
@@ -228,7 +228,7 @@ class Actor:
         self._orders.put_nowait(None)
 
     def kill(self) -> None:
-        """Cancel whatever the task does; it ends as soon as it can."""
+        """Cancel the task in any state; it ends as soon as it can."""
         self.blocks.clear()
         self._killed = True
         self.task.cancel()

@@ -1,4 +1,4 @@
-"""What must hold between any two steps, whatever happened: looked at from outside."""
+"""The invariants between any two steps, checked from outside."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ except ImportError:
         """Do nothing: this engine has no such function."""
 
 
-#: How often an observation may be overtaken by what happens meanwhile.
+#: How often an observation may be overtaken by a change and is repeated.
 TRIES = 4
 
 
 async def check(world: World) -> None:
-    """Fail unless everything holds that must hold after each step."""
+    """Fail unless every invariant of a step holds."""
     world.collect()
     for actor in world.actors + world.ended:
         assert not actor.findings, actor.findings
@@ -41,7 +41,7 @@ async def check(world: World) -> None:
 
 
 async def check_end(world: World) -> None:
-    """Fail unless nothing is left when everything has been left."""
+    """Fail unless nothing is left after every block was left."""
     world.collect()
     await check(world)
     for number, client in enumerate(world.clients):
@@ -69,7 +69,7 @@ def _nothing_ended_without_a_cause(world: World) -> None:
         if grip.held or grip.client in world.closed:
             continue
         if grip.lost:
-            # The second client may lose by a stalled machine; the first has half a minute.
+            # The second client may lose leases on a stalled machine; the first has half a minute.
             excused = grip.own_end or grip.severed or CLIENTS[grip.client]["lease_time"] < 10
             assert excused, f"lost without a cause: {grip}"
         else:
@@ -94,7 +94,7 @@ def _no_block_ended_with_its_acquisition(world: World) -> None:
 
 
 async def _leases_are_covered_by_the_server(world: World) -> None:
-    """Nobody may rely on a lease for longer than the server keeps it."""
+    """No holder may rely on a lease for longer than the server keeps it."""
     wrong: list[str] = []
     for _ in range(TRIES):
         leases = [grip.lease for grip in world.held() if not grip.severed]
@@ -112,14 +112,14 @@ async def _leases_are_covered_by_the_server(world: World) -> None:
 
 
 async def _somebody_is_served(world: World) -> None:
-    """Whoever waits gets it as soon as nobody holds it."""
+    """A waiter acquires as soon as nothing is held."""
 
     def served() -> bool:
         world.collect()
         waits = [wait for n in range(len(CLIENTS)) for wait in world.pending(n)]
         if len(world.subject.keys) > 1 and any(grip.lost and not grip.told for grip in world.grips):
             return True
-        # One that nobody could tell keeps those behind it waiting, until it looks by itself.
+        # A waiter that no message reached delays those behind it, until it asks by itself.
         return bool(world.held()) or not waits or any(wait.untold for wait in waits)
 
     async def refused() -> str:
@@ -164,9 +164,9 @@ async def _counted_there(world: World) -> str:
     held = sum(grip.units for grip in world.held())
     over = sum(grip.units for grip in grips if grip.lost and not grip.told)
     if "read" in world.subject.sides:
-        # A reader's hold that has ended stays in the hash until somebody looks.
+        # A reader's hold that has ended stays in the hash until the next script runs.
         over = sum(grip.units for grip in grips if grip.lost)
-    # Of several, the others are there until the whole is left.
+    # The other members are there until the composite is released.
     most = held + over if held or len(world.subject.keys) > 1 else 0
     if any(not held <= count <= most for count in counts):
         return f"the server counts {counts}: {grips}"

@@ -62,7 +62,7 @@ async def deliver_late(url: str, commands: list[bytes]) -> None:
 
 
 async def recorded(redis: Redis) -> dict[Any, Any]:
-    """Return who holds what, as the server records it: the hashes, without leases."""
+    """Return the holders, as the server records them: the hashes, without leases."""
     found: dict[Any, Any] = {}
     for key in await redis.keys():
         if await redis.type(key) == b"hash":
@@ -71,5 +71,5 @@ async def recorded(redis: Redis) -> dict[Any, Any]:
 
 
 async def shortest_lease(redis: Redis) -> int:
-    """Return the milliseconds left of the lock that ends first, as the server has it."""
+    """Return the shortest remaining lease of all locks on the server, in milliseconds."""
     return min([await redis.pttl(key) for key in await recorded(redis)])

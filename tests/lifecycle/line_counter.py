@@ -1,4 +1,4 @@
-"""Counts the lines of the library that run: work, not time."""
+"""Counts the lines of the library that run, to measure work instead of time."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ MISHAP: st.SearchStrategy[Mishap] = st.one_of(
 #: Seconds, for any step; only a hang takes longer.
 LONGEST_STEP = 60.0
 
-#: The steps, and how often each is wanted. Where one is not possible, the next is taken,
-#: but no connection is cut instead.
+#: The steps and their weights. Where a step is not possible, the next possible one is
+#: taken instead, but never "cut".
 STEPS = {
     "overlap": 2,
     "enter": 5,
@@ -103,10 +103,10 @@ class Lifecycle(RuleBasedStateMachine):
     Class attributes:
         kind: The name of the subject.
         url: The server.
-        options: What clients are told besides.
-        loop: What runs the steps.
-        failures: What was found, in order.
-        without: Names of rules that do nothing, to look for what they hide.
+        options: More options of the clients.
+        loop: The event loop that runs the steps.
+        failures: The failures found, in order.
+        without: Names of steps to leave out, to find what they hide.
     """
 
     kind = "lock"
@@ -147,7 +147,7 @@ class Lifecycle(RuleBasedStateMachine):
         spared=st.one_of(st.just(frozenset()), st.frozensets(st.sampled_from(NAMES[6:]))),
     )
     def begin(self, ending: str, spared: frozenset[str]) -> None:
-        """Choose how it ends, and which steps are not taken this time."""
+        """Choose how the example ends, and which steps it leaves out."""
         self.ending = ending
         self.spared = spared | self.without
 
@@ -189,7 +189,7 @@ class Lifecycle(RuleBasedStateMachine):
         self.world.racing = False
 
     async def _overlap(self, turns: int) -> None:
-        """Have the next step get so many turns of the loop before the one after it begins."""
+        """Give the next step this many turns of the loop before the one after it begins."""
         self.turns = turns
 
     def _step(self, name: str, draw: Draw) -> Step | None:

@@ -1,4 +1,4 @@
-"""The steps of the state machine: what tasks do, and what must come of each."""
+"""The steps of the state machine: what tasks do, and the expected outcome of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.waiting import until
 
 
 class Play(World):
-    """The world, and what can be done in it."""
+    """The world, and the steps in it."""
 
     # Steps.
 
@@ -88,7 +88,7 @@ class Play(World):
             waiting = len(self.pending(wait.actor.client))
             return wait.order.finished or client.statistics().waiters >= waiting
 
-        # A multi-lock counts its waiters as it likes while it asks for its members.
+        # The waiters of a multi-lock are not counted exactly while it asks for its members.
         await until(settled, SOON * 2)
         if mishap == "refused":
             self.free_memory()
@@ -128,7 +128,7 @@ class Play(World):
             assert len(gone) <= 1, f"leaving a block whose lease was released took {gone}"
 
     async def drop(self, grip: Grip) -> None:
-        """Forget a generator that has not ended; the event loop closes it."""
+        """Drop a generator that has not ended; the event loop closes it."""
         block = grip.block
         assert block is not None
         self.note(grip)
@@ -142,7 +142,7 @@ class Play(World):
         with contextlib.suppress(TimeoutError):
             await until(lambda: not grip.held or self.dropped, SOON)
         assert not grip.held or self.dropped, f"closed by the event loop, and still held: {grip}"
-        # Nobody awaits its release, which could else come after a later step.
+        # Nothing awaits its release, which could otherwise come after a later step.
         await answered(self.clients[grip.client])
         if any(type(error) is RuntimeError for error in self.dropped):
             grip.block = None
@@ -178,7 +178,7 @@ class Play(World):
             grip.may_go = True
         mine = [grip for grip in self.grips if grip.task is actor.task and grip.side == side]
         left = [grip for grip in mine if grip.held or (grip.lost and not grip.told)]
-        # What is acquired meanwhile is the newest, perhaps before anybody has looked at it.
+        # What is acquired meanwhile is the newest, perhaps before it was recorded.
         coming = self.pending(actor.client) if self.subject.is_semaphore else []
         order = await self._finished(actor, target.release, mishap)
         for wait in coming:
@@ -247,7 +247,7 @@ class Play(World):
         self.links[actor.client].cut()
 
     async def end_task(self, actor: Actor) -> None:
-        """End an actor's task; what it has stays, and a new task takes its place."""
+        """End an actor's task; its holds stay, and a new task takes its place."""
         actor.end()
         await until(actor.task.done, SOON)
         self.ended.append(actor)
@@ -255,7 +255,7 @@ class Play(World):
         self.actors[place] = Actor(f"actor {place} after {len(self.ended)}", actor.client)
 
     async def straggle(self) -> None:
-        """Have the server execute commands of broken connections, which come late."""
+        """Have the server execute late commands of broken connections."""
         late, self.late.commands = self.late.commands, []
         parts = urlsplit(self.server)
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
@@ -284,7 +284,7 @@ class Play(World):
                 await self.release_lease(grip, by)
 
     async def close_all(self) -> None:
-        """Close the clients, whatever is held and whoever waits."""
+        """Close the clients, with anything held and any waiters."""
         for number, client in enumerate(self.clients):
             self._calm(number)
             await answered(client)
@@ -299,7 +299,7 @@ class Play(World):
         for grip in self.open_blocks():
             await self.leave(grip, self.actors[0], "end")
 
-    # How.
+    # Helpers.
 
     @contextlib.asynccontextmanager
     async def _sever(self, grips: list[Grip]) -> AsyncIterator[None]:

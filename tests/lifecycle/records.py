@@ -1,4 +1,4 @@
-"""What the state machine knows of one acquisition, before and after it."""
+"""What the state machine knows of one acquisition, from its request to its end."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Grip:
         task: The task that acquired it.
         client: The number of its client.
         side: Of a read-write lock.
-        units: How much it takes.
+        units: How many units it takes.
         block: The block that it belongs to.
         own_end: It may end by itself.
-        severed: The server was told to forget it, behind its back or by force.
-        may_go: Somebody was told to release it.
-        told: Its loss has been told to whoever released it.
+        severed: Its record on the server was deleted, directly or by `force_release`.
+        may_go: A task was told to release it.
+        told: A release of it has reported the loss.
         over: It is known to have ended.
     """
 
@@ -62,10 +62,10 @@ class Wait:
     Attributes:
         once: It does not wait.
         refused: The server had no memory left meanwhile.
-        raced: Something else happened at the same time.
-        untold: Something ended without a message since it waits, so it may look late.
-        severed: The server was told to forget what it may have had by then.
-        may_go: Somebody released whatever is the newest, in the step that is played.
+        raced: Another step ran at the same time.
+        untold: Since it began to wait, a hold ended without a message, so it may notice late.
+        severed: The server deleted what it may have held by then.
+        may_go: In the current step, a task released the newest acquisition.
     """
 
     actor: Actor

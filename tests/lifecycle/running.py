@@ -19,7 +19,7 @@ STEPS = 35
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Losses and clients closed with things held are what is played; each of them warns."""
+    """Losses, and clients closed while they hold something, log warnings; they are expected."""
     log = logging.getLogger("redisson_py")
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -75,5 +75,5 @@ def run_lifecycles(
         try:
             run_state_machine_as_test(play, settings=how)
         except Flaky as error:
-            # It did not come once more with the same steps: time has a say. It counts.
+            # The same steps did not fail again, because timing matters. It counts all the same.
             raise Played.failures[0] from error

@@ -1,7 +1,7 @@
 """A program whose event loop shuts down while tasks hold something and still clean up.
 
 Run as `python -m tests.lifecycle.shutting_down HOW KIND MARKS URL...`, with a URL for each server.
-Prints `held` when everything is held, then what becomes of each cleanup. A cleanup sets the
+Prints `held` when everything is held, then the outcome of each cleanup. A cleanup sets the
 key `{cleaned} <number>` on the server MARKS while it still holds its lock.
 """
 
@@ -20,7 +20,7 @@ from tests.support.kinds import KINDS
 LEASE_TIME = 3.2
 #: How long a cleanup takes: longer than a lease.
 CLEANUP = 4.0
-#: And that of a `brief-generator`: less than one.
+#: How long the cleanup of a `brief-generator` takes: less than a lease.
 BRIEF = 0.3
 MARKS, *URLS = sys.argv[3:]
 

@@ -1,4 +1,4 @@
-"""What the state machine plays with: how to acquire it, and how to see it on the server."""
+"""The subjects of the state machine: how to acquire each, and how to read it on the server."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Subject:
         sides: Its sides; most have one. Locks named "read" are shared.
         keys: The keys of the locks it is made of.
         leases: How many leases of locks one acquisition takes.
-        releases: It has a `release()` of the task's newest.
-        most_units: How much one acquisition takes at most.
+        releases: Whether it has a `release()` that ends the newest hold of the task.
+        most_units: The most units that one acquisition takes.
     """
 
     sides: tuple[str, ...] = ("",)
@@ -74,12 +74,12 @@ class Subject:
     async def lease_ends(
         self, redis: Redis, observer: Redisson, leases: list[Lease]
     ) -> list[tuple[Lease, float]]:
-        """Return each lease with the seconds that the server keeps what it relies on."""
+        """Return each lease with the seconds for which the server still keeps it."""
         left = [await redis.pttl(key) / 1000 for key in self.keys]
         return [(lease, min(left)) for lease in leases]
 
     async def delete(self, redis: Redis, observer: Redisson) -> None:
-        """Delete it on the server, whoever holds it."""
+        """Delete it on the server, held or not."""
         await redis.delete(self.keys[0])
 
 

@@ -1,7 +1,7 @@
-"""What nobody can give back any more: its task ended, its lease is garbage (issue 12, item 4).
+"""Holds that nothing can release any more: their task ended, their lease is garbage.
 
-It is not renewed any more, with one warning. A permit whose `id` was read can still be given
-back by that, so it lives on.
+Issue 12, item 4. They are no longer renewed, with one warning. A permit whose `id` was read can
+still be released by its id, so it is still renewed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def warnings(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
 
 
 async def until_back(stage: Stage, rival: Party) -> None:
-    """Return when the server has it back, which somebody must ask a semaphore about."""
+    """Return when it is free on the server; a semaphore frees it only when it is asked."""
 
     async def back() -> bool:
         if stage.kind.semaphore:

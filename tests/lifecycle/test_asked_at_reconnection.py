@@ -1,4 +1,4 @@
-"""On a new connection all that is held is asked after at once, not when it is due.
+"""On a new connection every hold is renewed at once, not when its renewal is due.
 
 Leases are so long that nothing is due while these tests run.
 """
@@ -103,7 +103,7 @@ async def test_a_lease_of_its_own_is_not_lengthened(
     await lease.release()
 
 
-async def test_ten_thousand_are_asked_after_once_in_a_hundred_commands_and_ten_writes(
+async def test_ten_thousand_holds_are_checked_in_100_commands_and_10_writes(
     clients: ClientFactory, redis: Redis
 ) -> None:
     client = clients(lease_time=LONG, client_name="app")

@@ -1,7 +1,7 @@
-"""Blocks that another task leaves than the one that entered them (issue 12, item 1).
+"""Blocks that are left by another task than the one that entered them (issue 12, item 1).
 
-Exactly the acquisition of the block is given back, whoever leaves it, and nothing is renewed
-that nobody can release any more.
+The exit releases exactly the acquisition of its block, in any task, and nothing is renewed
+that cannot be released any more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def block_of(party: Party, spelling: str) -> Any:
 
 
 async def items(party: Party, spelling: str = "block") -> AsyncIterator[Any]:
-    """A generator that yields inside a block: its lease, then an end that nobody waits for."""
+    """A generator that yields its lease inside a block; nothing awaits its end."""
     async with await block_of(party, spelling) as lease:
         yield lease
         yield None
@@ -156,7 +156,7 @@ async def test_nothing_is_renewed_after_the_block_was_left(stage: Stage) -> None
     gc.collect()
     await stage.assert_nothing_held(party)
     renewals = [each.statistics().renewals for each in party.clients]
-    # Whatever were watched would be renewed after a third of its lease.
+    # A watched hold would be renewed after a third of its lease.
     await asyncio.sleep(1.2)
     assert [each.statistics().renewals for each in party.clients] == renewals
     assert [each.statistics().losses for each in party.clients] == [0] * len(party.clients)

@@ -1,8 +1,8 @@
-"""Blocks that several tasks have open on one object, and exits that nobody can attribute.
+"""Blocks that several tasks have open on one object, and exits that cannot be attributed.
 
 Issue 12, item 1: an exit gives back the acquisition of its own block, or it is a RuntimeError
-that names `hold()`. It never gives back somebody else's, and never returns in silence with its
-own still held.
+that names `hold()`. It never gives back the acquisition of another block, and never returns
+without an error while its own is still held.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ async def test_exit_by_hand_that_could_mean_two_blocks_is_refused(stage: Stage) 
     async def work() -> None:
         leases.append(await enter(party.thing))
         await may_leave.wait()
-        # Each of the tasks has one block open, so theirs are no question.
+        # Each of the tasks has one block open, so their exits are unambiguous.
         await leave(party.thing)
 
     tasks = [asyncio.create_task(work()) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""A change whose answer is not here yet: of all leases of the hold the shorter end counts."""
+"""Until a change is answered, the earlier of the old and the new end of a lease counts."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It left Redis what the inner lease needs, which was over before the repetition came."""
-    # Or the repetition would have to come within the second for which this release is tried.
+    # Otherwise the repetition would have to come within the second for which a release is tried.
     monkeypatch.setattr(ownership, "RELEASE_LEAST", 20.0)
     link = await proxy()
     lock = REENTRANT[kind](clients(link.url, lease_time=30))

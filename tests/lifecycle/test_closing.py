@@ -1,4 +1,4 @@
-"""A client that closes while something is held: whoever relies on it is told."""
+"""A client that closes while something is held reports the loss to every holder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def made(name: str, client: Redisson) -> Any:
 
 @pytest.mark.parametrize("on_lost", ["raise", "cancel"])
 @pytest.mark.parametrize("name", SINGLE)
-async def test_a_block_whose_client_closes_does_not_end_as_if_it_had_been_protected(
+async def test_a_block_whose_client_closes_raises_lease_lost(
     clients: ClientFactory, name: str, on_lost: str
 ) -> None:
     client, entered = clients(on_lost=on_lost), asyncio.Event()
@@ -68,7 +68,7 @@ async def test_a_lease_whose_client_closes_is_lost(clients: ClientFactory, name:
             await lease.release()
 
 
-# Each acquisition is told to be over once, whoever still refers to its lease.
+# The end of each acquisition is reported once, also while its lease is still referenced.
 
 
 class Ends(Listener):

@@ -1,6 +1,6 @@
-"""A reply is lost, and before the call is repeated what it is about is deleted and made anew.
+"""A reply is lost, and the object is deleted and created again before the call is repeated.
 
-Receipts and records say what was done already: the new one has what it was made with.
+Receipts and records show what was already done, so the count of the new object is exact.
 """
 
 from __future__ import annotations

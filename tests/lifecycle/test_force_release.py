@@ -15,7 +15,7 @@ from tests.support.waiting import until, until_async
 locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
 """For all that have `force_release()`."""
 
-#: Less than a third of the lease, so that no renewal tells of the loss first.
+#: Less than a third of the lease, so that no renewal reports the loss first.
 SOON = 5
 
 

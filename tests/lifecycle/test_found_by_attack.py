@@ -1,4 +1,4 @@
-"""What a fresh eye found in the engine when it was done (issue 12)."""
+"""Faults that a review of the finished engine found (issue 12)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_fenced_re_entry_beside_a_release_keeps_the_token(client: Redisson
 async def test_lost_permits_are_not_kept_for_ever(
     client: Redisson, redis: Redis, kind: str
 ) -> None:
-    """A task that lives long, and permits that end: nothing may grow with their number."""
+    """A long-lived task and many permits that end: no state may grow with their number."""
     kept: list[weakref.ref[Any]] = []
     if kind == "semaphore":
         plain = client.get_semaphore("permits", 5)
@@ -157,7 +157,7 @@ async def test_lease_of_a_block_pushed_on_an_exit_stack_inside_it(stage: Stage) 
 async def test_multi_lock_outside_a_block_is_given_back_at_shutdown(
     server_url: str, redis: Redis
 ) -> None:
-    """Nobody can give it back any more when all tasks have ended, as with a lock."""
+    """When all tasks have ended, nothing can release it any more, as with a lock."""
 
     async def forget_it() -> None:
         client = Redisson.from_url(server_url)

@@ -1,4 +1,4 @@
-"""A change of a live hold whose reply was lost, and whose bytes come again after a newer one.
+"""A change of a live hold whose reply was lost, and whose bytes arrive again after a newer one.
 
 The tombstone of a released owner does not help here: the hold is the same, and alive.
 """
@@ -57,7 +57,7 @@ async def test_an_extension_that_comes_late_does_not_undo_a_newer_one(
 
 
 @KINDS
-async def test_an_extension_that_comes_late_does_not_shorten_what_the_watchdog_renews(
+async def test_a_late_extension_does_not_shorten_what_the_watchdog_renews(
     kind: str, far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     """A re-entry without a lease time has the watchdog keep the hold after the extension."""
@@ -112,7 +112,7 @@ async def test_a_partial_release_that_comes_late_does_not_undo_an_extension(
     assert await recorded(redis) == {}
 
 
-async def test_a_read_released_under_a_write_hold_that_comes_late_takes_no_newer_read(
+async def test_a_late_release_of_a_read_under_a_write_hold_ends_no_newer_read(
     far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     sides = far.get_read_write_lock("k")
@@ -129,7 +129,7 @@ async def test_a_read_released_under_a_write_hold_that_comes_late_takes_no_newer
     assert await recorded(redis) == {}
 
 
-async def test_a_read_whose_reply_was_lost_does_not_spoil_the_next_read_under_a_write_hold(
+async def test_a_read_under_a_write_hold_with_a_lost_reply_is_given_back(
     far: Redisson, link: FaultProxy, client: Redisson, redis: Redis, url_of_k: str
 ) -> None:
     sides = far.get_read_write_lock("k")
@@ -149,7 +149,7 @@ async def test_a_read_whose_reply_was_lost_does_not_spoil_the_next_read_under_a_
         pass
 
 
-async def test_a_read_released_without_an_answer_does_not_spoil_the_next_under_a_write_hold(
+async def test_reads_under_a_write_hold_work_after_an_unanswered_release(
     far: Redisson, link: FaultProxy, redis: Redis
 ) -> None:
     sides = far.get_read_write_lock("k")
@@ -180,7 +180,7 @@ async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
     assert await semaphore.available() == 2
 
 
-async def test_an_expirable_permits_extension_that_comes_late_does_not_undo_a_newer_one(
+async def test_a_late_extension_of_a_permit_does_not_undo_a_newer_one(
     far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
     semaphore = far.get_permit_expirable_semaphore("semaphore", 2)
@@ -196,7 +196,7 @@ async def test_an_expirable_permits_extension_that_comes_late_does_not_undo_a_ne
 
 @pytest.mark.parametrize("first", ["extend", "update_lease_time"])
 @pytest.mark.parametrize("second", ["extend", "update_lease_time"])
-async def test_an_updated_lease_time_that_comes_late_does_not_undo_a_newer_change(
+async def test_a_late_update_of_a_lease_time_does_not_undo_a_newer_one(
     first: str, second: str, far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
     """Either way to set the lease of a permit, in any order: they change one thing."""

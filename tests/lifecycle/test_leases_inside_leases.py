@@ -1,7 +1,7 @@
 """A lease with a `lease_time` of its own inside another of the same task (issue 12, item 5).
 
 When the inner one ends by itself, only that acquisition is over: the outer block goes on, and
-its end frees the lock for everybody at once.
+its end frees the lock at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def inner_that_ended(party: Party) -> Any:
 
 
 async def until_counted(party: Party, count: int) -> None:
-    """Return when the server counts so many holds of the current task."""
+    """Return when the server counts this many holds of the current task."""
 
     async def counted() -> bool:
         return bool(await party.thing.hold_count() == count)

@@ -20,8 +20,8 @@ from tests.support.cluster_look import master_of, url_of
 from tests.support.kinds import KINDS, Stage, member_names
 from tests.support.waiting import until, until_async
 
-#: Said on stderr by Python or asyncio when an end is not clean. What asyncio's debug mode says of
-#: slow callbacks is not: the machine may be busy.
+#: What Python or asyncio print on stderr after an unclean end. Warnings of asyncio's debug mode
+#: about slow callbacks are not among them: the machine may be busy.
 UNCLEAN = ("Traceback", "Warning", "Exception ignored", "was destroyed", "never retrieved")
 
 some_kinds = pytest.mark.parametrize(
@@ -33,7 +33,7 @@ some_kinds = pytest.mark.parametrize(
 
 
 class Program:
-    """The program of a test, and what it has said so far."""
+    """The program of a test, and its output so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -150,7 +150,7 @@ async def test_held_until_a_generator_has_cleaned_up(stage: Stage, how: str) -> 
 async def test_every_connection_is_closed_when_a_quorum_has_answered(
     stage: Stage, pause: int
 ) -> None:
-    """The last server answers later than the others, or so late that it is given up."""
+    """The last server answers later than the others, or too late to be waited for."""
     async with running(stage, "brief-generator") as program:
         await until(lambda: program.said("cleaning 0"), 30)
         # Longer than the cleanup takes.

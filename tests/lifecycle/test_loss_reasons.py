@@ -1,4 +1,4 @@
-"""Every kind of loss has its reason, for every kind of thing, however its holder learns of it."""
+"""Every kind of loss has its reason, for every kind of thing and every way to learn of it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def in_a_block(party: Party, *then: Callable[[], Awaitable[Any]], **option
 
 
 async def told_by(work: Awaitable[Any]) -> str:
-    """Return the reason that a call tells."""
+    """Return the reason in the error of a call."""
     with pytest.raises(LeaseLostError) as caught:
         await work
     return reason_of(caught.value)
@@ -46,7 +46,7 @@ async def told_by(work: Awaitable[Any]) -> str:
 
 async def assert_nothing_held(stage: Stage, party: Party) -> None:
     if stage.kind.semaphore:
-        # What is over is taken back when the next one asks.
+        # Expired permits are reclaimed by the next acquire.
         lease = await stage.rival().thing.acquire(timeout=10)
         await lease.release()
     await stage.assert_nothing_held(party)
@@ -67,10 +67,10 @@ async def test_expired(stage: Stage) -> None:
     assert reason_of(caught.value) == "expired"
     assert await told_by(lease.extend(9)) == "expired"
     if stage.kind is KINDS["semaphore"]:
-        # Its units are its own until somebody else asks, and so it can give them back.
+        # Its units remain its own until the next acquire, so it can release them.
         await lease.release()
     else:
-        # The release is sent all the same; that Redis has forgotten the lease is no other reason.
+        # The release is still sent; that Redis has forgotten the lease does not change the reason.
         assert await told_by(lease.release()) == "expired"
     await assert_nothing_held(stage, party)
 
@@ -124,6 +124,6 @@ async def test_forced(stage: Stage) -> None:
     lease = await party.thing.acquire()
     await party.thing.force_release()
     assert await told_by(lease.release()) == "forced"
-    # Redis keeps no note of it: to others' holders it is as any other loss.
+    # Redis does not record it: holders of other clients see it as any other loss.
     assert await in_a_block(party, operator.thing.force_release) == "taken"
     await assert_nothing_held(stage, party)

@@ -1,6 +1,6 @@
-"""Locks of several servers whose addresses are spelt in several ways.
+"""Locks on several servers whose addresses are spelt in several ways.
 
-Each process sorts its members by what it knows of them. Processes that spell an address
+Each process sorts the members by the addresses it knows. Processes that spell an address
 differently sort differently, and one server under two spellings looks like two.
 """
 
@@ -21,8 +21,8 @@ from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.waiting import until
 
-#: A member that is busy is tried again, and processes give way to each other: no deadlock,
-#: however long this takes. A deadlock lasts for ever.
+#: Seconds. A busy member is tried again, and processes yield to each other, which may take long;
+#: a deadlock lasts for ever.
 PATIENCE = 45.0
 
 
@@ -41,7 +41,7 @@ async def in_and_out(lock: Any, entered: asyncio.Event | None = None) -> None:
 
 
 async def all_waiting(*groups: list[Redisson]) -> None:
-    """Return when somebody waits in each of these groups of clients."""
+    """Return when each of these groups of clients has a waiter."""
     await until(
         lambda: all(sum(client.statistics().waiters for client in group) for group in groups)
     )
@@ -88,7 +88,7 @@ async def test_processes_that_sort_differently_get_in_again_and_again(fleet: Fle
             group.create_task(visit(clients))
 
 
-async def test_a_red_lock_in_a_multi_lock_and_its_members_in_another_do_not_deadlock(
+async def test_a_multi_lock_of_a_red_lock_and_one_of_its_members_do_not_deadlock(
     fleet: Fleet,
 ) -> None:
     """One takes a quorum first and then a lock that the other took before two of these."""
@@ -112,7 +112,7 @@ async def test_a_red_lock_in_a_multi_lock_and_its_members_in_another_do_not_dead
 
 
 async def until_held(fleet: Fleet, server: int, name: str) -> None:
-    """Return when somebody took the lock, or a second has passed: it need not be taken alone."""
+    """Return when the lock was taken, or after a second: it need not be taken alone."""
     for _ in range(50):
         if await fleet.redis[server].exists(name):
             return
@@ -164,7 +164,7 @@ OTHERS = pytest.mark.parametrize("other", ["localhost", "unix socket", "other po
 
 
 async def use(make: Callable[[], Any]) -> None:
-    """Make a lock and use it once; it need not be made."""
+    """Make a lock and use it once; making it may fail."""
     async with make().hold(timeout=20):
         pass
 

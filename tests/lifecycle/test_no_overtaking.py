@@ -1,4 +1,4 @@
-"""`try_acquire` does not overtake: with waiters ahead, or another process's turn due, it is None.
+"""`try_acquire` returns None while waiters are ahead or the turn of another process is due.
 
 A loop of `try_acquire`, a short hold and a release must not keep a waiter out.
 """
@@ -22,7 +22,7 @@ from tests.support.waiting import until, until_listening, until_waiting
 HOLD = 0.02
 #: Grants to the loop after which a waiter counts as starved.
 MOST_ROUNDS = 60
-#: While the waiter of another client is woken, on a busy machine, and asks.
+#: Grants to the loop until the waiter of another client is woken and asks, on a busy machine.
 FEW_ROUNDS = 30
 #: How far away another process is, in seconds.
 AWAY = 0.0005
@@ -39,12 +39,12 @@ MAKES: dict[str, Make] = {
     "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore("semaphore", 1),
 }
 KINDS = pytest.mark.parametrize("kind", MAKES)
-#: Waiters of a fair lock stand in Redis, and lose their place when their loop stalls for a lease.
+#: Waiters of a fair lock are queued in Redis, and lose their place if the loop stalls for a lease.
 QUEUED_HERE = pytest.mark.parametrize("kind", [kind for kind in MAKES if kind != "fair_lock"])
 
 
 async def visit(thing: Any, got: asyncio.Event) -> None:
-    """Wait for it as long as it takes, within reason."""
+    """Wait for it, with a generous limit."""
     lease = await thing.acquire(timeout=30)
     got.set()
     await lease.release()
@@ -97,11 +97,11 @@ async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
     lease = await thing.acquire()
     first = asyncio.create_task(visit_in_order("first"))
     await until_waiting(client, 1)
-    # Its question was answered: what is granted after a stall is over, and asked for again.
+    # Its request was answered: a grant that a stall outlasts has expired, and is requested again.
     await answered(client)
     second = asyncio.create_task(visit_in_order("second"))
     time.sleep(1.2)  # noqa: ASYNC251  # the fault: it blocks the event loop
-    # The second one comes before anybody has been told of the loss.
+    # The second one comes before the loss was reported.
     await asyncio.gather(first, second)
     assert order == ["first", "second"]
     with pytest.raises(LeaseLostError):
@@ -112,7 +112,7 @@ async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
 async def test_a_waiter_of_another_client_gets_its_turn(
     kind: str, clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
-    """It is as far away as another process: the loop asks again before it hears anything."""
+    """It is as far away as another process: the loop asks again before it gets a message."""
     link = await proxy()
     link.delay(AWAY)
     ours, theirs = clients(), clients(link.url)
@@ -140,10 +140,10 @@ async def test_a_reader_that_waits_goes_before_the_next_write_that_is_only_tried
 
 
 @pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
-async def test_one_permit_that_is_tried_for_does_not_overtake_who_waits_for_two(
+async def test_trying_for_one_permit_does_not_overtake_a_waiter_for_two(
     kind: str, client: Redisson
 ) -> None:
-    """One is free all the time, and the waiter at the head wants it together with the next."""
+    """One permit is free all the time; the waiter at the head needs two."""
     expirable = kind == "expirable_semaphore"
     make: Any = client.get_permit_expirable_semaphore if expirable else client.get_semaphore
     semaphore = make("semaphore", 2)

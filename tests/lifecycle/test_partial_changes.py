@@ -1,4 +1,4 @@
-"""What a holder believes of its lease after each partial change is never more than Redis has."""
+"""After each partial change, a holder never expects a longer lease than Redis has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.waiting import set_safety_poll, until, until_waiting
 #: What is allowed for the server's rounding to whole milliseconds.
 ROUNDING = 0.005
 
-#: Seconds for which the client's watchdog keeps what has no lease time of its own.
+#: Seconds; the lease that the watchdog keeps for holds without a lease time of their own.
 WATCHDOG = 30
 
 Steps = list[tuple[str, int, float | None]]
@@ -125,7 +125,7 @@ async def test_no_lease_is_shortened_by_a_change_of_another(
 
 @pytest.mark.parametrize("seconds", [10, 100])
 @pytest.mark.parametrize("kind", [kind for kind in REENTRANT if kind != "multi_lock"])
-async def test_a_re_entry_ends_when_it_should_although_the_outer_lease_is_left_meanwhile(
+async def test_a_re_entry_keeps_its_end_when_the_outer_lease_is_released(
     kind: str, seconds: int, client: Redisson
 ) -> None:
     lock = REENTRANT[kind](client)
@@ -148,7 +148,7 @@ async def test_a_re_entry_ends_when_it_should_although_the_outer_lease_is_left_m
 
 
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
-async def test_no_lease_of_a_red_lock_is_believed_to_last_longer_than_a_quorum_has_it(
+async def test_no_lease_of_a_red_lock_outlasts_what_a_quorum_has(
     steps: Steps, fleet: Fleet
 ) -> None:
     lock = fleet.red_lock(3)
@@ -184,14 +184,14 @@ async def test_no_side_of_a_lock_is_believed_to_last_longer_than_redis_has_it(
 @pytest.mark.parametrize("leaves", ["cancelled", "timed out"])
 @pytest.mark.parametrize("holder", ["same client", "another client"])
 @pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
-async def test_who_wants_one_gets_it_when_the_head_that_wants_two_leaves(
+async def test_a_waiter_for_one_permit_gets_it_when_the_head_for_two_leaves(
     kind: str,
     holder: str,
     leaves: str,
     clients: ClientFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One is free all the time; it is had at once, and not at the next look after seconds."""
+    """One permit is free all the time; it is taken at once, not at a safety poll seconds later."""
     set_safety_poll(monkeypatch, 60)
     client = clients()
     await answered(client)
@@ -225,7 +225,7 @@ async def test_who_wants_one_gets_it_when_the_head_that_wants_two_leaves(
     assert await semaphore.available() == 2
 
 
-# The signs of life of a fair lock's waiter.
+# The liveness reports of a waiter of a fair lock.
 
 
 async def life_left(redis: Redis, keys: tuple[str, ...]) -> float:
@@ -240,7 +240,7 @@ async def life_left(redis: Redis, keys: tuple[str, ...]) -> float:
 async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
     clients: ClientFactory, redis: Redis
 ) -> None:
-    """It says that it lives well before it would count as dead, not once a lease."""
+    """It reports well before it would count as dead, not once a lease."""
     lease_time = 6.0
     holder = clients(lease_time=60)
     first, second = clients(lease_time=lease_time), clients(lease_time=lease_time)
@@ -268,7 +268,7 @@ async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
 
 
 async def until_queued(client: Redisson, count: int) -> None:
-    """Return when so many wait in the queue, as Redis knows it."""
+    """Return when the queue in Redis has this many waiters."""
     async with asyncio.timeout(10):
         while len((await client.get_fair_lock("k").inspect()).waiters) < count:
             await asyncio.sleep(0.005)
@@ -277,7 +277,7 @@ async def until_queued(client: Redisson, count: int) -> None:
 async def test_a_waiter_asked_about_once_at_more_than_a_lease_is_alive(
     clients: ClientFactory,
 ) -> None:
-    """Nobody asks in between: only the waiter's own signs of life keep it in the queue."""
+    """Nothing else asks: only the waiter's own reports keep it in the queue."""
     lease_time = 4.0
     holder, waiter = clients(lease_time=60), clients(lease_time=lease_time)
     visitor = clients(lease_time=lease_time)

@@ -1,4 +1,4 @@
-"""A hundred passwords on every way to an error: no part of one is ever told."""
+"""A hundred passwords on every way to an error: no error shows any part of one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ RIGHT = (
 
 @pytest.fixture(autouse=True)
 def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """All that anybody logs; no password is in it when the test has ended."""
+    """All log output; it must not contain a password when the test has ended."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
     logged = "\n".join([caplog.text, *(repr(vars(record)) for record in caplog.records)])
@@ -96,7 +96,7 @@ async def test_a_url_that_leads_nowhere(url: str) -> None:
 
 @pytest.mark.parametrize("url", RIGHT)
 async def test_a_url_in_which_nothing_is_escaped(url: str) -> None:
-    """It is refused, or understood as it was meant: then no host has a part of the password."""
+    """It is refused or parsed as intended: no part of the password becomes part of the host."""
     refused = []
     for password in PASSWORDS:
         try:
@@ -168,7 +168,7 @@ async def test_a_server_that_repeats_what_it_was_told(clients: ClientFactory) ->
 
 
 async def test_a_password_that_cannot_be_encoded() -> None:
-    """What Python makes of it has the whole text in its arguments."""
+    """The arguments of the error that Python raises contain the whole text."""
     for password in PASSWORDS:
         with pytest.raises(ValueError, match="UTF-8") as refused:
             Redisson.from_url(f"redis://me:\udcff{quote(password, safe='')}@127.0.0.1:1")

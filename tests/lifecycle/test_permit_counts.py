@@ -1,4 +1,4 @@
-"""What may change how many permits there are: `add_permits` and its kin, and nothing else."""
+"""Only `add_permits` and the like may change the number of permits."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_a_release_leaves_the_blocks_of_other_tasks_alone(client: Redisson
     assert await semaphore.available() == 3
 
 
-async def test_a_release_gives_back_the_tasks_own_permit_before_a_newer_one_of_another(
+async def test_a_release_returns_the_permit_of_its_own_task_first(
     client: Redisson,
 ) -> None:
     semaphore = client.get_semaphore("semaphore", 3)
@@ -158,7 +158,7 @@ async def is_available(semaphore: Any, count: int) -> bool:
 async def test_permits_outlive_an_expiry_that_redisson_drops(
     call: str, clients: ClientFactory, redis: Redis
 ) -> None:
-    """Its scripts set the counter anew, without the expiry; the records must not die of it."""
+    """Its scripts write the counter without the expiry; the records must not expire with it."""
     client = clients(lease_time=30)
     semaphore = client.get_semaphore("semaphore")
     assert await semaphore.try_set_permits(3, lifetime=2.5)
@@ -174,7 +174,7 @@ async def test_permits_outlive_an_expiry_that_redisson_drops(
 
 Use = Callable[[Any], Coroutine[Any, Any, object]]
 
-#: What changes the count, and what 5 permits are afterwards.
+#: The calls that change the count, and the result with 5 permits.
 CHANGES: dict[str, tuple[bool, Use, int]] = {
     "add_permits": (False, lambda semaphore: semaphore.add_permits(3), 8),
     "drain": (False, lambda semaphore: semaphore.drain(), 0),

@@ -71,7 +71,7 @@ async def test_renewals_of_a_read_inside_a_write_block(
 async def test_write_lease_ends_in_time_under_a_read(
     client: Redisson, clients: ClientFactory, redis: Redis
 ) -> None:
-    """Others get in when the write lease ends, and not when the read's would."""
+    """Other clients acquire when the write lease ends, not when the read lease would."""
     lock = client.get_read_write_lock("k")
     other = clients().get_read_write_lock("k")
     write = await lock.write_lock().acquire(lease_time=2)
@@ -126,7 +126,7 @@ async def test_read_goes_on_for_its_full_lease_after_the_write_side(
 async def test_read_has_its_full_lease_soon_after_the_write_side(
     clients: ClientFactory, redis: Redis
 ) -> None:
-    """Without waiting for its own first renewal, which would come too late for it."""
+    """It does not wait for its own first renewal, which would come too late."""
     client = clients(lease_time=30)
     lock = client.get_read_write_lock("k")
     write = await lock.write_lock().acquire(lease_time=2.5)

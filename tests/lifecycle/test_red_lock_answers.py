@@ -11,13 +11,13 @@ import pytest
 from redisson_py import ConnectionLostError, QuorumError
 from tests.fixtures.fleet import Fleet, until_executed
 
-#: Long before the patience of a call on one server is over.
+#: Seconds: well below `PATIENCE`, for which a call waits for one server; and that.
 SOON, PATIENCE = 20.0, 30.0
 
 
 @asynccontextmanager
 async def silenced(fleet: Fleet, how: str, count: int) -> AsyncIterator[None]:
-    """Have the last servers of three answer no more inside a block."""
+    """Stop the answers of the last of three servers inside a block."""
     servers = fleet.servers[3 - count : 3]
     for server in servers:
         await (server.pause() if how == "paused" else server.kill())

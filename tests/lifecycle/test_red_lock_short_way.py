@@ -1,4 +1,4 @@
-"""Members of a composite whose first reply is all that there is to it, and those with more."""
+"""Members of a composite that one reply settles, and those that need more."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ async def test_pair_on_five_servers_makes_few_function_calls(fleet: Fleet) -> No
 async def test_client_that_closes_leaves_no_error_of_a_request_unread(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
-    """The caller learns that the client was closed; asyncio has nothing to say about a future."""
+    """The caller learns that the client was closed; asyncio reports no unretrieved future."""
     link = await proxy()
     client = clients(url=link.url, lease_time=3)
     lock = MultiLock(client.get_lock("{k}a"), client.get_lock("{k}b"))
@@ -243,5 +243,5 @@ async def test_client_that_closes_leaves_no_error_of_a_request_unread(
     await client.aclose()
     with pytest.raises(ClientClosedError):
         await acquiring
-    # With this set, asyncio complains when it is garbage.
+    # With this set, asyncio reports the future when it is collected.
     assert [call.future._log_traceback for call in calls] == [False, False]

@@ -1,6 +1,6 @@
 """A re-entry that fails while another task gives back the first lease (issue 12, item 6).
 
-Neither knows of the other when it is sent. In the end nothing is held, on the server or here.
+Each is sent without knowing of the other. In the end nothing is held, on the server or here.
 """
 
 from __future__ import annotations

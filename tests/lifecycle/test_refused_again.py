@@ -1,4 +1,4 @@
-"""A reply is lost, and the repetition of the call is refused: what did the first copy do?
+"""A reply is lost, and the repetition of the call is refused.
 
 A refused copy has changed nothing. The one before it may have been executed, or its bytes may still
 be under way.

@@ -1,4 +1,4 @@
-"""A command that Redis refuses in the middle of a script: what it said it changed is true."""
+"""Redis refuses a command in the middle of a script: the reply still reports the real change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RELEASES: dict[str, Callable[[Redisson], Any]] = {
 
 
 async def everything(redis: Redis) -> dict[bytes, Any]:
-    """Return what the resources' keys hold; what late duplicates are refused by is beside it."""
+    """Return the contents of all keys but tombstones, client descriptions and token counters."""
     found: dict[bytes, Any] = {}
     for key in sorted(await redis.keys()):
         name = bytes(key)  # type: ignore[arg-type]  # not decoded
@@ -48,7 +48,7 @@ async def everything(redis: Redis) -> dict[bytes, Any]:
 async def test_a_release_whose_message_is_refused_has_changed_nothing(
     kind: str, clients: ClientFactory, allow: Permit, redis: Redis
 ) -> None:
-    """Or it has released, and says nothing of an error; but not both."""
+    """Or it has released and raises no error; never both."""
     client = clients(await allow(), lease_time=10)
     lease = await RELEASES[kind](client).acquire()
     before = await everything(redis)
@@ -63,7 +63,7 @@ async def test_a_release_whose_message_is_refused_has_changed_nothing(
     with suppress(NotHeldError, LeaseLostError, ScriptError):
         await lease.release()
     await client.aclose()
-    # What a refused release leaves ends with its lease, where the key itself does not.
+    # A hold that a refused release leaves ends with its lease, also where the key remains.
     await redis.flushdb()
 
 

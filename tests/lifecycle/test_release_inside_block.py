@@ -53,7 +53,7 @@ async def test_released_and_acquired_again_many_times(stage: Stage, spelling: st
 @locks
 @spellings
 async def test_released_inside_and_not_acquired_again(stage: Stage, spelling: str) -> None:
-    """The block has nothing left to give back, and ends in silence."""
+    """The block has nothing left to release, and ends without an error."""
     party = stage.party()
     async with block_of(party, spelling):
         await party.thing.release()
@@ -65,7 +65,7 @@ async def test_released_inside_and_not_acquired_again(stage: Stage, spelling: st
 
 @locks
 async def test_released_inside_and_taken_by_another_task(stage: Stage) -> None:
-    """What another task of this client holds by then is not the block's."""
+    """The block does not release what another task of this client holds by then."""
     party, rival = stage.party(), await stage.rival().connected()
     async with party.thing:
         await party.thing.release()
@@ -161,7 +161,7 @@ async def test_release_of_a_semaphore_leaves_the_blocks_of_other_tasks(stage: St
 
 @pytest.mark.parametrize("stage", SEMAPHORES, indirect=True)
 async def test_permit_released_inside_its_block(stage: Stage) -> None:
-    """The block has nothing left to give back; what the task took since is the task's."""
+    """The block has nothing left to release, and does not release what the task took since."""
     party = stage.party()
     async with party.thing as permit:
         await permit.release()

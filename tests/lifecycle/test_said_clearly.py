@@ -1,4 +1,4 @@
-"""What a user is told who waits for himself, releases elsewhere, or has no loop of asyncio."""
+"""Clear errors for waits for oneself, releases elsewhere, and calls without an asyncio loop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_task_that_waits_for_itself_is_told_once(
 
     working = asyncio.create_task(work(), name="the worker")
     await until(lambda: said(caplog))
-    # Several renewals later it was still said once.
+    # Several renewals later it was still logged only once.
     renewals = client.statistics().renewals
     await until(lambda: client.statistics().renewals >= renewals + 3)
     (text,) = said(caplog)
@@ -83,7 +83,7 @@ async def test_short_waits_and_those_with_a_timeout_are_not_told(
     lease = await lock.acquire()
     timed = asyncio.create_task(lock.acquire(timeout=60), name="the patient")
     clock, longest = asyncio.get_running_loop().time, math.inf
-    # A machine that stands still makes a short wait a long one: once more.
+    # A stalled machine makes a short wait long: try again.
     while longest > 1.4:
         assert not any("the patient" in each for each in said(caplog))
         caplog.clear()

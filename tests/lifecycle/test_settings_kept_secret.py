@@ -1,4 +1,4 @@
-"""What users give us to connect with: never told in an error, and TLS never below 1.2."""
+"""Connection settings: errors never show secrets, and TLS is never below 1.2."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from tests.support.kinds import SHARED, Stage
 from tests.support.streams import answered
 from tests.support.waiting import until
 
-#: Less than anything else that could end the second's wait.
+#: Seconds; shorter than anything else that could end the second's wait.
 AT_ONCE = 5
 
 
 class Visitor:
-    """A task that enters a block and stays in it; it does not outlive the `async with` of this.
+    """A task that enters a block and stays in it, at most until the `async with` of this ends.
 
     Attributes:
         task: The task; its result is whether it still had the lease when it left.

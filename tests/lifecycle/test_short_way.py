@@ -1,4 +1,4 @@
-"""What a fresh eye found in the short way of acquire and release (issue 13)."""
+"""Faults that a review of the fast path of acquire and release found (issue 13)."""
 
 from __future__ import annotations
 

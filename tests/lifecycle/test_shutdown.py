@@ -86,7 +86,7 @@ async def test_cancelled_close_does_not_leave_the_second_hanging(
     await until_async(lambda: gone(redis))
     with pytest.raises(ClientClosedError):
         await answered(client)
-    # If nobody told Redis, the lease ends.
+    # If Redis got no release, the lease ends.
     await redis.delete("k")
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.lifecycle.running import run_lifecycles
 from tests.lifecycle.subjects import SUBJECTS
 
-#: Lifecycles of each kind; some seconds. To look at a whole cluster takes longer.
+#: Lifecycles of each kind; they take some seconds. Inspecting a whole cluster takes longer.
 EXAMPLES, IN_CLUSTER = 60, 12
 
 

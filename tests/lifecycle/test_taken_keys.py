@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 Make = Callable[[Redisson], Any]
 
-#: Everything that is held, under a name to be found in errors.
+#: Everything that can be held, under a name that errors must contain.
 MAKES: dict[str, Make] = {
     "lock": lambda client: client.get_lock("orders"),
     "non_reentrant_lock": lambda client: client.get_lock("orders", reentrant=False),
@@ -166,7 +166,7 @@ async def test_a_script_error_of_a_latch_names_it(
 
 
 async def test_a_string_where_a_lock_was_is_a_loss_too(client: Redisson, redis: Redis) -> None:
-    """As the issue has it: SET k x."""
+    """The case in the issue: SET k x."""
     lease = await client.get_lock("k").acquire()
     await redis.set("k", "x")
     with pytest.raises(LeaseLostError) as caught:

@@ -12,7 +12,7 @@ from tests.fixtures.client import ClientFactory
 from tests.support.streams import answered
 
 ROUNDS, TASKS = 10, 20
-#: Of 200, for a machine so busy that the server itself gets no time for 300 ms.
+#: Of 200, for a machine so busy that the server itself does not run for 300 ms.
 FEW = 4
 
 
@@ -71,9 +71,9 @@ async def test_a_timeout_on_a_live_server_is_told_as_busy(way: str, clients: Cli
 
 
 async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: ClientFactory) -> None:
-    """One of them asks for all; the others hear nothing of Redis themselves."""
+    """One waiter asks for all; the others get no answer of their own."""
     holder, client = clients(), clients()
-    # Connected: what is short of time here is the wait.
+    # Connected first, so that only the wait can time out.
     await answered(client)
     async with holder.get_lock("k"):
         asked = [

@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.kinds import Stage
 
 WAITS = 1000
-#: What a test may leave by the way; a leak is one for each wait.
+#: Objects that a test may leave; a leak would be one for each wait.
 FEW = WAITS // 10
 
 
@@ -26,7 +26,7 @@ def objects() -> Counter[type]:
 
 
 async def wait_in_vain(lease: Any, count: int) -> None:
-    """Wait so often for a loss that does not come, all at once."""
+    """Start this many concurrent waits for a loss that does not come."""
     waits = [asyncio.create_task(lease.wait_lost()) for _ in range(count)]
     await asyncio.sleep(0)
     for wait in waits:

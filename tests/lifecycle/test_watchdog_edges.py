@@ -1,4 +1,4 @@
-"""The watchdog at its edges: late grants, keys that Redis refuses, ends that nobody releases."""
+"""Edge cases of the watchdog: late grants, keys that Redis refuses, leases that just end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.waiting import until, until_async
 
 Take = Callable[[Redisson, str], Awaitable[Any]]
 
-#: Each acquires something of the name given that the watchdog renews.
+#: Each acquires something with the given name that the watchdog renews.
 TAKES: dict[str, Take] = {
     "lock": lambda client, name: client.get_lock(f"{name}a").acquire(),
     "fenced_lock": lambda client, name: client.get_fenced_lock(f"{name}b").acquire(),
@@ -37,7 +37,7 @@ TAKES: dict[str, Take] = {
     ).acquire(),
 }
 
-#: Everything but names that begin with X.
+#: All names except those that begin with X.
 ALL_BUT_X = ("~k*", "~{k*", "~semaphore[^X]*", "~{semaphore[^X]*", "~redisson*")
 
 
@@ -118,7 +118,7 @@ async def test_a_key_that_redis_refuses_costs_no_other_lease(
 async def test_leases_that_end_by_themselves_cost_the_same_each(
     keeps_another: bool, clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Thousands of leases, each with an end of its own, that nobody ever releases."""
+    """Thousands of leases, each with an end of its own, that are never released."""
     caplog.set_level("CRITICAL")
     client = clients(lease_time=30)
     other = await client.get_lock("other").acquire() if keeps_another else None
@@ -163,7 +163,7 @@ async def test_leases_that_have_ended_cost_nothing_any_more(
         leases = await asyncio.gather(
             *[client.get_lock(f"k{n}").acquire(lease_time=1) for n in range(5000)]
         )
-        # Over by the clock is not enough: the watchdog has told the last of them, too.
+        # Not only over by the clock: the watchdog has also reported the last of them.
         await until(lambda: all(lease.lost for lease in leases), 30)
         await until(lambda: len(client._watchdog.holds) == 1)
         await until_forgotten(client)
@@ -201,7 +201,7 @@ async def test_renewals_are_spread_over_their_period(clients: ClientFactory) -> 
             moments += [looked] * (traffic.commands - seen)
             seen = traffic.commands
             if stood and len(moments) >= 50:
-                # The machine stood still, and what was due meanwhile came together: once more.
+                # The machine stalled, and all renewals that were due came together: try again.
                 moments.clear()
                 stood = False
     assert moments[44] - moments[5] > 0.1 * lease_time / 3
@@ -230,7 +230,7 @@ async def test_what_a_client_says_of_itself_lives_for_three_leases(
 async def test_permits_released_without_an_answer_are_not_renewed(
     executed: bool, clients: ClientFactory, proxy: ProxyFactory, client: Redisson
 ) -> None:
-    """The caller is gone before the answer: given back all the same, and watched no more."""
+    """The caller is gone before the answer: the hold is released and no longer watched."""
     link = await proxy()
     far = clients(link.url, lease_time=3)
     semaphore = far.get_permit_expirable_semaphore("semaphore", 3)
@@ -261,7 +261,7 @@ async def test_permits_released_without_an_answer_are_not_renewed(
 async def test_permits_whose_release_failed_are_held_in_both_places_or_in_none(
     lost: str, clients: ClientFactory, proxy: ProxyFactory, client: Redisson
 ) -> None:
-    """Kept and renewed until it is known, or given back later; but not forgotten."""
+    """It is kept and renewed until the answer is known, or released later; never forgotten."""
     link = await proxy()
     far = clients(link.url, lease_time=30)
     semaphore = far.get_permit_expirable_semaphore("semaphore", 3)

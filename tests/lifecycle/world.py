@@ -1,4 +1,4 @@
-"""Two clients behind proxies, tasks of each, and what the state machine believes of them."""
+"""Two clients behind proxies, tasks of each, and the expected state of their acquisitions."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from tests.support.cluster_look import master_of, masters_of, plain_client, url_
 CLIENTS: tuple[dict[str, Any], ...] = ({"lease_time": 30}, {"lease_time": 3, "on_lost": "raise"})
 ACTORS = (0, 0, 0, 1, 1)
 
-#: Seconds within which everything must come that has been made possible. Below the safety poll,
-#: which would hide a waiter that nobody wakes.
+#: Seconds within which everything that has become possible must happen. Less than the safety
+#: poll, which would hide a waiter that is never woken.
 SOON = 4.0
 
 
 class World:
-    """Where one example plays.
+    """The world of one example.
 
     Attributes:
         grips: Every acquisition so far.
         waits: Acquisitions under way.
         played: What was done.
-        findings: What the event loop was told of that nobody else saw.
+        findings: Errors that only the exception handler of the event loop got.
     """
 
     def __init__(self, subject: Subject, url: str, options: Mapping[str, Any]) -> None:
@@ -120,13 +120,13 @@ class World:
     def _unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if "asyncgen" in context and isinstance(error, RuntimeError | RedissonError):
-            # Out of a generator that was dropped: nobody else can be told.
+            # From a dropped generator: nothing else can receive it.
             self.dropped.append(error)
             return
         self.findings.append(f"{context.get('message')}: {error!r}")
 
     def fill_memory(self) -> None:
-        """Have the server refuse whatever takes memory; in no turn of the loop."""
+        """Have the server refuse commands that take memory; without a turn of the loop."""
         self.full = True
         for wait in self.waits:
             wait.refused = True
@@ -142,7 +142,7 @@ class World:
             with redis.Redis.from_url(url) as server:
                 server.config_set("maxmemory", most)
 
-    # What came of it.
+    # Outcomes.
 
     def collect(self) -> None:
         """Note what became of acquisitions that have ended, and of leases."""
@@ -154,12 +154,12 @@ class World:
             if isinstance(lease, Lease):
                 assert not wait.order.thrown, "a cancellation was swallowed"
                 grip = wait.granted(lease)
-                # A hold that is passed on takes with it what befell it.
+                # A hold that is passed on keeps its history.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
                 severed = self.severing > 0 or wait.severed
                 grip.severed = severed or any(each.severed for each in owner)
                 if grip.side == "read":
-                    # Under a write that ends by itself it ends with that.
+                    # Under a write that ends by itself, a read ends with it.
                     mine = [each for each in self.grips if each.task is grip.task and not each.over]
                     grip.own_end |= any(each.side == "write" and each.own_end for each in mine)
                 self.grips.append(grip)
@@ -174,7 +174,7 @@ class World:
                 continue
             grip.over = True
             for wait in self.waits:
-                # The end of a lease is no message to other clients; a release is one to all.
+                # The end of a lease publishes no message to other clients; a release does.
                 if grip.lost and wait.actor.client != grip.client:
                     wait.untold = True
                 elif not grip.lost and not grip.severed:
@@ -213,10 +213,10 @@ class World:
 
     @staticmethod
     def is_hollow(grip: Grip) -> bool:
-        """Whether the end of a block owes its own acquisition nothing: that was told already."""
+        """Whether the acquisition of a block is over and its end has no loss left to report."""
         return not grip.held and (grip.told or not grip.lost)
 
-    # Who is there.
+    # The acquisitions and actors.
 
     def pending(self, client: int) -> list[Wait]:
         """Return the acquisitions of a client that have not ended."""
@@ -228,11 +228,11 @@ class World:
         return [actor for actor in self.actors if actor.idle]
 
     def held(self) -> list[Grip]:
-        """Return what its holders believe to hold."""
+        """Return what its holders expect to hold."""
         return [grip for grip in self.grips if grip.held]
 
     def not_over(self) -> list[Grip]:
-        """Return what is held, and whatever is being released in a step beside this one."""
+        """Return what is held, and what a concurrent step is releasing."""
         return [grip for grip in self.grips if not grip.over]
 
     def ending(self) -> list[Grip]:
@@ -240,7 +240,7 @@ class World:
         return [grip for grip in self.held() if grip.own_end and grip.lease.remaining < 1]
 
     def open_blocks(self) -> list[Grip]:
-        """Return the acquisitions whose blocks nobody has left."""
+        """Return the acquisitions whose blocks are still open."""
         return [grip for grip in self.grips if grip.block is not None and not grip.block.left]
 
     def entered_by(self, grip: Grip) -> Actor | None:

@@ -128,7 +128,7 @@ async def test_an_undone_acquire_never_touches_another_owner(
 @pytest.mark.parametrize(
     "order", sorted(set(itertools.permutations(["again", "again", "fall", "fall"])))
 )
-async def test_an_undone_re_entry_leaves_the_outer_hold_and_no_more_than_it_asked_for(
+async def test_an_undone_re_entry_leaves_the_outer_hold(
     either: LockScripts, order: tuple[str, ...]
 ) -> None:
     await either.acquire(A)

@@ -16,7 +16,7 @@ def barrier(scripts: Scripts) -> BarrierScripts:
     return BarrierScripts(scripts)
 
 
-async def test_who_may_die_sooner_than_the_others_says_so(
+async def test_a_party_with_a_shorter_lease_publishes_a_message(
     barrier: BarrierScripts, redis: Redis
 ) -> None:
     async with listening(redis, barrier.channel) as listener:

@@ -103,7 +103,7 @@ class TestWait:
         assert TOMBSTONE - 5000 < await redis.pttl(barrier.arrival("a")) <= TOMBSTONE
         await barrier.reset()
 
-    async def test_who_waits_is_told_when_another_might_be_dead(
+    async def test_a_waiting_party_learns_when_another_may_be_dead(
         self, barrier: BarrierScripts
     ) -> None:
         began = now()
@@ -126,7 +126,7 @@ class TestWait:
         await barrier.reset()
         assert (await barrier.wait("b", parties=1)).state == RELEASED
 
-    async def test_a_party_that_died_breaks_it_for_who_looks_again(
+    async def test_a_dead_party_breaks_the_barrier_for_a_party_that_asks_again(
         self, barrier: BarrierScripts
     ) -> None:
         _, seen = await barrier.fill("a", "b")
@@ -135,7 +135,9 @@ class TestWait:
         assert (await barrier.look()).broken
         await barrier.reset()
 
-    async def test_a_party_that_died_breaks_it_for_who_comes(self, barrier: BarrierScripts) -> None:
+    async def test_a_dead_party_breaks_the_barrier_for_newcomers(
+        self, barrier: BarrierScripts
+    ) -> None:
         await barrier.fill("a", "b")
         await barrier.die("b")
         assert (await barrier.wait("c")).state == BROKEN
@@ -150,7 +152,7 @@ class TestWait:
         assert (await barrier.wait("a", str(first.generation))).state == BROKEN
         await barrier.reset()
 
-    async def test_what_the_server_forgot_is_broken_for_who_waited(
+    async def test_a_barrier_that_the_server_forgot_is_broken_for_waiters(
         self, barrier: BarrierScripts, redis: Redis
     ) -> None:
         """Never "released": nobody has seen all parties come."""
@@ -237,7 +239,7 @@ class TestLeave:
         assert (await barrier.wait("c")).state == BROKEN
         await barrier.reset()
 
-    async def test_who_leaves_after_release_learns_its_position_and_breaks_nothing(
+    async def test_leaving_after_release_returns_the_position_and_breaks_nothing(
         self, barrier: BarrierScripts
     ) -> None:
         await barrier.fill("a", "b", "c", "d")
@@ -255,7 +257,7 @@ class TestLeave:
         assert (await barrier.look()).waiting == {}
         assert 0 < await redis.pttl(barrier.arrival("a")) <= TOMBSTONE
 
-    async def test_who_has_left_does_not_break_what_was_mended(
+    async def test_a_party_that_has_left_does_not_break_a_reset_barrier(
         self, barrier: BarrierScripts
     ) -> None:
         await barrier.wait("a")
@@ -273,7 +275,7 @@ class TestLeave:
         assert not (await barrier.look()).broken
         await barrier.reset()
 
-    async def test_who_was_refused_leaves_nothing(self, barrier: BarrierScripts) -> None:
+    async def test_a_refused_party_leaves_nothing(self, barrier: BarrierScripts) -> None:
         await barrier.wait("a")
         await barrier.wait("b", parties=2)
         await barrier.leave("b")
@@ -299,7 +301,7 @@ class TestAbortAndReset:
         await barrier.reset()
         assert await barrier.look() == Look(False, 0, 0, 0, {})
 
-    async def test_reset_breaks_it_for_who_waits_and_nobody_else(
+    async def test_reset_breaks_the_barrier_for_waiting_parties_only(
         self, barrier: BarrierScripts
     ) -> None:
         seen = await barrier.wait("a")
@@ -318,7 +320,9 @@ class TestAbortAndReset:
         assert not (await barrier.look()).broken
         await barrier.reset()
 
-    async def test_a_repeated_reset_spares_who_came_since(self, barrier: BarrierScripts) -> None:
+    async def test_a_repeated_reset_spares_parties_that_came_since(
+        self, barrier: BarrierScripts
+    ) -> None:
         await barrier.abort(calls=7)
         assert await barrier.reset(calls=8) == 1
         await barrier.wait("a")
@@ -328,7 +332,7 @@ class TestAbortAndReset:
 
 
 class TestInspect:
-    async def test_it_tells_who_waits_and_writes_nothing(
+    async def test_it_lists_the_waiting_parties_and_writes_nothing(
         self, barrier: BarrierScripts, redis: Redis
     ) -> None:
         first, _ = await barrier.fill("a", "b")

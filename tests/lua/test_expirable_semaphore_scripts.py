@@ -150,7 +150,9 @@ class TestAcquire:
 
 
 class TestReclaim:
-    async def test_what_is_over_goes_to_who_asks(self, semaphore: ExpirableScripts) -> None:
+    async def test_expired_permits_go_to_the_next_acquire(
+        self, semaphore: ExpirableScripts
+    ) -> None:
         await semaphore.acquire(W + X + Y)
         await semaphore.end(W, X)
         assert await semaphore.acquire(Z) is None

@@ -40,7 +40,7 @@ async def test_a_free_lock_is_granted_and_nothing_else_is_written(
     assert list(await everything(redis)) == [fair.key]
 
 
-async def test_who_finds_it_busy_is_told_what_is_left_and_queued(
+async def test_a_busy_acquire_is_queued_and_returns_the_remaining_lease(
     fair: FairScripts, redis: Redis
 ) -> None:
     await fair.acquire(A)
@@ -136,7 +136,7 @@ async def test_asking_again_never_brings_the_own_moment_nearer(fair: FairScripts
     assert await fair.moments() == {B: about(10 * WAIT)}
 
 
-async def test_who_was_purged_by_redisson_is_queued_again_at_the_tail(
+async def test_a_waiter_purged_by_redisson_is_queued_again_at_the_tail(
     fair: FairScripts, redis: Redis
 ) -> None:
     await fair.acquire(A)
@@ -150,7 +150,7 @@ async def test_who_was_purged_by_redisson_is_queued_again_at_the_tail(
 
 
 @pytest.mark.parametrize("which", ["queue", "waiters"])
-async def test_who_lost_its_place_or_its_record_is_queued_once(
+async def test_a_waiter_that_lost_its_place_or_record_is_queued_once(
     fair: FairScripts, redis: Redis, which: str
 ) -> None:
     await fair.acquire(A)
@@ -173,7 +173,9 @@ async def test_what_is_recorded_of_others_outlasts_asking_again(
     assert await redis.pttl(fair.waiters) >= LEASE + 3 * WAIT
 
 
-async def test_who_lost_only_its_moment_keeps_its_place(fair: FairScripts, redis: Redis) -> None:
+async def test_a_waiter_that_lost_only_its_timeout_keeps_its_place(
+    fair: FairScripts, redis: Redis
+) -> None:
     await fair.acquire(A)
     await fair.acquire(B)
     await fair.acquire(C)
@@ -187,7 +189,7 @@ async def test_who_lost_only_its_moment_keeps_its_place(fair: FairScripts, redis
     "order", sorted(set(itertools.permutations(["acquire", "acquire", "undo", "undo"])))
 )
 @pytest.mark.parametrize("busy", [False, True])
-async def test_an_undone_acquire_neither_holds_nor_queues_in_whatever_order_it_arrives(
+async def test_an_undone_acquire_neither_holds_nor_queues_in_any_order(
     fair: FairScripts, order: tuple[str, ...], busy: bool
 ) -> None:
     if busy:

@@ -127,7 +127,7 @@ async def test_behind_a_dead_one_of_ours_redissons_waiters_count_from_now(
     assert await fair.moments() == {D: about(WAITS), E: about(WAITS)}
 
 
-async def test_who_comes_nearer_has_the_time_to_come(fair: FairScripts) -> None:
+async def test_a_waiter_that_moves_up_has_time_to_acquire(fair: FairScripts) -> None:
     await fair.acquire(A)
     await wait(fair, B)
     await fair.java_tries(C, 10)

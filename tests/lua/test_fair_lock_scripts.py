@@ -80,7 +80,7 @@ class TestRelease:
             assert await head.heard() == []
         assert await everything(redis) == before
 
-    async def test_who_leaves_is_gone_and_the_others_keep_their_order(
+    async def test_leaving_removes_the_waiter_and_keeps_the_order_of_the_others(
         self, fair: FairScripts
     ) -> None:
         await fair.acquire(A)
@@ -93,7 +93,7 @@ class TestRelease:
             assert (await fair.alive()).keys() == {B, D}
         assert await fair.holds() == {A: 1}
 
-    async def test_who_leaves_changes_nothing_for_those_before_it(self, fair: FairScripts) -> None:
+    async def test_leaving_does_not_change_the_waiters_ahead(self, fair: FairScripts) -> None:
         await fair.acquire(A)
         for owner in (B, C, D):
             await fair.java_tries(owner)
@@ -101,7 +101,7 @@ class TestRelease:
         await fair.leave(C)
         assert (await fair.moments())[B] == about(10 * WAIT)
 
-    async def test_who_leaves_is_gone_although_its_moments_were_lost(
+    async def test_leaving_removes_the_waiter_although_its_timeouts_were_lost(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A)
@@ -160,7 +160,7 @@ class TestRelease:
 
 
 class TestForceRelease:
-    async def test_it_frees_whoever_has_it_and_tells_the_head(
+    async def test_it_frees_the_lock_and_notifies_the_head(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A)

@@ -60,7 +60,9 @@ class TestDeadHeads:
         await fair.release(A)
         assert await everything(redis) == {}
 
-    async def test_who_tries_once_gets_past_the_dead(self, fair: FairScripts, redis: Redis) -> None:
+    async def test_a_single_try_gets_past_dead_waiters(
+        self, fair: FairScripts, redis: Redis
+    ) -> None:
         await fair.acquire(A)
         await fair.acquire(B)
         await fair.release(A)
@@ -75,7 +77,9 @@ class TestDeadHeads:
         await fair.acquire(C)
         assert await fair.queued() == [B, C]
 
-    async def test_who_asks_is_alive_however_late_it_is(self, fair: FairScripts) -> None:
+    async def test_a_waiter_that_asks_counts_as_alive_even_when_late(
+        self, fair: FairScripts
+    ) -> None:
         await fair.acquire(A)
         await fair.acquire(B)
         await fair.acquire(C)
@@ -83,7 +87,7 @@ class TestDeadHeads:
         await fair.die(B)
         assert await fair.acquire(B) is None
 
-    async def test_a_release_tells_the_first_who_is_alive(
+    async def test_a_release_notifies_the_first_live_waiter(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A)
@@ -99,7 +103,7 @@ class TestDeadHeads:
             assert await dead.heard() == []
         assert await fair.queued() == [C, D]
 
-    async def test_a_forced_release_tells_the_first_who_is_alive(
+    async def test_a_forced_release_notifies_the_first_live_waiter(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A)
@@ -111,7 +115,7 @@ class TestDeadHeads:
             assert await head.heard() == [b"0"]
         assert await fair.queued() == [C]
 
-    async def test_who_finds_the_head_dead_tells_the_next(
+    async def test_a_waiter_that_finds_the_head_dead_notifies_the_next(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A)
@@ -139,7 +143,7 @@ class TestDeadHeads:
         assert reply is not None
         assert left <= reply <= left + SLACK
 
-    async def test_while_it_is_held_one_is_told_when_the_one_before_can_be_found_dead(
+    async def test_a_busy_acquire_returns_when_the_waiter_ahead_may_be_found_dead(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A, lease_ms=10 * LEASE)
@@ -221,7 +225,7 @@ class TestDeadHeads:
         assert await fair.acquire(A) is None
         assert await fair.queued() == []
 
-    async def test_when_the_record_of_who_is_alive_has_expired_the_dead_are_found_all_the_same(
+    async def test_dead_waiters_are_found_after_the_liveness_record_expired(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A)
@@ -237,7 +241,7 @@ class TestDeadHeads:
         assert await fair.acquire(E) is None
         assert await fair.queued() == []
 
-    async def test_whom_redisson_purged_leaves_nothing_when_it_dies(
+    async def test_a_waiter_purged_by_redisson_leaves_nothing_when_it_dies(
         self, fair: FairScripts, redis: Redis
     ) -> None:
         await fair.acquire(A)
@@ -289,7 +293,7 @@ class TestRedissonAsNeighbour:
         await fair.set_moment(B, -1)
         assert await fair.acquire(C) is None
 
-    async def test_a_living_waiter_outlives_a_wait_longer_than_redissons_five_minutes(
+    async def test_a_live_waiter_stays_queued_for_more_than_five_minutes(
         self, fair: FairScripts
     ) -> None:
         await fair.acquire(A)
@@ -340,7 +344,7 @@ class TestRedissonAsNeighbour:
         await fair.release(B)
         assert await fair.java_tries(C) is None
 
-    async def test_who_leaves_makes_no_stranger_stale(self, fair: FairScripts) -> None:
+    async def test_leaving_does_not_make_other_waiters_stale(self, fair: FairScripts) -> None:
         await fair.acquire(A)
         await fair.acquire(B, wait_ms=3_600_000)
         await fair.java_tries(C, wait_ms=1000)

@@ -131,7 +131,7 @@ async def test_a_corrupted_counter_is_an_error_and_nothing_is_granted(
 
 
 @pytest.mark.parametrize("last", [LIMIT - 3, LIMIT, LIMIT + 1, 2**63 - 1])
-async def test_a_counter_beyond_exact_numbers_is_an_error_and_not_a_token_given_twice(
+async def test_a_counter_beyond_exact_numbers_is_an_error(
     fenced: LockScripts, redis: Redis, last: int
 ) -> None:
     await redis.set(fenced.token_key, last)

@@ -166,7 +166,9 @@ async def test_one_writer_and_its_downgrade(rw: ReadWriteScripts, redis: Redis) 
         assert await listener.heard() == [b"1"]
 
 
-async def test_forced_releases_say_who_was_freed(rw: ReadWriteScripts, redis: Redis) -> None:
+async def test_forced_releases_publish_the_mode_that_was_freed(
+    rw: ReadWriteScripts, redis: Redis
+) -> None:
     async with listening(redis, CHANNEL) as listener:
         await rw.read.acquire(U1)
         assert await rw.write.force_release("r1") == 0

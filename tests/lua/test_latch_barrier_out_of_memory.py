@@ -79,7 +79,7 @@ async def test_parties_come_and_are_let_go(barrier: BarrierScripts, redis: Redis
     assert await redis.exists(barrier.key, barrier.arrivals) == 0
 
 
-async def test_who_leaves_breaks_it_and_it_can_be_mended(
+async def test_leaving_breaks_the_barrier_and_reset_mends_it(
     barrier: BarrierScripts, redis: Redis
 ) -> None:
     first, _ = await barrier.fill("a", "b")

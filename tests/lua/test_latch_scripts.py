@@ -264,7 +264,7 @@ async def test_a_corrupted_count_is_an_error_and_stays(
 
 
 @pytest.mark.parametrize("verb", ["try_set_count", "count_down", "delete"])
-async def test_bad_numbers_for_the_receipt_are_refused_before_anything_is_written(
+async def test_a_bad_receipt_time_is_refused_before_any_write(
     latch: LatchScripts, redis: Redis, verb: str
 ) -> None:
     await redis.set(latch.key, "3", px=TOMBSTONE)
@@ -312,7 +312,7 @@ async def messages(listener: Listener, calls: list[Awaitable[int]]) -> list[byte
 
 
 @pytest.mark.parametrize("name", [b"l", b"{t}l", b"a{b", b"a}b", b"\xff\x00"])
-async def test_messages_are_published_once_each_and_by_who_changes_something(
+async def test_each_change_publishes_exactly_one_message(
     scripts: Scripts, redis: Redis, name: bytes
 ) -> None:
     """The channel has braces around the name whatever the name is: section 14.1."""

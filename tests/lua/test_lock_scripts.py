@@ -118,7 +118,7 @@ class TestRelease:
 
     @pytest.mark.parametrize("tombstone_ms", ["x", "", "1.5", "inf", "1e300", str(2**63 - 1)])
     @pytest.mark.parametrize("holds", [0, 1])
-    async def test_a_bad_time_for_the_tombstone_is_refused_before_anything_is_written(
+    async def test_a_bad_tombstone_time_is_refused_before_any_write(
         self, lock: LockScripts, redis: Redis, tombstone_ms: str, holds: int
     ) -> None:
         await lock.acquire(A)
@@ -245,7 +245,9 @@ class TestSetLease:
 
 
 class TestForceRelease:
-    async def test_it_frees_whoever_has_it(self, lock: LockScripts, redis: Redis) -> None:
+    async def test_it_frees_the_lock_whatever_the_hold_count(
+        self, lock: LockScripts, redis: Redis
+    ) -> None:
         await lock.acquire(A)
         await lock.acquire(A, 2)
         assert await lock.force_release() == 1
@@ -296,7 +298,7 @@ class TestInspect:
     async def test_a_free_lock(self, lock: LockScripts) -> None:
         assert await lock.inspect() == [-2]
 
-    async def test_a_held_lock_tells_its_lease_and_who_has_it(
+    async def test_a_held_lock_returns_its_lease_owner_and_hold_count(
         self, lock: LockScripts, redis: Redis
     ) -> None:
         await lock.acquire(A)

@@ -64,7 +64,9 @@ class TestRelease:
         assert await rw.read.release(A, 1, lease_ms=LONG) == 0
         assert await rw.left() > LEASE
 
-    async def test_who_leaves_early_keeps_nobody_waiting(self, rw: ReadWriteScripts) -> None:
+    async def test_a_reader_that_leaves_early_shortens_the_lease_to_the_longest_left(
+        self, rw: ReadWriteScripts
+    ) -> None:
         await rw.read.acquire(A, lease_ms=LONG)
         await rw.read.acquire(B, lease_ms=LEASE)
         await rw.read.acquire(C, lease_ms=10_000)
@@ -91,7 +93,7 @@ class TestRelease:
         assert await rw.read.release(A) == 0
         assert 0 < await rw.left() <= 10_000 + readers
 
-    async def test_who_stays_longer_keeps_its_lease(self, rw: ReadWriteScripts) -> None:
+    async def test_a_reader_that_stays_keeps_its_longer_lease(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A, lease_ms=10_000)
         await rw.read.acquire(B, lease_ms=LONG)
         assert await rw.read.release(A) == 0

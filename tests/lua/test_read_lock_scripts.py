@@ -49,7 +49,7 @@ class TestAcquire:
         assert LEASE - 5000 < reply <= LEASE
         assert await everything(redis) == before
 
-    async def test_who_writes_may_read(self, rw: ReadWriteScripts) -> None:
+    async def test_the_writer_may_read(self, rw: ReadWriteScripts) -> None:
         await rw.write.acquire(A, lease_ms=LEASE)
         assert await rw.read.acquire(A, lease_ms=LONG) is None
         assert await rw.fields() == {"mode": "write", A + ":write": "1", A: "1"}
@@ -333,7 +333,7 @@ class TestSetLease:
         assert await everything(redis) == before
         assert await rw.left() <= LEASE
 
-    async def test_who_is_dead_to_others_sets_nothing(self, rw: ReadWriteScripts) -> None:
+    async def test_an_expired_reader_cannot_set_its_lease(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
         await rw.end_holds(A)
         assert await rw.read.set_lease(A, LONG) == 0
@@ -349,7 +349,7 @@ class TestSetLease:
 
 
 class TestForceRelease:
-    async def test_it_frees_whoever_reads(self, rw: ReadWriteScripts, redis: Redis) -> None:
+    async def test_it_frees_all_readers(self, rw: ReadWriteScripts, redis: Redis) -> None:
         await rw.read.acquire(A)
         await rw.read.acquire(B)
         assert await rw.read.force_release() == 1

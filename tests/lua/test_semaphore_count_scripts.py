@@ -251,7 +251,7 @@ class TestLooking:
         assert await semaphore.available() == (value or 0)
         assert await semaphore.inspect() == [b"" if value is None else str(value).encode(), 0]
 
-    async def test_who_has_what_for_how_long(
+    async def test_inspect_lists_holders_permits_and_remaining_time(
         self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
         await semaphore.start(5)

@@ -137,7 +137,7 @@ class TestRefusals:
         assert await everything(redis) == before
 
     @pytest.mark.parametrize("tombstone_ms", ["x", "", "1.5", "inf", "1e300", str(2**63 - 1)])
-    async def test_a_bad_time_for_the_tombstone_is_refused_before_anything_is_written(
+    async def test_a_bad_tombstone_time_is_refused_before_any_write(
         self, semaphore: SemaphoreScripts, redis: Redis, tombstone_ms: str
     ) -> None:
         await semaphore.acquire(A, 2)

@@ -171,7 +171,7 @@ class TestMakingOne:
 
 
 class TestReclaim:
-    async def test_what_a_dead_holder_had_goes_to_who_asks(
+    async def test_permits_of_a_dead_holder_go_to_the_next_acquire(
         self, semaphore: SemaphoreScripts
     ) -> None:
         await semaphore.acquire(A, 5)

@@ -185,7 +185,7 @@ class TestRelease:
         assert await rw.left() > LEASE
 
     @pytest.mark.parametrize("lease_ms", [LEASE, LONG])
-    async def test_who_goes_on_reading_keeps_the_lock_for_as_long_as_it_reads(
+    async def test_a_writer_that_keeps_reading_keeps_the_lock_for_its_read_lease(
         self, rw: ReadWriteScripts, lease_ms: int
     ) -> None:
         await rw.write.acquire(A, lease_ms=LONG + LEASE - lease_ms)
@@ -301,7 +301,9 @@ class TestLeases:
 
 
 class TestForceRelease:
-    async def test_it_frees_whoever_writes(self, rw: ReadWriteScripts, redis: Redis) -> None:
+    async def test_it_frees_the_writer_and_its_reads(
+        self, rw: ReadWriteScripts, redis: Redis
+    ) -> None:
         await rw.write.acquire(A)
         await rw.read.acquire(A)
         assert await rw.write.force_release() == 1

@@ -16,7 +16,7 @@ ENDS = (
         "redisson_py/semaphores/_queue.py",
         "            or units < self._busy_units\n",
         "",
-        (f"{_PARTIAL}::test_who_wants_one_gets_it_when_the_head_that_wants_two_leaves",),
+        (f"{_PARTIAL}::test_a_waiter_for_one_permit_gets_it_when_the_head_for_two_leaves",),
     ),
     Mutant(
         "a fair waiter says once a lease that it lives",

@@ -35,7 +35,7 @@ SENTINEL = (
         "redisson_py/_topology/choice.py",
         "key=lambda answer: (answer.epoch, answer.promoted, names[answer.address]),",
         "key=lambda answer: 0,",
-        (f"{_CHOICE}::test_the_highest_epoch_wins_whoever_answers_first",),
+        (f"{_CHOICE}::test_the_highest_epoch_wins_in_any_order_of_answers",),
     ),
     Mutant(
         "the Sentinel that announced a master is not waited for",
@@ -43,7 +43,7 @@ SENTINEL = (
         "redisson_py/_topology/sentinels.py",
         "2 * len(named) > len(self._all) and self._informants <= answered.keys()",
         "2 * len(named) > len(self._all)",
-        (f"{_FAKES}::test_who_announced_a_master_is_waited_for",),
+        (f"{_FAKES}::test_the_sentinel_that_announced_a_master_is_waited_for",),
     ),
     Mutant(
         "all Sentinels are waited for",
@@ -75,7 +75,7 @@ SENTINEL = (
         "redisson_py/_topology/finder.py",
         "await wait_for_all([attempt, news], _ASK_AGAIN, first=True)",
         "await wait_for_all([attempt, news], first=True)",
-        (f"{_FAKES}::test_a_frozen_master_does_not_hold_up_who_hears_of_another",),
+        (f"{_FAKES}::test_a_frozen_master_does_not_delay_the_change_to_another",),
     ),
     Mutant(
         "any of two masters",

@@ -31,7 +31,7 @@ SERVERS = (
         'if name != "redis_connect_func"',
         "if name",
         (
-            "tests/unit/test_servers_from_client.py::test_a_cluster_client_that_reads_from_replicas_does_not_make_ours_do_so",
+            "tests/unit/test_servers_from_client.py::test_reading_from_replicas_is_not_taken_from_a_cluster_client",
         ),
     ),
     Mutant(

@@ -147,7 +147,7 @@ class TestLooking:
         await barrier.abort()
         assert await barrier.inspect() == BarrierSnapshot(None, None, True, (), keys)
 
-    async def test_a_snapshot_tells_who_waits(self, clients: ClientFactory) -> None:
+    async def test_a_snapshot_lists_the_waiting_parties(self, clients: ClientFactory) -> None:
         one, other = clients(client_name="one"), clients(lease_time=20)
         barriers = [get_barrier(one), get_barrier(other)]
         waiting = [
@@ -250,7 +250,7 @@ class TestCosts:
         for call in calls:
             await self._is_one_script(call, client, redis)
 
-    async def test_who_waits_asks_twice_and_looks_once_when_it_is_over(
+    async def test_a_waiting_party_asks_twice_and_looks_once_at_the_end(
         self,
         barrier: CyclicBarrier,
         clients: ClientFactory,

@@ -128,7 +128,7 @@ class TestLeaving:
         await barrier.reset()
         await assert_works(barrier)
 
-    async def test_who_was_not_heard_of_yet_breaks_nothing(
+    async def test_a_party_cancelled_before_it_arrives_breaks_nothing(
         self,
         barrier: CyclicBarrier,
         clients: ClientFactory,
@@ -147,7 +147,7 @@ class TestLeaving:
         assert len(await redis.keys("*arrival:*")) == 1
         assert_idle(fresh)
 
-    async def test_who_is_refused_when_it_looks_again_leaves(
+    async def test_a_party_that_is_refused_when_it_looks_again_leaves(
         self, barrier: CyclicBarrier, waiting: asyncio.Task[int], redis: Redis
     ) -> None:
         await redis.hset(barrier.key, "parties", "x")
@@ -185,7 +185,7 @@ class TestLeaving:
         assert await waiting == 0
         assert not await barrier.broken()
 
-    async def test_whose_time_is_up_in_the_moment_of_release_was_there(
+    async def test_a_party_that_times_out_at_the_moment_of_release_has_arrived(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
         """Told that it timed out, it would not go on, though all others do."""
@@ -203,7 +203,7 @@ class TestLeaving:
         assert await waiting == 0
         assert now() - started >= 0.15
 
-    async def test_whose_time_is_up_while_it_asks_was_there_too(
+    async def test_a_party_that_times_out_while_it_asks_has_arrived(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
         link = await proxy("r")
@@ -321,7 +321,7 @@ class TestDying:
         link.pass_through()
         await assert_broken(waiting)
 
-    async def test_who_can_never_leave_complains_to_nobody(
+    async def test_a_party_that_cannot_leave_logs_no_unretrieved_error(
         self,
         barrier: CyclicBarrier,
         clients: ClientFactory,
@@ -354,7 +354,7 @@ async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
 
 
 class TestAbortAndReset:
-    async def test_abort_breaks_it_for_all_who_wait_and_come(
+    async def test_abort_breaks_the_barrier_for_current_and_future_waiters(
         self, barrier: CyclicBarrier, waiting: asyncio.Task[int]
     ) -> None:
         await barrier.abort()
@@ -371,7 +371,7 @@ class TestAbortAndReset:
         assert not await barrier.broken()
         await assert_works(barrier)
 
-    async def test_reset_breaks_it_for_who_waits_only(
+    async def test_reset_breaks_the_barrier_for_current_waiters_only(
         self, barrier: CyclicBarrier, waiting: asyncio.Task[int]
     ) -> None:
         await barrier.reset()

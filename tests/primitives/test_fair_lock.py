@@ -81,7 +81,7 @@ async def test_a_client_that_comes_again_and_again_is_served_once_a_round(
     assert order[:12] == [0, 1, 2] * 4
 
 
-async def test_who_gives_up_or_is_cancelled_does_not_change_the_order(
+async def test_a_waiter_that_gives_up_or_is_cancelled_keeps_the_order(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
     locks = [fair_lock(clients()) for _ in range(2)]
@@ -168,7 +168,7 @@ async def test_a_holder_enters_again_past_the_queue(
     await (await waiting).release()
 
 
-async def test_inspect_lists_who_waits_in_order(
+async def test_inspect_lists_waiters_in_order(
     client: Redisson, clients: ClientFactory, fair: FairScripts
 ) -> None:
     lock, other = fair_lock(client), fair_lock(clients())
@@ -335,7 +335,7 @@ async def test_redisson_hands_over_to_us_and_we_to_redisson(
     await fair.java_unlocks("second:1")
 
 
-async def test_a_waiter_cut_off_for_longer_than_its_lease_is_queued_again_as_the_last(
+async def test_a_waiter_cut_off_for_longer_than_its_lease_is_queued_again_last(
     clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts
 ) -> None:
     link = await proxy()

@@ -65,7 +65,7 @@ async def test_dead_heads_are_passed_over_after_one_lease(
     await lease.release()
 
 
-async def test_a_waiter_of_redisson_that_died_is_passed_over_when_its_moment_has_come(
+async def test_a_dead_redisson_waiter_is_passed_over_after_its_timeout(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
     await fair.acquire(JAVA)
@@ -123,7 +123,7 @@ async def test_asking_again_is_what_a_living_waiter_costs(
 # Weaknesses 20 and 21: living waiters are evicted, and strangers' waits make them stale.
 
 
-async def test_a_living_waiter_keeps_its_place_for_longer_than_redissons_five_minutes(
+async def test_a_live_waiter_keeps_its_place_for_more_than_five_minutes(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
     client = clients(lease_time=LEASE)
@@ -148,7 +148,7 @@ async def test_a_living_waiter_keeps_its_place_for_longer_than_redissons_five_mi
         await fair.leave(owner)
 
 
-async def test_a_living_waiter_outlives_its_own_lease_behind_a_head_that_does_nothing(
+async def test_a_live_waiter_outlives_its_own_lease_behind_an_idle_head(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
     await fair.acquire(JAVA)
@@ -210,7 +210,7 @@ async def test_our_long_waits_make_no_waiter_of_redisson_stale(
 
 
 @pytest.mark.parametrize("how", ["cancelled", "timed out", "scope"])
-async def test_who_stops_waiting_leaves_the_queue_at_once(
+async def test_a_task_that_stops_waiting_leaves_the_queue_at_once(
     clients: ClientFactory, fair: FairScripts, how: str
 ) -> None:
     client = clients()

@@ -75,7 +75,7 @@ async def test_leases_that_nobody_releases_end_in_the_order_of_the_queue(
     assert order == [*range(4)]
 
 
-async def test_hundreds_who_want_it_at_once_all_get_it(
+async def test_hundreds_of_concurrent_waiters_all_acquire(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
     # testMultipleLocks
@@ -126,7 +126,7 @@ async def test_short_waits_and_a_dead_waiter_do_not_put_off_the_others(
         pass
 
 
-async def test_one_who_gave_up_does_not_delay_the_next(
+async def test_a_waiter_that_gave_up_does_not_delay_the_next(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
     # testTryLockNonDelayed

@@ -196,7 +196,7 @@ class TestInitialCount:
         assert await mine.count_down() == 0
         await mine.wait(timeout=10)
 
-    async def test_who_brings_a_count_is_not_let_go_by_who_brings_none(
+    async def test_a_waiter_with_a_count_is_not_released_by_one_without(
         self, latch: CountDownLatch, client: Redisson
     ) -> None:
         """The question of the second, which is asked for the third too, would not set it."""
@@ -223,7 +223,7 @@ class TestInitialCount:
         assert await latch.count() == 3
         await latch.delete()
 
-    async def test_who_sets_it_explicitly_brings_no_other_count(
+    async def test_an_explicit_count_replaces_the_count_of_the_object(
         self, latch: CountDownLatch, client: Redisson
     ) -> None:
         mine = get_latch(client, count=3)

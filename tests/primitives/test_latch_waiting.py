@@ -195,7 +195,7 @@ class TestLettingGo:
         async with asyncio.timeout(20):  # before the safety poll
             await asyncio.gather(*waiting)
 
-    async def test_who_comes_after_the_question_is_not_let_go_by_its_answer(
+    async def test_an_earlier_answer_does_not_release_a_later_waiter(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:
         latch, link = get_latch(client), await proxy("c")
@@ -250,7 +250,7 @@ class TestOneForAll:
             await asyncio.gather(*waiting)
         assert lets_go.calls["evalsha"] == 2
 
-    async def test_who_waits_sends_nothing(
+    async def test_waiters_send_nothing(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
     ) -> None:
         waiting = start(100, far)
@@ -262,7 +262,7 @@ class TestOneForAll:
         await latch.count_down()
         await asyncio.gather(*waiting)
 
-    async def test_an_error_is_told_to_all_who_would_have_met_it(
+    async def test_an_error_is_raised_in_every_waiter_that_shares_the_request(
         self, far: CountDownLatch, waiter: Redisson, redis: Redis
     ) -> None:
         await redis.hset("c", "mine", "1")
@@ -272,7 +272,7 @@ class TestOneForAll:
         assert counted.calls["evalsha"] == 2  # of the first, and of the first after that
         await redis.delete("c")
 
-    async def test_no_answer_is_told_to_all_but_who_has_a_timeout_of_its_own(
+    async def test_no_answer_fails_every_waiter_without_a_timeout_of_its_own(
         self,
         latch: CountDownLatch,
         clients: ClientFactory,
@@ -344,7 +344,7 @@ class TestLeaving:
         assert_idle(waiter)
 
     @pytest.mark.parametrize("give_up", [by_timeout, by_own_timeout, by_scope, by_cancel])
-    async def test_who_stands_behind_leaves_nothing(
+    async def test_a_waiter_behind_the_head_leaves_nothing_when_it_gives_up(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, give_up: GiveUp
     ) -> None:
         (head,) = start(1, far)

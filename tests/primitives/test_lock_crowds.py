@@ -72,7 +72,7 @@ async def test_thousands_of_jobs_on_a_few_names_leave_no_channel(
     assert not any(client._table.channels for client in both)
 
 
-async def test_a_waiter_that_gives_up_while_subscribing_spoils_nothing_for_the_next(
+async def test_a_waiter_that_gives_up_while_subscribing_does_not_harm_the_next(
     clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # PublishSubscribeTest.testSubscribeForRaceCondition

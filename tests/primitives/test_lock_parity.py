@@ -102,7 +102,7 @@ async def test_what_is_held_is_watched_at_every_release(client: Redisson) -> Non
 # Waiting, and being sent away.
 
 
-async def test_who_must_not_be_interrupted_waits_on_in_a_shielded_scope(
+async def test_acquire_in_a_shielded_scope_is_not_cancelled(
     client: Redisson, clients: ClientFactory
 ) -> None:
     # testLockUninterruptibly: a shielded scope is what Python has for it

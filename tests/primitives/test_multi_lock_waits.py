@@ -166,7 +166,7 @@ async def test_reason_of_a_loss_is_that_of_the_member(clients: ClientFactory, re
     assert all(lease.lost for lease in leases)
 
 
-async def test_server_that_must_not_say_who_it_is_is_known_by_its_address(
+async def test_server_that_forbids_info_is_identified_by_its_address(
     fleet: Fleet,
 ) -> None:
     rules = [rule for rule in documented_rules() if rule != "+info"]

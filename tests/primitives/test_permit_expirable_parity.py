@@ -137,7 +137,7 @@ class TestWaiting:
 
     @pytest.mark.parametrize("first", [2, 1])
     @pytest.mark.parametrize("apart", [False, True], ids=["tasks", "clients"])
-    async def test_two_who_want_more_than_there_are_get_it_in_turn(
+    async def test_two_tasks_that_want_more_than_is_free_are_served_in_turn(
         self, clients: ClientFactory, first: int, apart: bool
     ) -> None:
         """testConcurrencyMultiPermits, testConcurrencyMultiPermits2."""
@@ -323,7 +323,7 @@ class TestLeases:
 
 
 class TestHandingOver:
-    async def test_who_counted_a_permit_as_over_cannot_have_it_back_by_its_handle(
+    async def test_a_permit_counted_as_lost_cannot_be_renewed_by_its_handle(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
         ours, others = get(client, 1), get(clients())

@@ -286,7 +286,7 @@ class TestOneTaskOnBothSides:
 
 
 class TestLooking:
-    async def test_who_reads_and_who_writes(
+    async def test_inspect_lists_readers_and_the_writer(
         self, lock: ReadWriteLock, clients: ClientFactory
     ) -> None:
         other = clients(client_name="other")

@@ -182,7 +182,7 @@ async def test_release_wakes_a_waiter_once_for_all_servers(fleet: Fleet) -> None
     await lease.release()
 
 
-async def test_own_undo_does_not_wake_who_waits(fleet: Fleet) -> None:
+async def test_own_undo_does_not_wake_the_waiter(fleet: Fleet) -> None:
     """One server has forgotten: it says yes at each question, and that is given back."""
     lock, rival = fleet.red_lock(3), fleet.red_lock(3)
     async with rival:

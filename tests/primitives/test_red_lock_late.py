@@ -32,7 +32,7 @@ async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
     assert await fleet.held() == 0
 
 
-async def test_reentry_waits_a_moment_for_who_has_not_answered(fleet: Fleet) -> None:
+async def test_reentry_waits_briefly_for_a_server_that_has_not_answered(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, lease_time=100)
     async with lock:
         await until_executed(lock)
@@ -85,7 +85,7 @@ async def test_member_that_its_holder_keeps_is_not_passed(fleet: Fleet) -> None:
     await next_lease.release()
 
 
-async def test_late_server_is_left_to_who_waits_for_its_lock_alone(fleet: Fleet) -> None:
+async def test_late_server_is_left_to_a_waiter_for_its_lock_alone(fleet: Fleet) -> None:
     """The holder itself, even: it does not know yet that it has it."""
     lock = fleet.red_lock(3, lease_time=60)
     async with lock:

@@ -163,7 +163,7 @@ class TestWaiting:
         await (await waiting).release()
         assert await semaphore.available() == 2
 
-    async def test_who_wants_four_waits_until_four_are_free(
+    async def test_a_waiter_for_four_permits_waits_until_four_are_free(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
         """testBlockingNAcquire; Redisson's waits on, asking, for what is missing."""
@@ -183,7 +183,7 @@ class TestWaiting:
         await semaphore.release()
         assert await semaphore.available() == 5
 
-    async def test_who_tries_for_four_is_told_no_or_waits_a_time(
+    async def test_trying_for_four_permits_fails_unless_they_are_freed_in_time(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
         """RedissonSemaphoreTest.testTryNAcquire."""
@@ -201,7 +201,7 @@ class TestWaiting:
         await permit.release()
         await semaphore.release()
 
-    async def test_who_wants_many_is_served_in_turn(self, client: Redisson) -> None:
+    async def test_a_waiter_for_many_permits_is_served_in_turn(self, client: Redisson) -> None:
         """Weakness 26: with Redisson, those who want one pass those who want more."""
         semaphore = get(client, 3)
         held = [await semaphore.acquire() for _ in range(3)]

@@ -36,7 +36,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-async def test_permits_with_ids_are_compared_whoever_holds_them(
+async def test_permits_with_ids_are_compared_while_another_client_holds_them(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     holder, client = clients(), clients()

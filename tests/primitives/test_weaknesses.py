@@ -212,7 +212,7 @@ async def test_renewals_do_not_multiply_with_the_acquisitions(clients: ClientFac
 # What can be asked and said.
 
 
-async def test_it_can_be_asked_who_holds_who_waits_and_for_how_long(  # D37
+async def test_holder_waiters_and_remaining_time_can_be_inspected(  # D37
     clients: ClientFactory,
 ) -> None:
     client, other = clients(client_name="holder"), clients()

@@ -97,7 +97,7 @@ class TestPassing:
         assert (theirs.lease.owner == mine.owner) == (reads in ("", "released"))
         await theirs.let_go()
 
-    async def test_who_was_passed_the_hold_may_read_under_it(
+    async def test_a_task_that_was_passed_the_hold_may_read_under_it(
         self, clients: ClientFactory, far: ReadWriteLock
     ) -> None:
         client = clients(turn=30)
@@ -247,7 +247,7 @@ class TestWaiting:
     @pytest.mark.parametrize(
         ("held", "wanted"), [("read_lock", "write_lock"), ("write_lock", "read_lock")]
     )
-    async def test_a_forced_release_wakes_whoever_waits(
+    async def test_a_forced_release_wakes_the_waiter(
         self,
         lock: ReadWriteLock,
         far: ReadWriteLock,

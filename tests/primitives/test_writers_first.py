@@ -201,7 +201,9 @@ async def test_a_dead_writer_keeps_readers_out_for_a_while_only(
     await redis.delete(WRITERS)
 
 
-async def test_who_is_in_goes_on(lock: ReadWriteLock, far: ReadWriteLock, redis: Redis) -> None:
+async def test_a_holder_reenters_while_a_writer_waits(
+    lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
+) -> None:
     async with far.read_lock(), waiting_writer(lock, redis):
         async with far.read_lock(), far.read_lock().hold(timeout=0):
             assert await far.read_lock().hold_count() == 3

@@ -192,7 +192,7 @@ class TestScripts:
         await talk.script("3").future
         assert peer.links[0].writes == [[LOAD, run(0), run(1), run(2)], [run(3)]]
 
-    async def test_a_missing_script_is_loaded_once_for_many_calls_and_they_go_out_in_order(
+    async def test_a_missing_script_is_loaded_once_for_many_calls_in_order(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         cache = peer.otherwise = ScriptCache()
@@ -232,7 +232,7 @@ class TestScripts:
             (b"EVALSHA", plain.sha.encode(), b"1", b"key", b"1"),
         ]
 
-    async def test_a_missing_script_that_must_not_be_loaded_is_a_clear_error_and_no_loop(
+    async def test_a_missing_script_that_must_not_be_loaded_is_a_clear_error(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         def refuse(command: Command) -> bytes:
@@ -329,7 +329,9 @@ class TestClose:
             await call.future
         assert not caplog.records
 
-    async def test_those_who_wait_for_room_are_let_go(self, talk: Talk, peer: FakePeer) -> None:
+    async def test_calls_that_wait_for_room_end_when_the_stream_fails(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
         await fill(talk, peer)
         room = asyncio.create_task(talk.stream.room(later()))
         await asyncio.sleep(0)

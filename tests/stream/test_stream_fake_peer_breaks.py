@@ -99,7 +99,7 @@ class TestCuts:
         assert [command[0] for command in peer.links[1].commands] == [b"SCRIPT", b"EVALSHA"]
         assert call.uncertain
 
-    async def test_subscriptions_of_the_old_connection_do_not_shift_the_new_ones_replies(
+    async def test_subscriptions_of_the_old_connection_do_not_shift_new_replies(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         peer.plan.extend([SILENCE, SILENCE])
@@ -142,7 +142,7 @@ class TestCuts:
 
 
 class TestSilence:
-    async def test_a_connection_that_does_not_answer_is_given_up_and_the_call_sent_again(
+    async def test_a_connection_that_does_not_answer_is_replaced_and_the_call_resent(
         self, talks: TalkFactory, peer: FakePeer
     ) -> None:
         talk = await talks(reply_timeout=SHORT)

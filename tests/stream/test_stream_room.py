@@ -86,7 +86,7 @@ async def test_one_that_was_let_in_and_cancelled_lets_the_next_in(
     assert first.cancelled()
 
 
-async def test_those_who_wait_come_before_those_who_come(
+async def test_waiting_calls_go_before_new_ones(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 4)

@@ -75,7 +75,7 @@ class TestUrls:
             async with Redis.from_url(own_server.url) as zero:
                 assert await zero.exists("k") == 0
 
-    async def test_a_user_who_may_do_only_what_is_documented(
+    async def test_a_user_with_only_the_documented_permissions_can_use_everything(
         self, own_server: EmbeddedServer, clients: ClientFactory
     ) -> None:
         allowed = [f"+{command}" for command in commands()]

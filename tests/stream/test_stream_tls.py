@@ -105,7 +105,7 @@ async def test_an_address_that_others_named_is_told_with_what_they_need(
     assert "preferred" not in str(caught.value)
 
 
-async def test_a_plain_port_that_others_named_is_told_with_the_setting_that_does_so(
+async def test_the_error_for_a_plain_port_names_the_setting_that_announces_it(
     server_factory: ServerFactory,
 ) -> None:
     server = await server_factory(KIND)
@@ -119,7 +119,7 @@ async def test_a_plain_port_that_others_named_is_told_with_the_setting_that_does
     assert "tls-cluster" not in str(caught.value)
 
 
-async def test_a_client_certificate_that_is_asked_for_and_missing_is_an_error_at_once(
+async def test_a_missing_client_certificate_is_an_error_at_once(
     server_factory: ServerFactory, clients: ClientFactory, good: Certificates
 ) -> None:
     server = await server_factory(KIND, tls=good.files)
@@ -186,7 +186,7 @@ async def test_a_silent_server_is_not_taken_for_one_without_tls(
         assert "TLS" not in str(caught.value)
 
 
-async def test_a_server_that_breaks_every_connection_is_not_taken_for_one_with_tls() -> None:
+async def test_a_server_that_breaks_every_connection_is_not_taken_for_a_tls_one() -> None:
     """It is asked a few times whether it speaks TLS, and not for ever."""
     async with FakePeer() as peer:
         peer.greeting = CUT

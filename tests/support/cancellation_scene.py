@@ -1,4 +1,4 @@
-"""Where the trials of the cancellation sweep play: two clients and one lock; what they share."""
+"""The scene of a trial of the cancellation sweep: two clients and one lock."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.cancellation_sweep import Probe
 from tests.support.kinds import KINDS, SINGLE, MakeLock
 from tests.support.streams import answered, stream_of
 
-#: Seconds within which everything must come that has been made possible. Only a hang takes
-#: longer, and what is put right by the end of a lease or by a safety poll.
+#: Seconds within which everything that has become possible must happen. Only a hang takes
+#: longer, and a fault that the end of a lease or a safety poll repairs.
 SOON = 10.0
 
 #: Starts a release in a task, at the first call only.
@@ -39,7 +39,7 @@ class Scene:
         self.lock, self.others_lock = make_lock(self.client), make_lock(self.other)
 
     def asleep(self) -> bool:
-        """Whether whoever wants a lock waits for its release, and not for an answer."""
+        """Whether every waiter waits for the release, and not for an answer."""
         pending = self.client._context.pending
         return not any(
             isinstance(request, AcquireRequest) and request.is_pending for request in pending
@@ -54,9 +54,9 @@ class Scene:
         return once((await asyncio.create_task(self.lock.acquire())).release)
 
     async def get_after(self, leave: Release, cut: Probe, operation: Acquiring) -> None:
-        """Cancel an operation that waits for a release, which comes when it sleeps.
+        """Cancel an operation that waits for a release; the release comes once it sleeps.
 
-        One that is cancelled in its sleep must have left although nothing was released yet.
+        If it is cancelled while it sleeps, it must leave although nothing was released yet.
         """
 
         def leave_unless_cancelled() -> None:
@@ -78,19 +78,19 @@ class Scene:
         stream_of(self.client).abort("the test says so")
 
     async def executed(self) -> None:
-        """Return when what was cancelled has been executed.
+        """Return when the commands of the cancelled operation have been executed.
 
-        Only where replicas confirm grants does a look take another connection, and not wait.
+        Only where replicas confirm grants does `inspect` use another connection and not wait.
         """
         await answered(self.client)
 
     async def hold_count(self) -> int:
-        """Return how many holds are left of the task that was cancelled."""
+        """Return how many holds the cancelled task still has."""
         await self.executed()
         return await self.lock.hold_count()
 
     async def check(self, client: Redisson) -> None:
-        """Fail if anything of this client is left, or if the lock is not to be had."""
+        """Fail if anything of this client is left, or if the lock cannot be acquired."""
         # What an abandoned operation still had to send was sent before this.
         await answered(client)
         assert not await self.redis.exists("k")
@@ -127,13 +127,13 @@ def refusal_allowed() -> Iterator[None]:
 
 
 async def acquired_by_next(lock: LockLike) -> None:
-    """What somebody who comes later does."""
+    """The operation of a client that comes later."""
     lease = await lock.acquire(timeout=SOON)
     await lease.release()
 
 
 Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
-#: The kinds that are swept: the locks of one server of which others cannot have any part.
+#: The kinds that are swept: locks on one server that exclude all others entirely.
 SWEPT = [name for name in SINGLE if not KINDS[name].shared]
 TRIALS: dict[Trial, list[str]] = {}
 """With the names of the kinds each is run over."""

@@ -2,7 +2,7 @@
 
 A `Probe` drives one coroutine inside the current task, as `await` would, and sees each of its
 suspensions. At the chosen one it has the task cancelled, in one of three ways and at one of two
-moments: while the task waits, or when what it waits for is done and it has not been told yet.
+moments: while the task waits, or when the awaited future is done but the task has not run yet.
 `sweep` repeats a trial until every suspension has had its turn.
 """
 
@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 KINDS = ("task.cancel", "anyio scope", "asyncio.timeout")
 
-#: No single trial takes this long, in seconds, unless it hangs.
+#: Seconds; only a trial that hangs takes longer.
 _LONGEST = 20.0
-#: More suspensions than any operation has: it does not come to an end.
+#: More suspensions than any operation has: beyond this it is taken for endless.
 _ENDLESS = 100
 
 

@@ -12,7 +12,7 @@ class Certificates:
     """An authority and a server's certificate from it.
 
     Attributes:
-        authority: What a client has to trust.
+        authority: The certificate that a client must trust.
         certificate: The server's.
         key: Its key.
     """

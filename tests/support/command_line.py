@@ -11,7 +11,7 @@ def invoke(
     *arguments: str, answers: str | None = None, env: dict[str, str] | None = None
 ) -> Result:
     """Run `redisson-py` with these arguments; `answers` is what it reads."""
-    # Not what the shell of whoever runs the tests has.
+    # Without the environment of the shell that runs the tests.
     nothing = {"REDISSON_URL": None, "REDISSON_CONFIG": None}
     runner = CliRunner(env=nothing)
     return runner.invoke(cli, arguments, input=answers, env=env, prog_name="redisson-py")

@@ -7,14 +7,14 @@ from typing import Any, Self
 
 from redis.asyncio import Redis
 
-#: What clients of a cluster say instead.
+#: The sharded commands that clients of a cluster send instead.
 _SHARDED = {"spublish": "publish", "ssubscribe": "subscribe", "sunsubscribe": "unsubscribe"}
 
 
 class Counted:
-    """Counts the commands the server executes inside a block, but not the look at them.
+    """Counts the commands that the server executes inside a block, except those that count.
 
-    Those of a cluster by the names that one server has for them.
+    Sharded commands of a cluster are counted under the names that a single server uses.
     """
 
     def __init__(self, redis: Redis) -> None:

@@ -1,4 +1,4 @@
-"""Fair locks under test, and what Redis has of them."""
+"""Fair locks under test, and their state in Redis."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ async def server_side(redis: Redis, name: str = "k") -> FairScripts:
 
 
 async def until_queued(fair: FairScripts, count: int) -> None:
-    """Return when so many owners wait."""
+    """Return when this many owners wait."""
 
     async def as_many() -> bool:
         return len(await fair.queued()) == count
 
-    # A process that begins takes its time on a busy machine.
+    # A process starts slowly on a busy machine.
     await until_async(as_many, 30)
 
 
@@ -57,6 +57,6 @@ async def nothing_left(fair: FairScripts) -> bool:
 
 
 def die(link: FaultProxy) -> None:
-    """Have the client behind a proxy vanish without a word, as one whose process was killed."""
+    """Cut the client behind a proxy off without a message, as if its process was killed."""
     link.refuse()
     link.cut()

@@ -1,7 +1,7 @@
 """A process whose tasks visit a fair lock: `python -m tests.support.fair_visitor URL LEASE`.
 
 For each line on its input a task waits for the lock `k`, appends the line to the list `visits`
-and releases. It ends with its input, when all have been there.
+and releases. The process ends after its input has ended and every task has finished.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A RESP server that does what a test tells it: answers, pushes, errors, cuts, silence.
 
-The handshake (HELLO, CLIENT SETINFO, ...) is answered by itself and not recorded. Of all other
-commands each takes the next step of the plan; where the plan is at its end they are answered
-by `otherwise`, by default with their own words, so that a test sees which reply is whose.
+The handshake (HELLO, CLIENT SETINFO, ...) is answered by itself and not recorded. Each other
+command takes the next step of the plan. After the end of the plan, `otherwise` answers: by
+default with the words of the command, so that a test can match replies with commands.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class FakePeer:
         greeting: What to do about HELLO, which every connection is sent twice.
         selected: What to do about SELECT, which is sent where the URL names a database.
         welcome: Answers to be given to new connections instead of a handshake, one each.
-        links: Every connection there ever was.
+        links: Every connection so far, open or closed.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class FakePeer:
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def refuse(self) -> None:
-        """Accept no more connections; those there are go on."""
+        """Accept no more connections; open ones stay open."""
         if self._server is not None:
             server, self._server = self._server, None
             server.close()
@@ -144,17 +144,17 @@ class FakePeer:
             link.abort()
 
     def say(self, data: bytes) -> None:
-        """Send something nobody asked for, on the newest connection."""
+        """Send unsolicited data on the newest connection."""
         self.links[-1].say(data)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something is so; looked at whenever anything arrives, opens or closes."""
+        """Wait for a condition, which is checked whenever anything arrives, opens or closes."""
         while not condition():
             self._news.clear()
             await self._news.wait()
 
     def changed(self) -> None:
-        """Have those who wait look again."""
+        """Have all waiters check their condition again."""
         self._news.set()
 
 
@@ -176,11 +176,11 @@ class Link(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not lost yet."""
+        """Whether the connection is still open."""
         return self._transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet, or send away."""
+        """Accept the connection, or refuse it."""
         # Not an isinstance check: uvloop's transports have no base class in asyncio.
         self._transport = transport  # type: ignore[assignment]
         self._peer.links.append(self)
@@ -190,14 +190,14 @@ class Link(asyncio.Protocol):
         self._peer.changed()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Remember that it is gone."""
+        """Record that the connection is lost."""
         self._transport = None
         self._peer.changed()
 
     def data_received(self, data: bytes) -> None:
         """Answer, command by command."""
         if self._leaving:
-            # Not before: closing with something unread would take back what was said.
+            # Only now: closing a socket with unread input would discard the output.
             self.close()
             return
         self._reader.feed(data)
@@ -220,7 +220,7 @@ class Link(asyncio.Protocol):
         self._transport.write(data)
 
     def close(self) -> None:
-        """Close after what was said has been sent."""
+        """Close after all pending output has been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -259,7 +259,7 @@ class Link(asyncio.Protocol):
 
 
 class ScriptCache:
-    """Answers as a server does that knows scripts only once they are loaded."""
+    """Answers as a server that knows a script only after it was loaded."""
 
     def __init__(self) -> None:
         self._known: set[bytes] = set()

@@ -1,4 +1,4 @@
-"""A process that holds a lock until it is told to stop, and says what became of it.
+"""A process that holds a lock until it is stopped, and prints how the hold ended.
 
 Run as `python -m tests.support.holding_process URL LEASE_TIME`. Prints
 `held <owner>`, then `lost` or `released`.

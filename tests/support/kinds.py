@@ -1,6 +1,6 @@
-"""Every kind of thing that can be held, and what the contract and the lifecycles ask about it.
+"""Every kind of thing that can be held, with what contract and lifecycle tests need to know.
 
-Only the public API is used here, and what a plain client sees on the servers.
+It uses only the public API, and what a plain client sees on the servers.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Kind:
 
     Attributes:
         make: Makes one.
-        rival: Makes what excludes it, when that is not another one of its kind.
+        rival: Makes what excludes it, if that is not another one of its kind.
         reentrant: Whether a task may acquire it again.
         semaphore: Whether it has permits instead of holds.
         shared: Whether several tasks can hold it at once (semaphores: with several permits).
         timed: Whether an acquire takes a `lease_time`.
-        passes: Whether a hold goes from task to task here without a command.
-        suffix: What the field of a holder in Redis has after the owner.
-        servers: On how many servers it lives.
-        members: Of how many locks on one server it is made.
+        passes: Whether a hold goes from task to task of a client without a command.
+        suffix: The end of the field of a holder in Redis, after the owner.
+        servers: The number of servers that it uses.
+        members: The number of single-server locks that it consists of.
         composite: Whether it is made of other locks, and keeps nothing of its own in Redis.
     """
 
@@ -143,7 +143,7 @@ class Party:
         self.thing = thing
 
     async def connected(self) -> Self:
-        """Return it when its clients are connected: a red lock asked once waits a moment only."""
+        """Connect its clients first: a red lock that is tried once waits only briefly."""
         await asyncio.gather(*[each.ping() for each in self.clients])
         return self
 
@@ -159,7 +159,7 @@ class Party:
 
     @property
     def renewals(self) -> int:
-        """How often the client that renewed least has renewed."""
+        """The lowest number of renewals of any of its clients."""
         return min(each.statistics().renewals for each in self.clients)
 
     async def renewed(self, times: int) -> None:
@@ -189,11 +189,11 @@ class Stage:
         self._fleet = fleet
 
     def party(self, **options: Any) -> Party:
-        """Return somebody who uses the thing, with new clients that have these options."""
+        """Return a party that uses the thing, with new clients that have these options."""
         return self._party(self.kind.make, options)
 
     def rival(self, **options: Any) -> Party:
-        """Return somebody who cannot have it while a party has."""
+        """Return a party that cannot acquire it while another party holds it."""
         return self._party(self.kind.rival or self.kind.make, options)
 
     def other(self, party: Party) -> Any:
@@ -234,7 +234,7 @@ class Stage:
 
     @asynccontextmanager
     async def no_memory(self) -> AsyncIterator[None]:
-        """Have the servers refuse, inside the block, what would take memory."""
+        """Have the servers refuse commands that take memory, inside the block."""
         before = [await each.config_get("maxmemory") for each in self.servers]
         try:
             for each in self.servers:
@@ -251,7 +251,7 @@ class Stage:
 
     async def assert_nothing_held(self, *parties: Party) -> None:
         """Fail unless the thing is free on the servers, here, and for others at once."""
-        # Not for as long as a lease: what only its end gives back was not given back.
+        # Less than a lease: a hold that only the end of its lease frees was not released.
         await until(lambda: sum(party.held for party in parties) == 0, 5)
         await until_async(self.free, 5)
         lease = await self.rival().thing.acquire(timeout=10)
@@ -259,7 +259,7 @@ class Stage:
 
 
 def reason_of(error: Any) -> str:
-    """Return why a `LeaseLostError` says the lease was lost; its message says so, too."""
+    """Return the reason of a `LeaseLostError`; fail if its message does not contain it."""
     assert error.reason in str(error)
     return str(error.reason)
 

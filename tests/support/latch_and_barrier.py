@@ -22,7 +22,7 @@ def get_barrier(client: Redisson, name: str | bytes = "r", parties: int = 3) -> 
 
 
 async def assert_broken(*waiting: asyncio.Task[int], within: float = 3) -> None:
-    """Fail unless all of them are told, and soon: not by the safety poll or a lease."""
+    """Fail unless all of them learn it soon: not by the safety poll or the end of a lease."""
     async with asyncio.timeout(within):
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {BrokenBarrierError}

@@ -27,22 +27,22 @@ async def assert_ends_in_time(lease: Lease, redis: Redis, key: str) -> None:
 def assert_left(left: float | None, lease_time: float, since: float) -> None:
     """Fail unless a lease of `lease_time` seconds that was set after `since` has `left` of them.
 
-    But for one second, and for the time that has passed: no delay of a busy machine matters.
+    One second less is accepted, and the time that has passed: a busy machine may be slow.
     """
     assert left is not None
     assert lease_time - 1 - (now() - since) < left <= lease_time
 
 
 def renew_now(client: Redisson) -> None:
-    """Have the watchdog ask after what a client holds at once, and not in a third of the lease.
+    """Have the watchdog renew what a client holds at once, and not after a third of the lease.
 
-    So a test need not wait, and its lease may be one that no delay of a busy machine outlasts.
+    So a test need not wait, and can use a lease that is longer than any delay of a busy machine.
     """
     client._watchdog.ask_now(lambda key: True)
 
 
 async def renewed_at_once(client: Redisson, times: int = 1) -> None:
-    """Have a client renew what it holds so many times, now."""
+    """Have a client renew what it holds this many times, now."""
     for _ in range(times):
         following = client.statistics().renewals + 1
         renew_now(client)

@@ -1,4 +1,4 @@
-"""What asyncio logged."""
+"""Checks of what asyncio logged."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from redisson_py import RedissonError
 
 
 def assert_all_retrieved(caplog: pytest.LogCaptureFixture) -> None:
-    """Raise if asyncio logged an error of ours that nobody asked a future or task for.
+    """Raise if asyncio logged an error of ours that was never retrieved from a future or task.
 
-    Not those of redis-py's streams: the order of their finalizers is the garbage collector's.
+    Errors of redis-py's streams are ignored: the garbage collector orders their finalizers.
     """
     gc.collect()
     lost = [record.exc_info for record in caplog.records if "never retrieved" in record.message]

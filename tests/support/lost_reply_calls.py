@@ -1,4 +1,4 @@
-"""The calls whose replies get lost, each with what it needs and what it leaves."""
+"""The calls whose replies are lost, each with the holds before and after it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MakeLock = Callable[[Redisson], ServerLock]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of lock whose replies get lost.
+    """A kind of lock whose replies are lost.
 
     Attributes:
         make: Makes it for a client.
-        make_newer: Makes what excludes it, for whoever comes after; None if its own kind does.
+        make_newer: Makes the lock of a later client, which it excludes; None: one of its own kind.
     """
 
     make: MakeLock
     make_newer: MakeLock | None = None
 
     def newer(self, client: Redisson) -> ServerLock:
-        """Make the lock of whoever comes after it."""
+        """Make the lock of a client that comes later."""
         return (self.make_newer or self.make)(client)
 
 
@@ -54,7 +54,7 @@ KINDS = {
 LEASE = 30.0
 EXTENDED = 20.0
 WAIT = 20.0
-#: Of what the watchdog keeps: another one, and far from its end however busy the machine is.
+#: The lease that the watchdog keeps: far from its end, however busy the machine is.
 WATCHED = 12.0
 
 
@@ -96,7 +96,7 @@ async def _renew(client: Redisson, lock: ServerLock, leases: list[Lease]) -> Non
 
 
 def notice_soon(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.2) -> None:
-    """Have clients give a silent connection up after this time, and not a sixth of a lease."""
+    """Have clients drop a silent connection after this time, and not after a sixth of a lease."""
     monkeypatch.setattr(Options, "reply_timeout", seconds)
 
 

@@ -1,4 +1,4 @@
-"""What servers carry out, command by command, as MONITOR tells it."""
+"""The commands that servers execute, as MONITOR reports them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from redis.asyncio import Redis
 
 from tests.support.cluster_look import ClusterLook, masters_of, url_of
 
-#: Bytes: more than any script that is loaded.
+#: Bytes; larger than any script that is loaded.
 _LONGEST_LINE = 2**20
 
 
 class Monitor:
-    """What each server that has keys is told inside a block, and what its scripts do there.
+    """The commands that each server with keys executes inside a block, those of scripts included.
 
-    Of a cluster that is also what is published: nobody can subscribe to patterns of its shards.
+    In a cluster this also shows messages: nobody can subscribe to patterns of sharded channels.
     """
 
     def __init__(self, redis: Redis | ClusterLook) -> None:
@@ -49,12 +49,12 @@ class Monitor:
             await writer.wait_closed()
 
     async def lines(self) -> list[bytes]:
-        """Return what was told since the last call, server after server."""
+        """Return the commands since the last call, server by server."""
         found: list[bytes] = []
         mark = secrets.token_hex(8)
         async with asyncio.timeout(30):
             for redis, reader, _ in self._told:
-                # What was carried out before is told before.
+                # MONITOR reports commands in the order of execution.
                 await redis.echo(mark)
                 while mark.encode() not in (line := await reader.readline()):
                     assert line, "the server has hung up"

@@ -1,4 +1,4 @@
-"""What a server of a topology tells about itself."""
+"""What a server of a topology reports about itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passwords nobody thought of, and whatever an error tells."""
+"""Random passwords, and everything that an error reveals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 import traceback
 from urllib.parse import quote
 
-#: All that means something in a URL, in a format string, in RESP or in a repr.
+#: Characters with a meaning in a URL, in a format string, in RESP or in a repr.
 LETTERS = "abcxyzABCXYZ0189/#?@:%[]&=+;!$'\"\\<>{}|^~*(),._- äé漢℀\u00a0"
 
 
@@ -18,7 +18,7 @@ def passwords(count: int, seed: int) -> list[str]:
 
 
 def parts(password: str) -> set[str]:
-    """Return what must not be told of a password, neither as it is nor as a URL or repr has it."""
+    """Return the parts of a password that must not appear: plain, as in a URL, as in a repr."""
     forms = {password, quote(password, safe=""), quote(password), repr(password)[1:-1]}
     return {form[n : n + 5] for form in forms for n in range(max(1, len(form) - 4))}
 
@@ -36,7 +36,7 @@ def chain(error: BaseException) -> list[BaseException]:
 
 
 def told(error: BaseException) -> str:
-    """Return everything that an error tells, and those it comes from."""
+    """Return all texts of an error, and of its causes and contexts."""
     texts = [repr(pickle.loads(pickle.dumps(error)))]
     for each in chain(error):
         texts += [str(each), repr(each), repr(each.args), *getattr(each, "__notes__", [])]

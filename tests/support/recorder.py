@@ -1,4 +1,4 @@
-"""A listener that keeps what it is told."""
+"""A listener that records its events."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from redisson_py import (
 
 E = TypeVar("E")
 
-#: These are of no name.
+#: Events without a name.
 Plain = ConnectionLostEvent | ConnectionRestoredEvent
 
 
 class Recorder(Listener):
-    """Keeps every event, in order, and checks that each came to the method that is for it."""
+    """Keeps every event, in order, and checks that each came to its own method."""
 
     def __init__(self) -> None:
         self.events: list[Any] = []
-        #: The same, whatever a test clears.
+        #: All events, including those that a test has cleared.
         self._ever: list[Any] = []
 
     def acquired(self, event: AcquiredEvent, /) -> None:
@@ -60,9 +60,9 @@ class Recorder(Listener):
         self._ever.append(event)
 
     def assert_paired(self) -> None:
-        """Fail unless each acquisition has a number of its own, and what ends it has that too.
+        """Fail unless each acquisition has its own number, and the event of its end has the same.
 
-        Not as events come: what a listener raises is logged and fails no test.
+        This runs after the events: an error in a listener is logged and would fail no test.
         """
         begun: dict[int, AcquiredEvent] = {}
         for event in self._ever:
@@ -80,12 +80,12 @@ class Recorder(Listener):
 
     @property
     def story(self) -> list[str]:
-        """What happened, without times: `acquired lock k`, `wait ended lock k: timeout`."""
+        """The events as text, without times: `acquired lock k`, `wait ended lock k: timeout`."""
         return [told(event) for event in self.events]
 
 
 def told(event: Any) -> str:
-    """Return an event in words."""
+    """Return an event as text."""
     what = "" if isinstance(event, Plain) else f"{event.kind} {event.name}"
     match event:
         case AcquiredEvent():

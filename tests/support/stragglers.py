@@ -34,7 +34,7 @@ class Stragglers:
         await self._writer.wait_closed()
 
     async def deliver(self, late: list[bytes]) -> None:
-        """Have the server execute these commands; their replies interest nobody."""
+        """Have the server execute these commands; their replies are ignored."""
         async with self._turn:
             framer = RespFramer()
             self._writer.write(b"".join(late))

@@ -1,4 +1,4 @@
-"""A stream that tests talk to, without a client."""
+"""A stream that tests use directly, without a client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Topology
 from redisson_py.errors import ClientClosedError
 
-#: Long enough never to be the reason for anything.
+#: Seconds; no test reaches this limit.
 PATIENT = 30.0
 
 
@@ -66,11 +66,11 @@ class Around:
 
 
 class Talk:
-    """A stream that is kept open, and what it told its client.
+    """A stream that is kept open, and what it reported to its client.
 
     Attributes:
-        needed: Whether somebody relies on the connection while it is idle.
-        gone: Channels that the server stopped to serve.
+        needed: Whether the connection is needed while it is idle.
+        gone: Channels that the server stopped serving.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Talk:
             self._running.result()
         for call in self._calls:
             if call.future.done() and not call.future.cancelled():
-                # Some tests do not wait for all that they ask: asyncio need not complain.
+                # Some tests do not await all their calls; this keeps asyncio from reporting them.
                 call.future.exception()
 
     def call(self, *args: Arg, seconds: float = PATIENT, must: bool = False) -> Call:

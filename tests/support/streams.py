@@ -1,4 +1,4 @@
-"""The connections of a client, one a server, and that they have answered."""
+"""The connections of a client, one for each server, and waiting for their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERYWHERE = ("a", "b", "k")
 
 
 def stream_of(client: Redisson, key: str = "k") -> Stream:
-    """Return the stream to the server of a key; in a cluster, as far as is known by now."""
+    """Return the stream to the server of a key; in a cluster, by the current slot map."""
     return client._router.stream_for(key.encode())
 
 

@@ -40,13 +40,13 @@ async def until_listening(client: Redisson) -> None:
 
 
 def listens(table: Table, router: Router) -> bool:
-    """Return whether somebody has a seat, and the servers of all who have one have answered."""
+    """Return whether there are seats, and the servers of all of them have answered."""
     channels = [each for each, channel in table.channels.items() if channel.seats]
     streams = {router.stream_for(each) for each in channels}
     return bool(streams) and all(each.ready and each.idle for each in streams)
 
 
 def set_safety_poll(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Set how long waiters sleep at most before they ask again although no message came."""
+    """Set the maximum time that waiters sleep without a message before they ask again."""
     for module in (waiting, _queue):
         monkeypatch.setattr(module, "SAFETY_POLL", seconds)

@@ -108,7 +108,7 @@ def test_what_a_thread_held_that_ended_is_not_renewed_any_more(
     assert [each for each in caplog.messages if "is not renewed any more" in each]
 
 
-def test_what_a_thread_held_that_ended_is_renewed_for_whoever_has_the_lease(
+def test_the_lease_of_a_thread_that_ended_is_still_renewed(
     clients: ClientFactory,
 ) -> None:
     client = clients(lease_time=3)

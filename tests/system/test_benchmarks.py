@@ -175,7 +175,7 @@ async def test_redisson_is_warm_when_it_gets_no_faster() -> None:
     assert side.rates == [1, 2, 4, 4, 4, 4, 4, 4]
 
 
-def test_visits_at_once_are_counted_and_who_leaves_is_first() -> None:
+def test_concurrent_visits_are_counted_and_exits_come_before_entries() -> None:
     assert at_once([]) == 0
     assert at_once([Visit(0, 1, 5, 0), Visit(0, 5, 9, 1)]) == 1
     assert at_once([Visit(0, 1, 6, 0), Visit(0, 5, 9, 1), Visit(0, 2, 3, 2)]) == 2
@@ -188,7 +188,7 @@ def test_evenness_is_one_for_all_alike_and_a_share_for_one_alone() -> None:
     assert evenness([], 4) == 0.0
 
 
-def test_places_are_lost_to_those_who_asked_later_and_were_in_sooner() -> None:
+def test_places_are_lost_to_later_arrivals_that_enter_sooner() -> None:
     # In at 10, 11, ...; asked in another order. The one that asked at 12 came after others left.
     visits = [Visit(3, 10, 10, 0), Visit(1, 11, 11, 1), Visit(2, 12, 12, 2), Visit(12, 13, 13, 0)]
     assert places_lost(visits) == [0, 1, 1, 0]
@@ -205,7 +205,7 @@ def test_a_wait_is_from_asking_to_being_in() -> None:
     assert (wait_ms(visits, 0.5), wait_ms(visits, 0.99)) == (50.0, 99.0)
 
 
-def test_scenarios_and_sides_are_chosen_by_name_or_pattern_in_their_own_order() -> None:
+def test_scenarios_and_sides_are_chosen_by_name_or_pattern() -> None:
     chosen = parse(["--only", "red,pai*", "--sides", "redis-py*"])
     assert chosen.only == ["pairs", "red"]
     assert chosen.sides == [OURS, OURS_UVLOOP, REDIS_PY, REDIS_PY_CLUSTER, REDIS_PY_64]
@@ -234,7 +234,7 @@ def test_only_those_processes_start_that_the_scenarios_need(
     assert workers_needed(chosen, sides, SIZES["full"]) == expected
 
 
-def test_who_takes_turns_is_reversed_every_round() -> None:
+def test_the_order_of_sides_is_reversed_every_round() -> None:
     assert list(alternately("ab", 3)) == [
         *((0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b"))
     ]
@@ -251,7 +251,7 @@ def test_the_ratio_to_pottery_is_to_the_faster_of_its_two() -> None:
     assert goal.detail == "9.00 x pottery"
 
 
-def test_tasks_are_compared_with_threads_and_those_to_redissons_other_ways_are_told() -> None:
+def test_tasks_are_compared_with_threads_and_with_redissons_other_ways() -> None:
     table = Table("pairs", "title")
     rates = {OURS: 90.0, REDISSON: 30.0, REDISSON_ASYNC: 45.0, REDISSON_ASYNC_8: 20.0}
     for side, rate in rates.items():
@@ -301,7 +301,7 @@ def test_two_sections_at_once_are_refused() -> None:
         summary([(0, 10, 0), (9, 20, 1)], 2)
 
 
-def test_who_had_no_turn_makes_turns_uneven() -> None:
+def test_a_side_without_a_turn_makes_turns_uneven() -> None:
     found = summary([(0, 0, 0), (1, 1, 1)], 3)
     assert found is not None
     assert found["evenness"] == 0

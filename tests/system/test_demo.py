@@ -87,7 +87,7 @@ def test_locked_totals_are_exact_although_holders_are_killed_and_stopped() -> No
     assert re.search(r"with the lock +[\d.]+ s \| held by worker-\d .* hand-offs/s", output)
 
 
-def test_on_a_cluster_totals_are_exact_although_masters_are_killed_and_slots_are_moved() -> None:
+def test_cluster_totals_are_exact_when_masters_are_killed_and_slots_move() -> None:
     code, output = output_of("--cluster", "--seconds=2")
     assert code == 0, output
     numbers = rows(output)
@@ -104,7 +104,7 @@ def test_on_a_cluster_totals_are_exact_although_masters_are_killed_and_slots_are
         assert re.search(rf"the {whose}'s: slot moved .* had the lock after", output)
 
 
-def test_a_section_in_which_another_began_is_untold_unless_its_holder_was_told() -> None:
+def test_an_overlapped_section_counts_as_untold_unless_its_holder_was_told() -> None:
     outcome = Outcome(sections=[(1.0, 2.0, False), (2.0, 3.0, False), (3.5, 4.0, True)])
     assert outcome.untold == 0
     outcome.sections += [(3.8, 9.0, False), (5.0, 6.0, True), (7.0, 8.0, False)]

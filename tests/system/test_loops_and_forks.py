@@ -131,7 +131,7 @@ async def test_every_use_after_a_fork_is_refused_and_sends_nothing(
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-async def test_child_works_with_its_own_client_and_the_parent_gets_its_own_answers(
+async def test_child_uses_its_own_client_and_the_parent_gets_its_own_answers(
     client: Redisson, clients: ClientFactory, server_url: str, redis: Redis
 ) -> None:
     # Leases of different lengths, so that an answer to another question would show.

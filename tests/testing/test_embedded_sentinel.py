@@ -70,7 +70,7 @@ async def test_a_killed_master_is_replaced_without_one_sentinel(
         assert reply == [new.host, str(new.port)]
 
 
-async def test_a_coordinated_failover_leaves_one_master_and_a_frozen_one_is_replaced(
+async def test_a_coordinated_failover_or_a_frozen_master_leaves_one_master(
     own_sentinel: EmbeddedSentinel,
 ) -> None:
     old = await own_sentinel.master()

@@ -184,7 +184,7 @@ async def test_a_seed_that_serves_another_cluster_by_now(monkeypatch: pytest.Mon
             assert seed.count(b"PING")
 
 
-async def test_a_transport_that_fails_in_its_own_way_is_a_connection_that_is_lost() -> None:
+async def test_any_error_of_a_transport_is_a_lost_connection() -> None:
     """uvloop raises RuntimeError for bytes that it is given when the connection has broken."""
 
     class Broken:

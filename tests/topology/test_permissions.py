@@ -343,7 +343,7 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
     await clients(url).ping()
 
 
-async def test_sentinels_count_replicas_for_whoever_may_not_ask_the_master(
+async def test_sentinels_count_replicas_when_the_master_may_not_be_asked(
     sentinel_factory: SentinelFactory, clients: ClientFactory
 ) -> None:
     rules = " ".join(less(documented_rules("", "--sync"), "info"))

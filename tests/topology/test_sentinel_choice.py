@@ -22,7 +22,7 @@ from redisson_py.errors import BackendError, ConnectionLostError
 A, B, C = ("10.0.0.1", 6379), ("10.0.0.2", 6379), ("::1", 6380)
 
 
-def test_the_highest_epoch_wins_whoever_answers_first() -> None:
+def test_the_highest_epoch_wins_in_any_order_of_answers() -> None:
     answers = [Named(A, 3), Named(A, 3), Named(B, 4), Named(C, 2)]
     for order in permutations(answers):
         assert choose(order) == Named(B, 4)
@@ -48,7 +48,7 @@ def test_no_answer_is_no_master() -> None:
     assert Knowledge().learn([], 0.0) is None
 
 
-def test_who_lags_behind_does_not_undo_what_was_learnt() -> None:
+def test_an_outdated_answer_does_not_undo_a_newer_one() -> None:
     knowledge = Knowledge()
     assert knowledge.learn([Named(A, 1)], 0.0) == Named(A, 1)
     assert knowledge.learn([Named(A, 1), Named(B, 2)], 1.0) == Named(B, 2)

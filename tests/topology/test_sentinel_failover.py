@@ -237,7 +237,7 @@ async def test_late_grants_of_a_frozen_master_are_not_believed(
     assert int(await new.execute("EXISTS", *names)) == 0
 
 
-async def test_a_client_outlives_its_sentinels_and_needs_them_to_find_another_master(
+async def test_a_client_outlives_its_sentinels_until_it_needs_another_master(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
     client = clients(own_sentinel.url, lease_time=60)

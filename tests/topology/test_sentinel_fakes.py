@@ -136,7 +136,7 @@ async def test_a_message_while_the_old_master_is_connected_to(
     assert new.commands == [(b"GET", b"a")]
 
 
-async def test_who_announced_a_master_is_waited_for(scene: Scene) -> None:
+async def test_the_sentinel_that_announced_a_master_is_waited_for(scene: Scene) -> None:
     """Most name the old master still, and answer first."""
     old, new = await scene.server(), await scene.server()
     sentinels = await scene.sentinels(old)
@@ -191,7 +191,7 @@ async def test_a_promoted_server_that_is_no_master_yet_is_asked_again(scene: Sce
     assert new.commands == [(b"SET", b"a", b"1")]
 
 
-async def test_a_frozen_master_does_not_hold_up_who_hears_of_another(scene: Scene) -> None:
+async def test_a_frozen_master_does_not_delay_the_change_to_another(scene: Scene) -> None:
     old, new = await scene.server(), await scene.server()
     old.greeting = SILENCE
     sentinels = await scene.sentinels(old)

@@ -228,7 +228,7 @@ async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
     assert caught.value.reason == "taken"
 
 
-async def test_whoever_waits_behind_others_is_told_that_the_replicas_do_not_answer(
+async def test_a_waiter_behind_others_is_told_that_replicas_do_not_answer(
     pair: Pair, clients: ClientFactory
 ) -> None:
     client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)

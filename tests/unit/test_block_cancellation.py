@@ -371,7 +371,7 @@ async def test_a_task_group_in_the_body_is_cancelled_and_the_loss_comes_through(
     assert cancelling() == 0
 
 
-async def test_an_anyio_task_group_in_the_body_is_cancelled_and_the_loss_comes_through() -> None:
+async def test_an_anyio_task_group_in_the_body_is_cancelled_by_a_loss() -> None:
     with pytest.raises(LeaseLostError):
         async with block() as lease, anyio.create_task_group() as group:
             group.start_soon(for_ever)

@@ -193,7 +193,7 @@ async def test_a_lingering_channel_moves_too_and_is_left_where_it_is(
     assert not places.bus.table.channels
 
 
-async def test_what_a_server_has_ended_is_subscribed_again_if_somebody_sits_there(
+async def test_a_subscription_ended_by_the_server_is_renewed_while_it_has_a_seat(
     places: Places,
 ) -> None:
     with places.bus.listen(CHANNEL, lock_wakes) as sleeper:

@@ -131,7 +131,7 @@ def test_what_ends_the_process_is_not_held_up(error: type[BaseException]) -> Non
         Teller(Broken(error())).tell("acquired", EVENT)
 
 
-def test_several_listeners_are_all_told_in_order_whatever_one_of_them_raises(
+def test_several_listeners_are_called_in_order_even_if_one_raises(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[tuple[str, str, object]] = []

@@ -202,7 +202,7 @@ SABOTAGED = [KeepsWhatItWasGiven, CallsNobodyAfterAsking, AsksBesideAHold, Calls
 
 @given(schedule=SCHEDULES)
 @settings(max_examples=200, deadline=None)
-def test_whoever_waits_is_called(schedule: list[int]) -> None:
+def test_every_waiter_is_called(schedule: list[int]) -> None:
     assert not forgets(schedule)
 
 

@@ -37,7 +37,7 @@ async def test_objects_of_one_name_share_queue_and_holds() -> None:
     assert registry.task_holds(b"other") is not holds
 
 
-async def test_those_who_ask_and_those_who_stand_are_waiting() -> None:
+async def test_asking_and_queued_waiters_both_count_as_waiting() -> None:
     registry = Registry()
     queue = open_queue(registry, b"k")
     waiters = await wait_in(queue, 3)

@@ -240,7 +240,7 @@ def test_ten_thousand_ended_ones_cost_nothing_afterwards(schedule: Schedule) -> 
 
 
 @pytest.mark.parametrize("beyond", [0.0, BUCKET / 2, BUCKET, 2 * BUCKET])
-def test_an_end_more_than_a_period_after_the_renewal_is_not_missed_by_a_blocked_loop(
+def test_an_end_long_after_the_renewal_is_seen_after_a_blocked_loop(
     schedule: Schedule, beyond: float
 ) -> None:
     """Nobody took the renewal, at which the end would have been minded."""
@@ -286,7 +286,7 @@ def test_rows_in_force_are_not_swept_at_every_step(
 
 
 @pytest.mark.parametrize(("end", "looked_at"), [(20.0, 20.0), (20.5, 21.0), (27.0, 28.0)])
-def test_an_end_while_a_renewal_is_unconfirmed_is_not_missed_by_a_blocked_loop(
+def test_an_end_during_an_unconfirmed_renewal_is_seen_after_a_blocked_loop(
     schedule: Schedule, end: float, looked_at: float
 ) -> None:
     hold = schedule.keep(0.0, end)

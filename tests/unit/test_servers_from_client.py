@@ -81,7 +81,7 @@ async def test_a_cluster_client_with_tls() -> None:
     assert connector.connect_timeout is None
 
 
-async def test_a_cluster_client_that_reads_from_replicas_does_not_make_ours_do_so() -> None:
+async def test_reading_from_replicas_is_not_taken_from_a_cluster_client() -> None:
     with pytest.warns(DeprecationWarning, match="read_from_replicas"):
         client = RedisCluster(host="a", port=1, read_from_replicas=True)
     assert "redis_connect_func" in client.get_connection_kwargs()

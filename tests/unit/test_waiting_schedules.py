@@ -283,7 +283,7 @@ wait_for_messages = Sleeper.wait_for_messages
 
 @given(schedule=SCHEDULES)
 @settings(max_examples=200, deadline=None)
-def test_whoever_waits_is_served_without_the_safety_poll(schedule: list[int]) -> None:
+def test_every_waiter_is_served_without_the_safety_poll(schedule: list[int]) -> None:
     assert not forgets(schedule)
 
 

@@ -59,7 +59,7 @@ def test_a_message_wakes_as_many_seats_as_it_is_worth(value: bytes, count: int) 
     assert sum(woken(seats)) == count
 
 
-def test_seats_are_woken_in_order_of_arrival_whoever_left() -> None:
+def test_seats_are_woken_in_order_of_arrival_after_one_left() -> None:
     table = Table()
     first, second, third = join(table, 3)
     table.leave(first, now=0.0)
@@ -97,7 +97,7 @@ def test_a_woken_seat_that_leaves_passes_the_wake_up_on() -> None:
     assert woken([third]) == [True]
 
 
-def test_a_wake_up_is_passed_over_those_who_have_one() -> None:
+def test_a_wake_up_is_passed_to_the_first_seat_without_one() -> None:
     table = Table()
     first, second, third = join(table, 3)
     table.message(b"c", b"0")

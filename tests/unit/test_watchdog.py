@@ -68,7 +68,7 @@ async def test_a_hold_is_renewed_for_as_long_as_it_is_kept(setup: Setup) -> None
     assert not lease.lost
 
 
-async def test_a_grant_that_came_late_is_renewed_a_third_of_its_lease_after_it_was_asked_for(
+async def test_a_late_grant_is_renewed_a_third_of_its_lease_after_the_request(
     setup: Setup,
 ) -> None:
     """The lease runs from the request, so a slow answer leaves less of it."""

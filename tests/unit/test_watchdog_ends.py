@@ -292,7 +292,7 @@ class TestSharedLeases:
         setup.clock.sleep(LEASE / 30 + 0.01)
         assert len(setup.executor.renewals) == 2
 
-    async def test_a_read_under_a_write_hold_that_ends_is_renewed_no_longer_than_that(
+    async def test_a_read_is_renewed_no_longer_than_the_write_hold_it_is_under(
         self, setup: Setup
     ) -> None:
         write = setup.hold(1, lease_time=LEASE, renewed=False)
