@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 # What runs again on another loop, server or Python, besides the whole on Valkey with plain
 # asyncio. `test` must stay under fifteen minutes on two cores, with `test-more` under forty. Tests
-# mostly wait for leases to end, so seven runs at once are not too many.
+# mostly wait for leases to end, so eight runs at once are not too many.
 LOOP   := tests/stream tests/contract tests/primitives
 SERVER := tests/lua tests/stream tests/primitives
 OLDEST := tests/lua tests/stream tests/faults
@@ -38,6 +38,7 @@ SYSTEM := tests/system tests/lua
 SOAKS := tests/soak $(BENCHMARKS)
 # Clusters, Sentinels and replicas of their own, which fail.
 TOPOLOGY := tests/topology tests/testing
+CONTRACT := tests/contract
 # What people use around the library.
 AROUND := tests/cli tests/docs tests/integrations tests/sync
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
@@ -63,7 +64,7 @@ REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-valkey test-valkey-faults \
-	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-rest test-soaks \
+	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-rest test-soaks \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
 	interop coverage soak mutants bench bench-quick bench-goals manifest build clean
@@ -127,8 +128,8 @@ unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
 	$(PYTEST) -q tests/unit tests/house
 
 test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
-	$(MAKE) -j7 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-rest \
-		test-valkey-topology test-valkey-system test-valkey-around interop
+	$(MAKE) -j8 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-contract \
+		test-valkey-rest test-valkey-topology test-valkey-system test-valkey-around interop
 
 test-more: $(VENV)/.checks ## soaks; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
 	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
@@ -152,8 +153,11 @@ test-valkey-system: $(VENV)/.checks
 test-valkey-around: $(VENV)/.checks ## the command line, integrations, sync code, documentation
 	$(PYTEST) -q $(AROUND)
 
+test-valkey-contract: $(VENV)/.checks
+	$(PYTEST) -q $(CONTRACT)
+
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(FAULTS) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
+	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
 
 test-soaks: $(VENV)/.checks ## many times over, and counted; `soak` takes longer
 	$(PYTEST) -q $(SOAKS)
