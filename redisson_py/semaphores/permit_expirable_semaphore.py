@@ -120,7 +120,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def try_acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> list[Permit] | None:
-        """Do as `acquire_many`; return None if `n` permits are not free within `timeout` seconds."""
+        """Do as `acquire_many`, but return None if that fails within `timeout` seconds."""
         units = _check_many(n)
         return await self._try_acquire(units, timeout, lease_time)
 

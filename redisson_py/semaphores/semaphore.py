@@ -238,7 +238,7 @@ class Semaphore(SemaphoreLike):
     async def delete(self) -> bool:
         """Remove the semaphore; return whether it was there.
 
-        It is then as if it was never given permits. Permits in use are void: the holder learns of it
+        It is then as if it never had permits. Permits in use are void: the holder learns of it
         at the next renewal or release, as of any loss (`"taken"`), and nothing is given back to a
         semaphore that is made later. Waiters look again: with `permits` they make a new one, else
         they wait until a client does. Errors are those of `try_set_permits`.
