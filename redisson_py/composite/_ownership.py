@@ -1,5 +1,4 @@
-"""The part that MultiLock and RedLock share: release, extension and inspection of members.
-"""
+"""The part that MultiLock and RedLock share: release, extension and inspection of members."""
 
 from __future__ import annotations
 
