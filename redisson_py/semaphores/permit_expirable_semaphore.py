@@ -352,7 +352,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         except RedissonError:
             raise
         except BaseException:
-            # Cancelled: the release is still carried out.
+            # Cancelled: it is carried out all the same.
             for hold in own:
                 self._ownership.released_by_id(hold)
             raise
