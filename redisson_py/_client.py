@@ -1,4 +1,4 @@
-"""The client: its connections, one watchdog, and everything made from them."""
+"""The client: its connections, its watchdog, and the synchronizers that it makes."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: Turns of the event loop in which tasks that were sent away by `aclose` have left.
+#: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
 _LAST_TURNS = 100
 
 _forks = 0
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()
-#: Tasks of a parent that were forgotten after a fork. Never collected: their cleanup would reach
-#: for what the parent still uses, through the selector that both share.
+#: Tasks of the parent process after a fork. Kept for ever: their cleanup would change the selector
+#: that the parent still uses.
 _of_parents: list[object] = []
 
 
@@ -80,7 +80,7 @@ def _count_fork() -> None:
     global _forks
     _forks += 1
     for executor in _executors:
-        # Of no loop any more: whoever uses it asks `_check`.
+        # It has no loop any more, so its next use calls `_check`.
         executor.loop = None
 
 
@@ -323,11 +323,11 @@ class Redisson:
         return SyncedStream(settings, replicas=self._replicas, sync_timeout=options.sync_timeout)
 
     def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
-        """Return what tells the keys that a stream serves."""
+        """Return the test for the keys that a stream serves."""
         return lambda key: self._router.stream_for(key) is stream
 
     def _needs(self, stream: Stream) -> bool:
-        """Whether somebody holds or waits for what a stream serves."""
+        """Return whether tasks hold or wait for keys that a stream serves."""
         if isinstance(self._router, SingleRouter):
             return self._followers.any
         return self._followers.rely_on(stream, self._router)
@@ -518,14 +518,14 @@ class Redisson:
         though Redis may learn of it only by the leases.
         """
         if self._forks != _forks:
-            # Whatever is open is the parent's.
+            # The open connections are the parent's.
             self._refuse_after_fork()
         elif self._closing is not None and not self._closing.done() and self._loop is here():
             await wait_for_all([self._closing])
         elif not self._closed and self._root is not None:
             here()
             if is_closed(self._loop):
-                # What it left there nobody can give back: that runs out.
+                # Nothing can release what it left there: the leases run out.
                 self._let_go_of(self._root)
             else:
                 self._check()
@@ -571,7 +571,7 @@ class Redisson:
         if self._described_until:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)
-        # Answered after all of that; or the connection breaks, and waiting is no use.
+        # The PING is answered after all releases, unless the connection breaks.
         return [stream.ping().future for stream in self._router.streams() if stream.ready]
 
     def _check(self) -> None:
@@ -632,7 +632,7 @@ class Redisson:
             if self._loop is loop:
                 await wait_for_all([self._closing])
         for _ in range(_LAST_TURNS):
-            # Those that were sent away have not gone yet.
+            # The waiters that `aclose` failed have not left yet.
             if not self._context.waits:
                 break
             await sleep(0)
@@ -641,7 +641,7 @@ class Redisson:
             self._start_over(new_id=True)
 
     def _start_over(self, *, new_id: bool) -> None:
-        """Be as new, for another event loop or process; nothing is held, and nobody waits."""
+        """Reset everything for another event loop or process; nothing is held or waits."""
         root, forked = self._root, self._forks != _forks
         if not forked:
             self._let_go_of(root)
@@ -660,11 +660,11 @@ class Redisson:
         self._forks = _forks
 
     def _let_go_of(self, root: Task | None) -> None:
-        """Close what an event loop has left open that was closed without ending its tasks."""
+        """Close what is left open by an event loop that was closed before its tasks ended."""
         self._closed, self._ended_with_loop = True, False
         self._executor.close()
         for hold in list(self._watchdog.holds):
-            # Whoever waits for its loss does so in the closed loop.
+            # A task that waits for the loss belongs to the closed loop.
             with suppress(RuntimeError):
                 self._watchdog.lose(hold, "expired")
         if is_closed(self._loop):
@@ -686,7 +686,7 @@ class Redisson:
         It has cancelled every task, those of all streams at once: the first one does the work.
         """
         if stream not in self._router.streams():
-            # Opened again meanwhile: this connection is nobody's.
+            # The client was opened again meanwhile and does not use this connection.
             return False
         if self._root is None or not self._root.cancelling():
             # Another stream's task has failed.
@@ -702,10 +702,10 @@ class Redisson:
         return self._outlives
 
     async def _leave_loop(self) -> bool:
-        """Keep what is held for those who are cleaning up under its protection, then let it go.
+        """Keep holds while their tasks clean up under their protection, then release them.
 
-        When they have ended, what nobody can give back any more is given back here; what the
-        block of an async generator holds is left to the generator.
+        After these tasks have ended, holds that can no longer be released are released here. What
+        the block of an async generator holds is left to the generator.
         """
         while not self._closed:
             tasks = {hold.task() for hold in self._watchdog.holds}
@@ -741,7 +741,7 @@ class Redisson:
             if not self._outlives:
                 self._close_for_good()
             return
-        # Nothing dies quietly. The next use starts it again.
+        # Log the failure. The next use starts the task again.
         failure = root.exception() or RuntimeError("it ended too early")
         log.critical("background task of %r failed", self, exc_info=failure)
         self._root = None
@@ -766,7 +766,7 @@ class Redisson:
         return _keys.client_description(self._context.options.names.prefix, self.id)
 
     def _describe(self, present: float) -> None:
-        """Say who we are, for `inspect`; leaves together with the commands of the caller."""
+        """Send this client's description, for `inspect`, together with the caller's commands."""
         if present < self._described_until:
             return
         lease_time = self._context.options.lease_time

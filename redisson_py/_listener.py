@@ -1,4 +1,4 @@
-"""What a client tells a listener: the events, the protocol, and the telling itself."""
+"""Listeners: the events, the protocol, and the calls of its methods."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar, final
 
 log = logging.getLogger("redisson_py")
 
-#: Numbers acquisitions; called only where somebody listens.
+#: Numbers acquisitions; called only for a listener.
 new_acquisition = itertools.count(1).__next__
 
 LossReason = Literal["expired", "ended", "taken", "forced", "abandoned"]
@@ -29,8 +29,8 @@ class AcquiredEvent:
         owner: The owner in Redis: the client's id and a number.
         token: The fencing token of a fenced lock, else None.
         waited: Seconds that the caller waited; 0.0 if it did not have to.
-        acquisition: A number of this acquisition, which no other has in this process. The event
-            that ends it has the same. It is not compared.
+        acquisition: The number of this acquisition, unique in this process. The event that ends it
+            has the same number. It is not compared.
     """
 
     name: str | bytes
@@ -77,8 +77,8 @@ class WaitEndedEvent:
 class ReleasedEvent:
     """An acquisition was given back, or passed on to another task of this client.
 
-    It comes when Redis has answered, or when the caller is told that there was no answer; if
-    Redis says that the lease was gone already, a `LostEvent` comes instead.
+    It comes when Redis has answered, or when the caller gets an error because there was no answer.
+    If Redis says that the lease was gone already, a `LostEvent` comes instead.
 
     Attributes:
         name: The resource name.
@@ -107,8 +107,8 @@ class LostEvent:
         owner: The owner in Redis.
         token: The fencing token of a fenced lock, else None.
         held_for: Seconds from the grant to the loss.
-        reason: As in `LeaseLostError.reason`; or `"abandoned"`: its task has ended and nobody
-            can release it any more, so it is not renewed.
+        reason: As in `LeaseLostError.reason`; or `"abandoned"`: its task has ended and it
+            can no longer be released, so it is not renewed.
         acquisition: That of its `AcquiredEvent`. It is not compared.
     """
 
@@ -170,7 +170,7 @@ class ConnectionRestoredEvent:
 
 
 class Listener(Protocol):
-    """What `Redisson(..., listener=...)` takes: an object that is told what the client does.
+    """The type of `Redisson(..., listener=...)`: gets an event for what the client does.
 
     Each method is called with one event, without `await`, on the event loop of the client, in the
     middle of its work: return soon, and do not block. What a method raises never reaches a caller;
@@ -180,10 +180,9 @@ class Listener(Protocol):
     nothing, and write those you need. One object may listen to several clients; `Listeners` has
     several objects listen to one.
 
-    Every lock and semaphore tells all of it; a latch and a barrier tell of waits only. A lock that
-    is made of others tells of itself, to the client of the member that sorts first by name and
-    server; each member tells its own client of its acquisitions, releases and losses too, but not
-    of waits.
+    Locks and semaphores report all of these events; latches and barriers report waits only. A
+    composite lock reports to the client of the member that sorts first by name and server. Each
+    member also reports its acquisitions, releases and losses to its own client, but no waits.
     """
 
     def acquired(self, event: AcquiredEvent, /) -> None:
@@ -247,13 +246,13 @@ def check_listener(listener: L) -> L:
 
 @final
 class Teller:
-    """Calls a listener; what that raises is logged and goes no further."""
+    """Calls a listener; its errors are logged and not raised."""
 
     __slots__ = ("_failed", "_listener")
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        #: The methods that have raised.
+        #: The methods that have raised an error.
         self._failed: set[str] = set()
 
     def tell(self, method: str, event: Any) -> None:
@@ -263,7 +262,7 @@ class Teller:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # A cancellation that is raised here is not one of the task that works here.
+            # A cancellation raised by the listener is not one of the current task.
             first = method not in self._failed
             self._failed.add(method)
             level = logging.ERROR if first else logging.DEBUG
@@ -272,12 +271,12 @@ class Teller:
 
 @final
 class Listeners(Listener):
-    """Several listeners as one: each is told of every event, in this order.
+    """Several listeners as one: each gets every event, in the given order.
 
-    What one of them raises is logged, and the others are told all the same.
+    An error of one is logged, and the others still get the event.
 
     Args:
-        listeners: The objects to tell.
+        listeners: The listeners.
 
     Raises:
         TypeError: One of them is no listener; see `Redisson`.

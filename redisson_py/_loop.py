@@ -1,7 +1,7 @@
-"""What this library needs from asyncio itself: tasks, futures, timers.
+"""What this library uses of asyncio: tasks, futures, timers.
 
-The only module beside the stream that imports asyncio. Everything else goes through anyio
-or through these few names, so that the dependence is in one place.
+Only this module, the connections (`_connector`, `_stream`, `_topology`) and what uses the package
+from outside its core (`sync`, `testing`, `_cli`, `pytest_plugin`) import asyncio.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def here() -> Loop:
     """Return the running event loop.
 
     Raises:
-        RuntimeError: There is none; it says what is missing.
+        RuntimeError: There is none; the text says what is missing.
     """
     try:
         return running_loop()
@@ -54,8 +54,8 @@ def here() -> Loop:
 
 
 def no_loop() -> RuntimeError:
-    """Return the error of a call outside of any event loop of asyncio."""
-    # Nothing is imported to find that out: whoever runs trio has both.
+    """Return the error of a call outside any event loop of asyncio."""
+    # Not imported here: a program that runs trio has imported both.
     sniffio = sys.modules.get("sniffio")
     with suppress(Exception):
         if sniffio is not None and sniffio.current_async_library() == "trio":
@@ -74,8 +74,8 @@ def is_closed(loop: object) -> bool:
 
 
 def discard(task: Task) -> None:
-    """End a task whose event loop was closed before it was done; nothing in it may wait."""
-    # Else asyncio warns users about a task that they never created, or about what it waited for.
+    """End a task whose event loop was closed before it was done; its cleanup must not await."""
+    # Otherwise asyncio warns users about a task that they never created, or about its future.
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     waited_for = task._fut_waiter  # type: ignore[attr-defined]
     if waited_for is not None and waited_for.done() and not waited_for.cancelled():
@@ -102,8 +102,8 @@ def start_task(work: Coroutine[Any, Any, None], name: str, context: Context | No
     Args:
         work: What it does.
         name: Its name.
-        context: Has its context variables; None: those of the caller. What is done for everybody
-            must not have those of the call that happens to start it, such as its trace.
+        context: Its context variables; None: those of the caller. Work for all callers must not
+            have the variables, such as a trace, of the call that happens to start it.
     """
     loop = asyncio.get_running_loop()
     if context is None:
@@ -114,12 +114,12 @@ def start_task(work: Coroutine[Any, Any, None], name: str, context: Context | No
 
 
 def call_later(delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
-    """Run `callback` in `delay` seconds; the handle's `cancel` takes it back."""
+    """Run `callback` in `delay` seconds, unless the returned handle is cancelled."""
     return asyncio.get_running_loop().call_later(delay, callback)
 
 
 def wake(future: Future[Any] | None, value: object = None) -> bool:
-    """Give a waiting future its result; return whether anybody was still waiting for it."""
+    """Set the result of a pending future; return whether it was pending."""
     if future is None or future.done():
         return False
     future.set_result(value)
@@ -127,7 +127,7 @@ def wake(future: Future[Any] | None, value: object = None) -> bool:
 
 
 def fail(future: Future[Any] | None, error: BaseException) -> None:
-    """Give a waiting future an error, unless nobody waits for it any more."""
+    """Set the error of a pending future; do nothing if it is done."""
     if future is not None and not future.done():
         future.set_exception(error)
 
@@ -169,6 +169,6 @@ async def wait_for_all(
 
 
 async def stop_task(task: Task) -> None:
-    """Cancel a task and wait until it has ended; its outcome is of no interest."""
+    """Cancel a task and wait until it has ended; ignore its outcome."""
     task.cancel()
     await asyncio.wait([task])

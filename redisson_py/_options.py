@@ -1,4 +1,4 @@
-"""What a client can be told, with defaults and their reasons."""
+"""The options of a client: defaults, checks, and the limits behind them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ MAX_IN_FLIGHT = 10_000
 #: Age in seconds of the newest "busy" that still counts when the time runs out.
 LAST_LOOK = 0.5
 
-#: Seconds that every timeout but zero lasts at least: an answer takes its time, and without one
-#: nobody knows whether it is busy.
+#: Shortest timeout in seconds, except zero: without time for an answer it is unknown whether the
+#: lock is busy.
 SHORTEST_WAIT = 0.02
 
 #: How long the owner of an abandoned acquire stays refused. Longer than bytes survive in
@@ -70,13 +70,14 @@ class Options:
         command_timeout: Seconds for which a call without a timeout of its own waits for a Redis
             that does not answer.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
-        on_release_error: What becomes of a block whose release got no answer.
+        on_release_error: What a block does if its release gets no answer.
         idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
-        listener: It is told what the client does.
-        sharded_pubsub: Whether a cluster's messages go by sharded pub/sub; "auto" asks it.
-        sync_replicas: How many replicas must confirm a grant; "auto": one, if there are any.
-        sync_timeout: Seconds that they have for it.
-        address_map: From the address that a node announces to the one to use.
+        listener: Gets an event for what the client does.
+        sharded_pubsub: Whether a cluster's messages use sharded pub/sub; "auto" asks the cluster.
+        sync_replicas: The number of replicas that must confirm a grant; "auto": one, if there are
+            any.
+        sync_timeout: Seconds for the confirmation.
+        address_map: Maps the address that a node announces to the address to use.
     """
 
     names: Names
@@ -98,12 +99,13 @@ class Options:
     def reply_timeout(self) -> float:
         """Seconds without an answer after which a connection counts as dead.
 
-        With the PING sent after as long a silence, death is noticed within a third of the lease.
+        A PING is sent after the same time without a reply, so a dead connection is noticed within a
+        third of the lease, or 0.2 s if that is longer.
         """
         return min(max(self.lease_time / 6, 0.1), 5.0)
 
     def reply_timeout_where(self, fails_over: bool) -> float:
-        """Return the same, or less where another server takes over from one that is silent."""
+        """Return `reply_timeout`, or less where another server takes over from a silent one."""
         return min(self.reply_timeout, 1.0) if fails_over else self.reply_timeout
 
     def replicas_where(self, topology: Topology) -> Literal["auto"] | int:
@@ -113,7 +115,7 @@ class Options:
         return self.sync_replicas
 
     def check_for(self, topology: Topology) -> None:
-        """Refuse what servers of this topology cannot do.
+        """Refuse options that servers of this topology do not support.
 
         Raises:
             ValueError: An option needs another topology.
@@ -218,7 +220,7 @@ def check_command_timeout(value: Duration, name: str = "command_timeout") -> flo
 
     Raises:
         TypeError: It is not a number or a timedelta.
-        ValueError: It is no time, or longer than Redis remembers a request.
+        ValueError: It is no positive, finite time, or longer than `LONGEST_COMMAND_TIMEOUT`.
     """
     seconds = check_lease_time(value, name)
     if seconds > LONGEST_COMMAND_TIMEOUT:

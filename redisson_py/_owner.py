@@ -15,21 +15,21 @@ from typing import Protocol
 from redisson_py._loop import Task
 
 TaskRef = weakref.ref[Task]
-#: How a task is referred to: not by `id()`, which is reused; not in a context variable, which
-#: child tasks copy.
+#: Refers to a task: not by `id()`, which is reused; not by a context variable, which child tasks
+#: copy.
 reference = weakref.ref[Task]
 
 
 class Left(Protocol):
-    """Where something is kept by task."""
+    """A container with tasks as keys."""
 
     def leave(self, key: TaskRef, /) -> None: ...
 
 
 class TaskKey(weakref.ref[Task]):
-    """A reference to a task by which something is kept, until the task is gone.
+    """A reference to a task, the key of an entry that is removed when the task is collected.
 
-    Made with `leave` as its callback.
+    It is made with `leave` as its callback.
     """
 
     __slots__ = ("where",)
@@ -37,16 +37,16 @@ class TaskKey(weakref.ref[Task]):
     where: Left
 
     def leave(self) -> None:
-        """The task is gone."""
+        """Remove the entry of a task that was garbage-collected."""
         self.where.leave(self)
 
 
-#: Bytes of a client id that tell the others: then an id of 16 bytes has room for a number.
+#: Bytes of a client id that determine the others: so 16 bytes have room for a number as well.
 _TELLING = 10
 
 
 def client_id_of(start: bytes) -> str:
-    """Return the client id whose first ten bytes these are: a uuid, its last group a digest."""
+    """Return the client id that begins with these ten bytes: a uuid, its last group a digest."""
     return str(uuid.UUID(bytes=start + hashlib.sha256(start).digest()[: 16 - _TELLING]))
 
 
@@ -54,16 +54,16 @@ class Owners:
     """The owners of one client: its id, and numbers that are never used twice.
 
     Attributes:
-        prefix: What an owner begins with; a number follows.
+        prefix: The start of each owner; a number follows.
     """
 
     def __init__(self) -> None:
         self.renew()
-        #: The next number; greater than all before. Versions of changes are such numbers too.
+        #: Returns the next number, greater than all before. Versions of changes use it too.
         self.new_number: Callable[[], int] = itertools.count(1).__next__
 
     def renew(self) -> None:
-        """Take another client id: this is another client from now on, or another process."""
+        """Take another client id, after a fork or when the client is opened again."""
         self.client_id: str = client_id_of(uuid.uuid4().bytes[:_TELLING])
         self.prefix: str = self.client_id + ":"
 

@@ -1,4 +1,4 @@
-"""Local counters, for people. Nothing is decided from them, and looking at them is no I/O."""
+"""Local counters, for people. The library decides nothing from them; reading needs no I/O."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """What one client did so far, and does now. It is for people: decide nothing from it.
+    """Counters of one client, so far and now. They are for people: decide nothing from them.
 
-    A lock that is made of others counts as what its members acquire and lose, each at its own
-    client; the wait of its caller counts once, at the client of the member that sorts first by
-    name and server.
+    For a composite lock, each member's client counts what that member acquires and loses. The
+    caller's wait counts once, at the client of the member that sorts first by name and server.
 
     Attributes:
         waiters: Tasks that wait for something now.
@@ -24,16 +23,16 @@ class ClientStatistics:
         connections: Connections opened.
         acquires: Leases acquired: granted by Redis, passed on inside this process, or entered
             again.
-        waits: Waits that have ended, whatever came of them. A caller waits when Redis says busy
+        waits: Waits that have ended, with any outcome. A caller waits when Redis says busy
             or other tasks of this client come first; latches and barriers count too.
-        waited: Seconds of all these waits together.
+        waited: Total seconds of these waits.
         longest_wait: Seconds of the longest.
-        timeouts: How many of them ended because their time was up. A call that only asks once
+        timeouts: Waits that ended because their time was up. A call that only asks once
             (`timeout=0`) does not wait.
-        losses_by_reason: `losses` by `LeaseLostError.reason`; and `"abandoned"`: leases that
-            nobody could release any more, because their task had ended.
-        reconnects: Outages that are over: the connection was lost, or could not be made, and then
-            was there.
+        losses_by_reason: `losses` by `LeaseLostError.reason`; also `"abandoned"`: leases that
+            could not be released any more, because their task had ended.
+        reconnects: Outages that are over: the connection was lost or could not be made, and then
+            succeeded.
         late_renewals: Renewals of a lease that were confirmed when less than a third of it was
             left. They are due when a third has passed.
         evictions: Calls given up before they could be sent, because there was no connection.
@@ -59,7 +58,7 @@ class ClientStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveStatistics:
-    """What this client does with one name now. It is for people: decide nothing from it.
+    """This client's use of one name now. It is for people: decide nothing from it.
 
     Attributes:
         waiters: Tasks of this client that wait for it.
@@ -72,7 +71,7 @@ class PrimitiveStatistics:
 
 @dataclass(slots=True)
 class Counts:
-    """What one client counts as it goes; see `ClientStatistics`."""
+    """The running counters of one client; see `ClientStatistics`."""
 
     acquires: int = 0
     waits: int = 0

@@ -26,14 +26,14 @@ def _rebuild(
 
 
 class AcquireTimeoutError(RedissonError, TimeoutError):
-    """Raised when something stayed busy for as long as the caller wanted to wait.
+    """Raised when something stayed busy until the caller's timeout.
 
     Nothing is held.
     """
 
 
 class QuorumError(AcquireTimeoutError):
-    """Raised when too few servers of a RedLock said yes. Nothing is held.
+    """Raised when too few servers granted a RedLock in time. Nothing is held.
 
     Attributes:
         answers: What each server said, by its address and database.
@@ -49,9 +49,9 @@ class QuorumError(AcquireTimeoutError):
 
 
 class NotHeldError(RedissonError, RuntimeError):
-    """Raised when the caller releases what it does not hold.
+    """Raised when the caller releases or extends what it does not hold.
 
-    It never acquired it, or it released it already. Nothing was changed.
+    The caller never acquired it, or has released it already. Nothing was changed.
     """
 
 
@@ -63,7 +63,7 @@ class LeaseLostError(RedissonError):
         owner: The owner whose lease it was.
         held_for: Seconds from the grant to the loss.
         reason: `"expired"` (no renewal was confirmed in time), `"ended"` (its own `lease_time` or
-            `max_hold` ran out), `"taken"` (Redis says that somebody else holds it, or nobody), or
+            `max_hold` ran out), `"taken"` (Redis says that it has another holder, or none), or
             `"forced"` (`force_release`).
     """
 
@@ -83,17 +83,17 @@ class LeaseLostError(RedissonError):
 
 
 class BrokenBarrierError(RedissonError):
-    """Raised when a party left the barrier while others waited at it."""
+    """Raised when a barrier is broken: a party left it or died, or it was aborted or reset."""
 
 
 class ReplicationError(RedissonError):
-    """Raised when too few replicas confirmed a grant in time. It was given back.
+    """Raised when too few replicas confirmed a grant in time. The grant is given back.
 
     From `extend`: the old or the new lease is in force, whichever ends first.
 
     Attributes:
-        asked: How many replicas had to confirm.
-        got: How many did.
+        asked: The number of replicas that had to confirm.
+        got: The number of replicas that did.
     """
 
     def __init__(self, message: str, asked: int, got: int) -> None:
@@ -105,14 +105,15 @@ class ReplicationError(RedissonError):
 class ClientClosedError(RedissonError, RuntimeError):
     """Raised when a client is used after it was closed, after a fork, or from another event loop.
 
-    Nothing was sent. What the client held when it was closed was released.
+    Calls that still wait when the client is closed raise it too. The call holds nothing. `aclose`
+    releases what the client holds.
     """
 
 
 class BackendError(RedissonError):
-    """Raised when Redis refuses to work with us: credentials, certificates, a broken reply.
+    """Raised when Redis refuses this client: credentials, certificates, a broken reply.
 
-    Base of all errors on Redis' side. Unless a subclass says otherwise, nothing was changed.
+    Base of all errors on the side of Redis. Unless a subclass says otherwise, nothing was changed.
     """
 
 
@@ -120,8 +121,8 @@ class ConnectionLostError(BackendError):
     """Raised when Redis gave no answer in time.
 
     Attributes:
-        maybe_held: Whether the request may have been executed. What it may have taken is
-            given back as soon as Redis answers again, and ends with its lease in any case.
+        maybe_held: Whether the request may have been executed. A grant without an answer is
+            released as soon as Redis answers again, and ends with its lease in any case.
     """
 
     def __init__(self, message: str, *, maybe_held: bool) -> None:
@@ -139,14 +140,14 @@ class ReleaseFailedError(ConnectionLostError):
 class ScriptError(BackendError):
     """Raised when Redis answers a script with an error. The script changed nothing.
 
-    Wrong type of key, out of memory, missing permission, disk full: `message` has Redis'
-    own words.
+    Examples: wrong type of key, out of memory, missing permission, disk full. `message` is the
+    text of Redis.
 
     Attributes:
         script: Name and version of the script, such as `lock.acquire v1`.
-        message: The error as Redis put it.
-        key: The key it was about, as text; empty where there is none.
-        where: The address of the server, where there are several; else empty.
+        message: The text of the error from Redis.
+        key: The key of the call, as text; empty if there is none.
+        where: The address of the server if there are several; else empty.
     """
 
     def __init__(self, script: str, message: str, key: str = "", where: str = "") -> None:

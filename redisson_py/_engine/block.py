@@ -1,14 +1,14 @@
 """`async with`: each block owns what it acquired, whichever task leaves it.
 
-One lock object serves any number of tasks, so the object itself cannot say which acquisition a
+One lock object serves any number of tasks, so the object itself cannot tell which acquisition a
 `__aexit__` is for, and neither can the task: an async generator may be closed by another task
-than the one that iterated over it. But `async with` looks both methods up on the same object,
-one right after the other, before it calls either (so does `AsyncExitStack`, on the class). So
-they are descriptors: the two look-ups of one statement get the two halves of one `Block`.
+than the one that iterated over it. But `async with` looks up both methods on the same object, one
+right after the other, before it calls either (so does `AsyncExitStack`, on the class). So they
+are descriptors: the two look-ups of one statement return the two halves of one `Block`.
 
-Somebody who calls `__aenter__` and `__aexit__` by hand looks them up at different times. Such a
-block is remembered with its task instead, and left by that task, or by another if it is the only
-one. Where neither tells which is meant, a `RuntimeError` does.
+Code that calls `__aenter__` and `__aexit__` by hand looks them up at different times. Such a
+block is remembered with its task. That task leaves it, or another one if it is the only such
+block. If it is unclear which block is meant, `RuntimeError` is raised.
 
 A loss cancels the task that entered the block by `task.cancel`, the way `asyncio.timeout` does.
 An anyio scope would cost a third of an uncontended pair (2.9 of 9 microseconds), and it does not
@@ -46,27 +46,27 @@ S_co = TypeVar("S_co", bound="Decorated", covariant=True)
 
 
 class Acquired(Protocol):
-    """What acquires for a block in one round trip, where that is possible."""
+    """Acquires for a block, in one round trip if possible."""
 
     def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
-        """Begin the acquisition of a task that waits; return what to await.
+        """Begin the acquisition of a task that may wait; return it and the future to await.
 
-        `first_lease` must follow with the result, and `acquire` where that is not the end of it; or
-        `abandon`. None: there is more to it, and `acquire` has to do it all.
+        `first_lease` must follow with the result, or `abandon`. Return None if one round trip is
+        not enough: then `acquire` must do everything.
         """
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
-        """Return the lease that an acquisition brought; None if there is more to it."""
+        """Return the lease that was acquired; None if `acquire` must go on."""
 
     def abandon(self, begun: Begun) -> None:
-        """Its task was cancelled: give back what an acquisition that was begun may bring."""
+        """Undo an acquisition that was begun, because its task was cancelled."""
 
 
 class BlockSource(Protocol):
-    """What a block acquires from: a lock or a semaphore.
+    """The lock or semaphore that a block acquires.
 
     Attributes:
-        _half: The block of a statement of which one half was looked up, and the other is next.
+        _half: The block of which one half was looked up and the other is expected next.
         _by_hand: The blocks that were entered by hand and not left.
     """
 
@@ -82,14 +82,14 @@ class BlockSource(Protocol):
 
 
 async def acquire(source: BlockSource, loop: object, task: Task) -> Lease:
-    """Acquire for a task that waits for as long as it takes."""
+    """Acquire for a task without a timeout."""
     ownership, begun = source._ownership, None
     if (beginning := ownership.begin(loop, task)) is not None:
         begun, future = beginning
         try:
             lease = ownership.first_lease(begun, task, await future)
         except RedissonError:
-            # Raised once more by the future, below, and dealt with there.
+            # `_acquire_for_block` awaits the future again and handles the error.
             lease = None
         except BaseException:
             ownership.abandon(begun)
@@ -113,7 +113,7 @@ async def give_back(lease: Lease) -> None:
     try:
         reply = await call.future
     except RedissonError:
-        # Raised once more by the future, below, and dealt with there.
+        # `finish_release` awaits the future again and handles the error.
         reply = None
     except BaseException:
         releasing.left(None, own_message)
@@ -128,10 +128,10 @@ class Block:
     """One `async with`, from its entry to its exit.
 
     Attributes:
-        lease: What it acquired, from its entry to its exit.
+        lease: Its lease, from its entry to its exit.
         task: The task that entered it.
-        half: Which method was looked up first, until the other is.
-        other: The block that was entered, if this one only lent its exit.
+        half: The name of the method that was looked up first, until the other is looked up.
+        other: The block that was entered, if only the exit of this one is used.
     """
 
     __slots__ = ("_cancelled", "_cancelling", "_source", "half", "lease", "other", "task")
@@ -156,12 +156,12 @@ class Block:
         assert source is not None
         half = source._half
         if self.half == "__aenter__":
-            # Its exit was not looked up after it: called by hand, perhaps some time later.
+            # Its exit was not looked up right after it, so it was called by hand.
             source._by_hand.append(self)
             if half is self:
                 source._half = None
         elif half is not None and half.half == "__aexit__":
-            # The exit of this statement was taken for the half of another.
+            # The exit of this statement was paired with the wrong entry.
             source._half = None
             half.other = self
         try:
@@ -205,8 +205,8 @@ class Block:
             if not lease._told:
                 await give_back(lease)
             elif source is not None:
-                # Released inside the block. As with asyncio.Lock, its end releases what the
-                # task has acquired since.
+                # Released inside the block. As with asyncio.Lock, its end releases what the task
+                # has acquired since.
                 newer = source._acquired_since(lease, block.task)
                 if newer is not None:
                     await newer._hold.ownership.release(newer)
@@ -214,7 +214,7 @@ class Block:
             if lease._hold.ownership.on_release_error == "raise":
                 failure = problem
             else:
-                # The work was protected until its end; what was lost is only our knowledge of it.
+                # The work was protected until its end; only the answer to the release is missing.
                 log.warning("%s", problem)
         except RedissonError as problem:
             failure = problem
@@ -222,18 +222,18 @@ class Block:
             return
         if error is None or cancelled_by_us:
             raise failure from None
-        # What the body raised is what counts; the rest is told beside it.
+        # The body's error is raised; ours becomes a note on it.
         error.add_note(f"{type(failure).__name__}: {failure}")
 
     def begin(self, lease: Lease, task: Task) -> None:
-        """Make a lease this block's, and have its loss cancel the task that enters it."""
+        """Give this block a lease; a loss of the lease cancels `task`."""
         self.task = task
         self._cancelling = task.cancelling()
         self.lease = lease
         lease._block = self
 
     def cancel(self, reason: str) -> None:
-        """Cancel the body, once, unless its own task asks for it or the block was left."""
+        """Cancel the body once, unless its own task calls this or the block was left."""
         task = self.task
         if self.lease is not None and not self._cancelled and task is not task_or_none():
             assert task is not None
@@ -241,7 +241,7 @@ class Block:
             task.cancel(reason)
 
     def _uncancel(self, error: BaseException | None) -> bool:
-        """Take our cancellation back; return whether `error` is it, and is to be replaced."""
+        """Take our cancellation back; return whether `error` is ours and must be replaced."""
         task = self.task
         assert task is not None
         if task.done():
@@ -255,7 +255,7 @@ def entered_by_hand(source: BlockSource) -> Block:
 
     Raises:
         NotHeldError: There is none.
-        RuntimeError: There are several, and it cannot be known which is meant.
+        RuntimeError: There are several, and it is unclear which is meant.
     """
     blocks, task = source._by_hand, current_task()
     for block in reversed(blocks):
@@ -274,7 +274,7 @@ def entered_by_hand(source: BlockSource) -> Block:
 
 @final
 class HoldBlock(Generic[S_co, L_co]):
-    """A block with options of its own, an object that is used once at a time.
+    """A block with its own options; it can be entered again only after it was left.
 
     Args:
         source: The lock or semaphore.
@@ -291,7 +291,7 @@ class HoldBlock(Generic[S_co, L_co]):
     ) -> Callable[P, Coroutine[Any, Any, R]]:
         """Return `func` inside such a block at every call, each time with these options.
 
-        The name is made from the arguments of the call, as for `@lock`, which see.
+        The name is made from the arguments of the call: see `LockLike.__call__`.
 
         Raises:
             TypeError: `func` is no `async def`.
@@ -350,12 +350,12 @@ class BlockHalf:
         return block.enter if self._name == "__aenter__" else block.exit
 
     def _on_class(self, owner: type | None) -> Callable[..., Any]:
-        """Return a half that is told its object when it is called, as `AsyncExitStack` does."""
+        """Return a half that gets its object when it is called, as by `AsyncExitStack`."""
         pair = _pairs.pair
         if self._name == "__aenter__":
             pair = _pairs.pair = _Pair(owner)
         elif pair is None or pair.owner is not owner:
-            # Alone, as `push_async_exit` looks it up.
+            # `push_async_exit` looks up the exit alone.
             pair = _Pair(owner)
         else:
             _pairs.pair = None
@@ -363,7 +363,7 @@ class BlockHalf:
 
 
 class _OnClasses(threading.local):
-    """The pair whose `__aenter__` was looked up on a class in this thread, and not its exit."""
+    """Per thread, the pair of which only `__aenter__` was looked up on a class so far."""
 
     pair: _Pair | None = None
 

@@ -1,13 +1,13 @@
 """Joins the table of waiters to the streams that carry their messages.
 
 A channel is subscribed on the stream that `router.stream_for` names for it: the one to the master
-of its slot, on which its seats ask too. So SUBSCRIBE comes before the asks, which is all that the
-table's rules need. `Channel.stream` is where it was subscribed last. When the map changes, the
-client calls `resubscribe` in the same turn of the event loop, before it sends any call to the new
-place: the channel is unsubscribed there, and subscribed here. Each stream keeps its order, so this
-holds however often a slot moves, and whether anybody sits there or the channel lingers. A stream
-without a connection takes neither command: what its next connection needs is subscribed when that
-is there, and what was left behind is gone with the last.
+of its slot, which also carries the requests of its seats. So SUBSCRIBE comes before the requests,
+which is all that the table's rules need. `Channel.stream` is the stream of the last subscription.
+When the map changes, the client calls `resubscribe` in the same turn of the event loop, before it
+sends any call to the new stream: the channel is unsubscribed on the old stream and subscribed on
+the new one. Each stream keeps its order, so this is correct however often a slot moves, with seats
+or without. A stream without a connection sends neither command: its next connection subscribes to
+what is needed then, and the old subscriptions ended with the old connection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LINGER = 1.0
 
 
 class Sleeper:
-    """A seat, and the means to sleep on it."""
+    """A seat, and a sleep until it is woken."""
 
     def __init__(self) -> None:
         self._future: Future[None] | None = None
@@ -55,7 +55,7 @@ class Sleeper:
                 timer.cancel()
 
     def arm(self) -> None:
-        """Forget earlier wake-ups, just before asking."""
+        """Forget earlier wake-ups just before a request."""
         assert self.seat is not None
         self.seat.arm()
 
@@ -71,14 +71,14 @@ class Sleeper:
                 seat.arm()
                 await self.wait(left)
         except BaseException:
-            # Woken and not asked: leaving must pass that on.
+            # It was woken and has not asked again: leaving must pass the wake-up on.
             seat.woken = seat.woken or slept_on
             raise
         return seat.channel.messages > beyond
 
 
 class Bus:
-    """Subscribes for those who wait, and wakes them."""
+    """Subscribes to the channels of waiting tasks, and wakes these."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -107,36 +107,36 @@ class Bus:
                 self._linger_a_while()
 
     def own_message(self, channel: bytes) -> int:
-        """Return the number that our own next message on this channel will have; 0: not heard."""
+        """Return the number of our own next message on this channel; 0 if it is not subscribed."""
         known = self.table.channels.get(channel)
         return 0 if known is None else known.messages + 1
 
     def resubscribe(self, concerns: Callable[[bytes], bool]) -> None:
-        """Subscribe to channels where they are now, and have their seats ask there.
+        """Subscribe to channels on their present streams, and wake their seats.
 
         Args:
-            concerns: Says which: those of a stream that has a new connection, or of slots that
-                have another master.
+            concerns: Selects the channels: those of a stream with a new connection, or of slots
+                with another master.
         """
         for channel in self._concerned(concerns):
-            # Seats ask in the next turn of the event loop, so SUBSCRIBE comes first all the same,
-            # and is written together with what they ask.
+            # Seats ask in the next turn of the event loop, so SUBSCRIBE still comes first, in the
+            # same write as their requests.
             self.table.wake(channel)
             self._subscribe(channel)
 
     def wake(self, concerns: Callable[[bytes], bool]) -> None:
-        """Have the seats of some channels look again: their stream is down."""
+        """Wake the seats of some channels, because their stream is down."""
         for channel in self._concerned(concerns):
             self.table.wake(channel)
 
     def gone(self, name: bytes, stream: Stream) -> bool:
-        """A server has ended a subscription, or refused it: return whether it is needed again.
+        """Note that a server ended or refused a subscription; return whether it is still needed.
 
-        Then the router finds out where the slot is now, and calls `recover`.
+        If so, the router finds the slot's present node and calls `recover`.
         """
         channel = self.table.channel(name)
         if channel is None or channel.stream is not stream:
-            # It is subscribed elsewhere already.
+            # It is already subscribed on another stream.
             return False
         channel.stream = None
         if not channel.seats:
@@ -144,7 +144,7 @@ class Bus:
         return bool(channel.seats)
 
     def recover(self) -> None:
-        """Subscribe to what is subscribed nowhere since a server has ended it."""
+        """Subscribe again to channels whose subscription a server ended."""
         channels = self.table.channels
         self.resubscribe(lambda name: channels[name].stream is None)
 
@@ -160,7 +160,7 @@ class Bus:
         stream.subscribe(channel.name)
 
     def start_over(self) -> None:
-        """Forget what was subscribed, and the event loop of the timer."""
+        """Forget all subscriptions, and the event loop of the timer."""
         self.close()
         self._closed = False
         self.table.start_over()

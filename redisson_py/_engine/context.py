@@ -1,4 +1,4 @@
-"""What every synchronizer needs of the client that made it, and what those of one name share."""
+"""The parts of a client that synchronizers use, and the state that those of one name share."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from redisson_py._statistics import Counts
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
 
-#: Queues kept alive before it is worth looking for those that nobody needs.
+#: Number of queues kept alive before unused ones are dropped.
 _SWEEP_FROM = 128
 
 
 class Pending(Protocol):
-    """A request that was not answered, which a closing client must undo."""
+    """An unanswered request, which a closing client must undo."""
 
     def give_up(self, error: BaseException) -> None: ...
 
 
-#: Of a name that never had two holds at once: shared, and never written.
+#: Shared by names that never had two holds at once; never written.
 _NO_MORE: dict[TaskRef, Any] = {}
 
 
 class TaskHolds(Generic[H]):
-    """Which hold each task has on one name. An ended task that nobody refers to is forgotten.
+    """The hold of each task on one name. A task that was garbage-collected is forgotten.
 
     A hold is found by its `task`, a reference that `key` made.
 
     Attributes:
-        first: The hold of one task, not in a dictionary: most names never have another.
+        first: The hold of one task, without a dictionary: most names never have another.
         more: The holds of other tasks.
     """
 
@@ -56,23 +56,23 @@ class TaskHolds(Generic[H]):
         return (self.first is not None) + len(self.more)
 
     def key(self, task: Task) -> TaskKey:
-        """Return a reference by which a hold of a task may be kept here."""
+        """Return a reference to a task, as the key of its hold here."""
         key = TaskKey(task, TaskKey.leave)
         key.where = self
         return key
 
     def put(self, task: Task, hold: H) -> None:
-        """Make a hold a task's."""
+        """Give a hold to a task."""
         hold.taken_by(self.key(task))
         self.keep(hold)
 
     def keep(self, hold: H) -> None:
-        """Have a hold be found by its task; it has a key for that."""
+        """Keep a hold under its task, which must come from `key`."""
         first, more, key = self.first, self.more, hold.task
         if first is not None and first.task == key:
             self.first = hold
         elif key in more:
-            # A dictionary keeps the key that it has, which goes with the former hold.
+            # A dictionary keeps its old key, which belongs to the former hold.
             del more[key]
             more[key] = hold
         elif first is None:
@@ -83,18 +83,18 @@ class TaskHolds(Generic[H]):
             more[key] = hold
 
     def remove(self, hold: H) -> None:
-        """It is not the hold of its task any more; nothing happens if it was not."""
+        """Remove a hold from its task; do nothing if it is not there."""
         if self.first is hold:
             self.first = None
         elif hold.task() is not None and self.more.get(hold.task) is hold:
             del self.more[hold.task]
 
     def leave(self, key: TaskRef) -> None:
-        """The task of a key is gone."""
+        """Remove the hold of a task that was garbage-collected."""
         if self.first is not None and self.first.task is key:
             self.first = None
         elif self.more:
-            # Its hold may have been removed. A key that was in no dictionary has no hash any more.
+            # Its hold may have been removed. A dead key that was never hashed has no hash.
             with suppress(TypeError, KeyError):
                 del self.more[key]
 
@@ -128,9 +128,9 @@ Q = TypeVar("Q", bound=LocalQueue[Any])
 
 
 class Registry:
-    """What the locks of one name share, whichever objects stand for them: queues and holds.
+    """The queues and holds that all lock objects of one name share.
 
-    A queue lives as long as somebody refers to it, and a while longer if a turn is owed.
+    A queue lives as long as something refers to it, and longer while it is needed.
     """
 
     def __init__(self) -> None:
@@ -144,44 +144,44 @@ class Registry:
         self._sweep_at = _SWEEP_FROM
 
     def queue(self, key: bytes, kind: Callable[[], Q]) -> Q:
-        """Return the queue for a key; `kind` makes it if there is none."""
+        """Return the queue of a key; `kind` makes it if there is none."""
         queue = self._recent.get(key) or self._queues.get(key)
         if queue is None:
             if len(self._recent) >= self._sweep_at:
                 self._sweep()
             queue = self._queues[key] = self._recent[key] = kind()
-        # One kind of queue for one kind of key.
+        # Each key is used with one kind of queue only.
         return queue  # type: ignore[return-value]
 
     def task_holds(self, key: bytes) -> TaskHolds[Any]:
-        """Return which task has what of a key."""
+        """Return the holds of tasks on a key."""
         holds = self._holds.get(key)
         if holds is None:
             holds = self._holds[key] = TaskHolds()
         return holds
 
     def _sweep(self) -> None:
-        """Keep alive no queue that nobody needs; done so seldom that it costs nothing."""
+        """Drop the queues that are not needed; done rarely, so it costs little."""
         try:
             present = running_loop().time()
         except RuntimeError:
-            # Locks are made outside of any event loop: no queue was used yet, or its loop ended.
+            # A lock is made outside any event loop: no queue was used yet, or its loop ended.
             present = 0.0
         self._recent = {key: each for key, each in self._recent.items() if each.needed(present)}
         self._sweep_at = max(_SWEEP_FROM, 2 * len(self._recent))
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait in queues, those that ask Redis included."""
+        """The number of tasks that wait in queues, including those that ask Redis."""
         return sum(queue.waiting for queue in self._queues.values())
 
     def start_over(self) -> None:
-        """Forget what an event loop left in the queues when it was closed."""
+        """Reset the queues after the event loop was closed."""
         for queue in list(self._queues.values()):
             queue.start_over()
 
     def close(self, error: BaseException) -> None:
-        """Send everybody away who waits in a queue."""
+        """Raise `error` in all tasks that wait in queues."""
         for queue in list(self._queues.values()):
             queue.close(error)
 
@@ -196,10 +196,11 @@ V = TypeVar("V")
 
 
 class Recent(dict[K, V]):
-    """What was made for the names used of late, so that it need not be made at every use.
+    """A cache of objects for recently used names.
 
-    As a dictionary it has the young ones; `made` finds the old ones too. When there are `size`
-    young ones, they become the old ones and the old ones go: at most twice as many are kept.
+    The dictionary itself has the young entries; `made` finds the old ones too. When there are
+    `size` young entries, they become the old ones and the old ones are dropped: at most twice as
+    many are kept.
     """
 
     __slots__ = ("_old", "_size")
@@ -210,9 +211,9 @@ class Recent(dict[K, V]):
         self._old: dict[K, V] = {}
 
     def made(self, key: K, make: Callable[[], V]) -> V:
-        """Return what is kept for a key, or what `make` returns, which is kept from now on.
+        """Return the object kept for a key; if there is none, keep the one that `make` returns.
 
-        What `make` raises is raised, before anything is kept.
+        If `make` raises an error, nothing is kept.
         """
         if key in self:
             return self[key]
@@ -255,11 +256,11 @@ class Context:
 
     @property
     def waits(self) -> bool:
-        """Whether tasks wait, in queues or outside, or requests were not answered."""
+        """Whether tasks wait, in queues or outside, or requests are unanswered."""
         return bool(self.registry.waiting or self.waiters or self.pending)
 
     def start_over(self) -> None:
-        """Forget what an event loop left when it was closed; nobody waits, and nothing is held."""
+        """Reset everything after the event loop was closed: no task waits, and nothing is held."""
         self.registry.start_over()
         self.pending.clear()
         self.waiters.clear()

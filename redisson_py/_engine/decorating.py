@@ -2,8 +2,8 @@
 
 `@client.get_lock("report:{day}")` above `async def report(day)`: while `report("monday")`
 runs, the lock `report:monday` is held. The name is a format string as `str.format` takes it;
-its fields name parameters. All that can be wrong with it is found when the function is
-decorated: by a dry run of the formatting itself, not by a second parser.
+its fields name parameters. A wrong format string or an unknown field is an error when the function
+is decorated: a dry run of the formatting finds it, not a second parser.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from redisson_py._keys import Name
 if sys.version_info >= (3, 14):
     from annotationlib import Format
 
-    # Annotations are not ours to look at, and may name what exists for type checkers only.
+    # Annotations are not evaluated: they may name what exists for type checkers only.
     _signature = functools.partial(inspect.signature, annotation_format=Format.FORWARDREF)
 else:
     _signature = inspect.signature
@@ -33,7 +33,7 @@ Fill = Callable[[Name], Name]
 
 
 class Block(Protocol):
-    """What is entered before the function runs, and left after it."""
+    """The block around a call: entered before the function runs, and left after it."""
 
     async def __aenter__(self) -> object: ...
 
@@ -47,7 +47,7 @@ class Block(Protocol):
 
 
 class Decorated(Protocol):
-    """What can be held around an async function: it has names, and is made for other ones."""
+    """An object that can be held around an async function, under formatted names."""
 
     @property
     def _names(self) -> Sequence[Name]:
@@ -55,7 +55,7 @@ class Decorated(Protocol):
         ...
 
     def _filled(self, fill: Fill) -> Self:
-        """Return the thing that one call needs: of this kind, client and options."""
+        """Return the object for one call: of the same kind, client and options."""
         ...
 
 
@@ -96,11 +96,11 @@ class Naming:
         self._called = _called(func)
         self._signature = _signature(func)
         has_fields = [check_name(name, self._called, self._signature.parameters) for name in names]
-        #: Else the arguments are of no interest.
+        #: Whether the names depend on the arguments.
         self._by_arguments = any(has_fields)
 
     def of_call(self, args: tuple[object, ...], kwargs: dict[str, object]) -> Fill:
-        """Return what fills names in for one call.
+        """Return the function that formats names for one call.
 
         Raises:
             TypeError: The arguments do not fit the function.
@@ -112,10 +112,10 @@ class Naming:
 
 
 def check_function(func: object) -> None:
-    """Refuse what cannot be held around: all but coroutine functions.
+    """Refuse everything but coroutine functions.
 
     Raises:
-        TypeError: With what to do instead.
+        TypeError: It is no coroutine function; the text says what to do instead.
     """
     if inspect.iscoroutinefunction(func):
         return
@@ -172,7 +172,7 @@ def _arguments(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        # As Python itself would have said it; nothing was sent.
+        # The same text as Python's own error; nothing was sent.
         raise TypeError(f"{called}() {error}") from None
     bound.apply_defaults()
     return bound.arguments
@@ -183,7 +183,7 @@ def _called(func: object) -> str:
 
 
 class _DryRun:
-    """The arguments of a call that can be anything, for a look at what a name asks for."""
+    """Stands for the arguments of any call, and records whether a name has fields."""
 
     def __init__(self, parameters: Collection[str]) -> None:
         self._parameters = parameters

@@ -1,4 +1,4 @@
-"""Seats and holds follow their keys to wherever these are served."""
+"""Moves seats and holds along when their keys move to another node."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ class Followers:
         self._bus = bus
 
     def attach(self, watchdog: Watchdog) -> None:
-        """Use the holds of this watchdog."""
+        """Set the watchdog whose holds follow."""
         self._watchdog = watchdog
 
     def moved(self, concerns: Callable[[bytes], bool]) -> None:
-        """Keys have another master, or their connection is new: was anything missed, or lost?"""
+        """Subscribe again and check holds: keys have a new master, or a new connection."""
         self._bus.resubscribe(concerns)
         self._watchdog.ask_now(concerns)
 
     def cut_off(self, concerns: Callable[[bytes], bool]) -> None:
-        """The connection to the master of keys is down: their waiters are to look again."""
+        """Wake the waiters of keys whose connection to the master is down."""
         self._bus.wake(concerns)
 
     def gone(self, stream: Stream, channel: bytes) -> bool:
-        """A server has ended a subscription; return whether it is needed again."""
+        """Note that a server ended a subscription; return whether it is still needed."""
         return self._bus.gone(channel, stream)
 
     def recover(self) -> None:
-        """Subscribe again to what servers have ended."""
+        """Subscribe again to channels whose subscription a server ended."""
         self._bus.recover()
 
     def rely_on(self, stream: Stream, router: Router) -> bool:
-        """Whether somebody holds or waits for what a stream serves."""
+        """Return whether tasks hold or wait for keys that a stream serves."""
         serves = router.stream_for
         return any(
             serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
@@ -55,5 +55,5 @@ class Followers:
 
     @property
     def any(self) -> bool:
-        """Whether somebody holds or waits for anything."""
+        """Whether tasks hold or wait for anything."""
         return bool(self._watchdog.holds) or self._bus.table.seats > 0

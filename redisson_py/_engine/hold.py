@@ -1,7 +1,8 @@
 """A hold: what Redis records for one owner on one name, and which task has it here.
 
-The only file that writes a hold's fields. Everything else refers to holds: the queue may offer
-one to the next task, the schedule says when one is due, the registry finds the one of a task.
+Only this file writes a hold's fields, except `place` and `ends_row`, which `schedule.py` keeps.
+Other parts refer to holds: the queue may offer one to the next task, the schedule says when one is
+due, the registry finds the hold of a task.
 
 A hold has a lease for each acquisition of its task. It can be passed to another task of this
 client, which gets a lease of its own on the same owner; Redis notices nothing.
@@ -13,15 +14,15 @@ so it always comes before the end that the server sees.
 Invariants, checked by `check()` after every step of the lifecycle tests:
 
 - A hold is held, released or lost; it never becomes held again.
-- Held: the watchdog knows it, unless it is of no units. Over: the watchdog does not.
-- Held: it has a lease, or a re-entry is on its way, or it is being passed or given back; so
-  somebody can release it, or its leases were forgotten and the watchdog will find that out.
-- Its leases are those that were neither released nor reported as lost, oldest first. Those that
-  still hold are as many as Redis counts, less the re-entries on their way, unless the hold is
-  uncertain.
-- It is renewed exactly if a lease holds that is to be renewed: one without an end of its own, or
-  with a `max_hold`. The renewals of the latter end with it.
-- No lease holds when the hold is over.
+- A held hold is in the watchdog unless it has no units; one that is over is not.
+- A held hold has a lease or an unanswered re-entry, or it is being passed or released. If the user
+  has dropped all its leases, the watchdog detects that.
+- Its leases are those that were neither released nor reported as lost, oldest first. The number of
+  leases that are still held equals the count in Redis, less the unanswered re-entries, unless the
+  hold is uncertain.
+- It is renewed exactly while a held lease needs renewal: one without an end of its own, or with a
+  `max_hold`. Renewals for a `max_hold` stop at its end.
+- No lease is held when the hold is over.
 """
 
 from __future__ import annotations
@@ -59,12 +60,12 @@ REASONS: dict[Reason, str] = {
 
 
 def lease_end(sent_at: float, lease_time: float) -> float:
-    """Return until when a holder may rely on a lease it asked for at `sent_at`."""
+    """Return the moment until which a holder may rely on a lease requested at `sent_at`."""
     return sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
 
 
 def max_hold_end(began: float, max_hold: float, lease_time: float) -> float:
-    """Return when a hold of `max_hold` seconds ends that is renewed to `lease_time` each time."""
+    """Return the end of a hold limited to `max_hold` seconds, renewed to `lease_time` each time."""
     return began + max_hold - min(max_hold, lease_time) * DRIFT - DRIFT_FLOOR
 
 
@@ -77,30 +78,30 @@ class Hold:
     """One owner's hold on one name.
 
     Args:
-        ownership: Whose hold it is, and how it is given back.
-        field: What Redis calls it: a form of its owner.
+        ownership: The ownership that acquired it and releases it.
+        field: Its field in Redis: a form of its owner.
         task: The task that has it.
-        sent_at: Just before the request was written that Redis granted.
+        sent_at: The time just before the granted request was written.
         lease_time: Seconds that Redis granted.
-        renewed: The watchdog keeps it.
-        units: How many units of a semaphore it stands for.
+        renewed: The watchdog renews it.
+        units: The number of units of a semaphore.
         granted_at: When Redis granted it, for turns; passing does not change it. None: now.
 
     Attributes:
-        sent_at: Just before the request was written that brought its newest lease; None: it was
-            passed.
-        max_held: Some lease of it has, or had, a `max_hold`.
-        batch: The owner of the request that it came from, if several permits can come from one.
-        suspended: It is not renewed, because something is under way that may end it.
-        id_known: Somebody has read the id of its permit, and can release it with that.
-        uncertain: A reply was lost on the way, so a duplicate of some request may arrive late.
-        lease_until: Until when Redis keeps it at least, by our clock, without any allowance.
-        parent: The write hold under whose owner it reads.
-        reentries: How many re-entries are on their way.
-        reads: How many reads there are under its owner, requests on their way included.
-        next_token: The fencing token of its next holder, and `last_token` the last it has.
-        reason: Why it was lost, once it is.
-        place: Where the schedule has it, or None.
+        sent_at: The time just before the request for its newest lease was written; None after it
+            was passed.
+        max_held: One of its leases has, or had, a `max_hold`.
+        batch: The owner of the request that granted it, if one request can grant several permits.
+        suspended: It is not renewed, because an operation under way may end it.
+        id_known: The user has read the permit's id, and can release the permit with it.
+        uncertain: A reply was lost, so a duplicate of some request may arrive late.
+        lease_until: Redis keeps it at least until then by our clock, without any allowance.
+        parent: The write hold whose owner this read uses.
+        reentries: The number of unanswered re-entries.
+        reads: The number of reads under its owner, unanswered requests included.
+        next_token: The fencing token of its next holder; `last_token` is the last it can give.
+        reason: Why it was lost, if it was.
+        place: Its bucket in the schedule, or None.
         ends_row: The moment in the schedule's row for its end, or None.
     """
 
@@ -182,7 +183,7 @@ class Hold:
         if units:
             ownership.context.watchdog.add(self, sent_at + lease_time / 3)
         else:
-            # Of no units there is nothing in Redis that could end.
+            # A hold without units has nothing in Redis that could end.
             self.ends_at = float("inf")
 
     def __repr__(self) -> str:
@@ -199,7 +200,7 @@ class Hold:
 
     @property
     def valid(self) -> bool:
-        """Whether it can still be relied on, by the local clock."""
+        """Whether its holder can still rely on it, by the local clock."""
         return self.state == "held" and now() < self.ends_at
 
     @property
@@ -211,34 +212,34 @@ class Hold:
 
     @property
     def live(self) -> list[Lease]:
-        """Its leases that hold, oldest first, as far as anybody refers to them."""
+        """Its leases that are held and still referenced, oldest first."""
         return [lease for lease in self.known_leases() if lease._state == "held"]
 
     def known_leases(self) -> Sequence[Lease]:
-        """Return its leases that anybody refers to: held, or lost and not reported yet."""
+        """Return its leases that are still referenced: held, or lost and not reported yet."""
         if self._forgotten is None:
             return self.leases
         return [lease for each in self._forgotten if (lease := each()) is not None]
 
     @property
     def asked_after(self) -> bool:
-        """Whether Redis is asked about it now and then: to renew it, or to see that it is there."""
+        """Whether Redis is asked about it regularly: to renew it, or to check that it is there."""
         return not self.suspended and (self.renewed or self.ownership.commands.shares_lease)
 
     @property
     def capped(self) -> bool:
-        """Whether it reads under a write hold that ends by itself, and so no longer than that."""
+        """Whether it reads under a write hold that ends by itself, which then limits its lease."""
         parent = self.parent
         return parent is not None and parent.state == "held" and not parent.renewed
 
     @property
     def earliest_end(self) -> float:
-        """When it, or the first of its leases, ends by itself."""
+        """The moment at which it, or the first of its leases, ends by itself."""
         limits = [lease._limit for lease in self.live]
         return min([self.ends_at, *(limit for limit in limits if limit is not None)])
 
     def lease_needed(self, renewing: float, present: float) -> float:
-        """Return the lease in seconds that its leases need now; `renewing`: one that is renewed."""
+        """Return the seconds that its leases need now; a renewed lease needs `renewing` seconds."""
         needs = [lease._need(renewing, present) for lease in self.live]
         if self.reentries or not needs:
             needs.append(renewing)
@@ -248,7 +249,7 @@ class Hold:
         return needed
 
     def is_abandoned(self) -> bool:
-        """Return whether nobody can release it any more: its task ended, its leases are garbage."""
+        """Return whether it can no longer be released: its task ended, its leases are garbage."""
         task = self.task()
         if (task is not None and not task.done()) or self.reentries or self.id_known:
             return False
@@ -263,16 +264,16 @@ class Hold:
             if lease._composite is None:
                 return False
             if (composite := lease._composite()) is not None:
-                # Whoever refers to the composite can release this lease with it; not its own hold.
+                # The user may still release it with the composite, but not through its hold.
                 composite._hold.is_abandoned()
-            # Or this name would be the reference that keeps it.
+            # Otherwise this name would keep the lease alive.
             del lease
         return not self.known_leases()
 
     # Leases: acquired, re-entered, ended.
 
     def may_pass(self, turn: float, least_left: float) -> bool:
-        """Return whether it may go to another task here without Redis."""
+        """Return whether it may pass to another task of this client without asking Redis."""
         present = now()
         return (
             self.state == "held"
@@ -285,11 +286,11 @@ class Hold:
         )
 
     def give_back(self) -> None:
-        """Nobody took it: pass it on or release it, without waiting."""
+        """Pass on or release a hold that no task took, without waiting."""
         self.ownership.give_back(self)
 
     def add_lease(self, lease: Lease) -> None:
-        """One more acquisition by its task."""
+        """Add the lease of one more acquisition by its task."""
         if self._forgotten is None:
             self.leases = (*self.leases, lease) if self.leases else (lease,)
         else:
@@ -298,7 +299,7 @@ class Hold:
             if not self.renewed:
                 self._set_renewed(True)
         else:
-            # It may be the only one left, and what it entered was renewed.
+            # It may be the only lease left; the lease that it re-entered was renewed.
             self.reviewed()
 
     def pass_to(self, task: TaskRef) -> None:
@@ -313,29 +314,29 @@ class Hold:
         self._forgotten = None
 
     def taken_by(self, task: TaskRef) -> None:
-        """It belongs to this task from now on."""
+        """Make this task its holder."""
         self.task = task
 
     def begin_reentry(self) -> tuple[int, int, bool]:
-        """A re-entry is about to be sent; return its hold count, version, and if that is kept."""
+        """Begin a re-entry; return its hold count, version, and whether Redis keeps the version."""
         self.reentries += 1
         keep = self._begin()
         return self.count, self.ownership.context.owners.new_number(), keep
 
     def reentered(self, sent_at: float, lease_time: float) -> None:
-        """A re-entry was granted, which was sent at this moment."""
+        """Record that a re-entry sent at `sent_at` was granted."""
         self.sent_at = sent_at
         self.renewal_confirmed(lease_end(sent_at, lease_time), sent_at + lease_time)
 
     def end_reentry(self, uncertain: bool) -> None:
-        """A re-entry was answered, or will not be."""
+        """Record that a re-entry was answered, or that it will not be."""
         self.reentries -= 1
         self._changes -= 1
         if uncertain:
             self.became_uncertain()
 
     def bring_tokens(self, first: int, number: int) -> None:
-        """A grant brought fencing tokens, one for each task that it is passed to."""
+        """Record the fencing tokens of a grant: one for each task that holds it in turn."""
         self.next_token = first
         self.last_token = first + number - 1
 
@@ -352,7 +353,7 @@ class Hold:
         return token
 
     def drop(self, lease: Lease) -> int:
-        """Take a lease out: it was released, or its loss was reported. Return the count left."""
+        """Remove a released lease, or one reported as lost; return the count left."""
         if self._forgotten is not None:
             self._forgotten = [each for each in self._forgotten if each() is not lease]
             self._review()
@@ -364,9 +365,9 @@ class Hold:
         return self.count
 
     def limit_renewals(self, max_hold: float, lease: Lease) -> None:
-        """Renew it for this lease no longer than `max_hold` seconds from its grant.
+        """Renew it for this lease until at most `max_hold` seconds after its grant.
 
-        The last lease that Redis grants is over by then too, if clocks drift no more than allowed.
+        The last lease in Redis also ends by then if clocks drift no more than allowed for.
         """
         lease_time = self.ownership.context.options.lease_time
         sent_at = lease._granted_at if self.sent_at is None else self.sent_at
@@ -380,12 +381,12 @@ class Hold:
         lease_time, present = self.ownership.context.options.lease_time, now()
         needed = self.lease_needed(lease_time, present)
         if self.state == "held" and self.lease_until - present > needed + lease_time * DRIFT:
-            # Should this process stop, Redis is not to keep it longer either.
+            # If this process dies, Redis must not keep it longer either.
             self.ownership.set_needed_lease(self)
             self.lease_maybe_set(present, needed)
 
     def over(self, moment: float) -> Reason | None:
-        """Return why all of it is over at a moment, by the clock; None: some of it holds."""
+        """Return why the whole hold is over at a moment, by the clock; None if some of it holds."""
         if self.ends_at <= moment and not self.renewed:
             return "ended"
         limits = [lease._limit for lease in self.live]
@@ -406,19 +407,19 @@ class Hold:
         for lease in over:
             lease._lose("ended")
         if self._forgotten is not None:
-            # What is left here was not told of yet.
+            # Keep the leases whose loss is not recorded yet.
             self._forgotten = [each for each in self._forgotten if each() not in over]
         self._review()
         return over
 
     def reviewed(self) -> None:
-        """A lease got another end, or none."""
+        """Review renewal and the end after a lease's end has changed."""
         self._review()
         if self.state == "held":
             self.ownership.context.watchdog.mind_end(self)
 
     def _review(self) -> None:
-        """Whether it is renewed follows from its leases."""
+        """Renew it exactly if one of its leases needs that."""
         if self.state == "held" and (live := self.live):
             self._set_renewed(any(lease._is_renewed for lease in live))
 
@@ -430,28 +431,28 @@ class Hold:
     # What Redis keeps of it.
 
     def renewal_confirmed(self, ends_at: float, lease_until: float) -> None:
-        """Redis lengthened its lease up to this moment, if it was not longer already."""
+        """Record a renewal, which never shortens the lease."""
         if self.ends_at < ends_at:
             self.ends_at = ends_at
         if self.lease_until < lease_until:
             self.lease_until = lease_until
 
     def lease_set(self, sent_at: float, lease_time: float) -> None:
-        """Redis set its lease, longer or shorter."""
+        """Record that Redis set its lease, longer or shorter."""
         self.ends_at = lease_end(sent_at, lease_time)
         self.lease_until = sent_at + lease_time
         self.ownership.context.watchdog.mind_end(self)
 
     def lease_maybe_set(self, sent_at: float, lease_time: float) -> None:
-        """Redis may have set its lease: only the shorter of the two can be relied on."""
+        """Rely on the shorter lease, because Redis may have set this one."""
         self.ends_at = min(self.ends_at, lease_end(sent_at, lease_time))
         self.lease_until = min(self.lease_until, sent_at + lease_time)
         self.ownership.context.watchdog.mind_end(self)
 
     def begin_change(self) -> tuple[int, bool]:
-        """Return the version of a change that is about to be sent, and whether to keep it.
+        """Begin a change; return its version, and whether Redis must keep the version.
 
-        Redis has to remember the version if an older change may still arrive.
+        Redis must keep it if an older change may still arrive.
         """
         keep = self._begin()
         self._last_change = version = self.ownership.context.owners.new_number()
@@ -463,7 +464,7 @@ class Hold:
         return keep
 
     def begin_read_change(self) -> int:
-        """A read under this write hold is about to be given back; return the version of that."""
+        """Begin the release of a read under this write hold; return the version of the release."""
         self._changes += 1
         return self.ownership.context.owners.new_number()
 
@@ -477,7 +478,7 @@ class Hold:
         return version == self._last_change
 
     def end_change(self, call: Call) -> None:
-        """A change was answered, or nobody waits for its answer any more."""
+        """Record that a change was answered, or that its answer is no longer awaited."""
         self._changes -= 1
         future = call.future
         if call.uncertain or future.cancelled() or future.exception() is not None:
@@ -485,25 +486,25 @@ class Hold:
 
     @property
     def is_changing(self) -> bool:
-        """Whether a change of it is on its way, a re-entry included."""
+        """Whether a change of it, such as a re-entry, is under way."""
         return self._changes > 0
 
     def became_uncertain(self) -> None:
-        """Some request under its owner may arrive twice, or late."""
+        """Record that some request under its owner may arrive twice, or late."""
         self.uncertain = True
         if self.parent is not None:
             self.parent.uncertain = True
 
     def count_read(self, change: int) -> None:
-        """There is one read more or less under its owner, or one request for it."""
+        """Add to the number of reads under its owner, unanswered requests included."""
         self.reads += change
 
     def id_read(self) -> None:
-        """Its permit's id was read: whoever has that can release it."""
+        """Record that the permit's id was read: it can be released with that id."""
         self.id_known = True
 
     def suspend(self) -> None:
-        """Do not renew it while something is under way that may end it."""
+        """Stop renewing it while an operation that may end it is under way."""
         self.suspended = True
         self.ownership.context.watchdog.reconsider(self)
 
@@ -514,22 +515,22 @@ class Hold:
             self.ownership.context.watchdog.reconsider(self)
 
     def units_fell(self, units: int) -> None:
-        """So many of its units were given back."""
+        """Record that this number of its units was released."""
         self.units -= units
 
     # Its end.
 
     def lose(self, reason: Reason) -> list[Lease]:
-        """End it without its holder's release; return the leases that went with it."""
+        """End it without its holder's release; return the leases that were lost with it."""
         if self.state != "held":
             return []
         held_for = now() - self.granted_at
         self._tell_garbage(reason)
         self.end("lost")
         self.reason = reason
-        # A composite that loses one of these releases it, and so takes it out of the list.
+        # A composite that loses one of these releases the others, which changes the list.
         gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
-        # That its own time would be up was its holder's wish.
+        # The holder itself set the end of an "ended" lease.
         log.log(
             logging.DEBUG if reason == "ended" else logging.WARNING,
             "lost %s %r: %s (owner %s, held for %.3f s)",
@@ -543,7 +544,7 @@ class Hold:
         return gone
 
     def abandon(self) -> None:
-        """End it because nobody can release it any more; Redis lets it run out."""
+        """End it because nobody can release it any more; its lease in Redis runs out."""
         self.end("lost")
         log.warning(
             "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",
@@ -562,7 +563,7 @@ class Hold:
             self.parent.count_read(-1)
 
     def _tell_garbage(self, reason: LossReason) -> None:
-        """Tell of its leases that nobody refers to any more, once: they end with it."""
+        """Report each garbage-collected lease as lost, once."""
         if self._forgotten is None:
             return
         garbage = [each for each in self._forgotten if each() is None]
@@ -575,7 +576,7 @@ class Hold:
                 tell_lost(context.teller, self, self.token, held_for, reason, number)
 
     def end_with_last_lease(self) -> None:
-        """End it together with its only lease: its release is about to be sent."""
+        """End it and its only lease, just before its release is sent."""
         self.leases = ()
         self.state = "released"
         self.ownership.context.watchdog.remove(self)
@@ -606,14 +607,14 @@ class Hold:
 
 @final
 class LeaseRef(weakref.ref["Lease"]):
-    """A lease that only its user keeps alive, with the number that a listener knows it by."""
+    """A weak reference to a lease, with the lease's acquisition number for listeners."""
 
     __slots__ = ("acquisition",)
 
     acquisition: int
 
     def __new__(cls, lease: Lease) -> Self:
-        """Number the acquisition, if nobody has."""
+        """Create the reference; number the acquisition if it has no number yet."""
         self = super().__new__(cls, lease)
         self.acquisition = lease._number()
         return self

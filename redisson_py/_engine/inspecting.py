@@ -1,4 +1,4 @@
-"""Snapshots for people: who holds what. Nothing is decided from them."""
+"""Snapshots of holders, for people. The library decides nothing from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py.errors import BackendError
 
-#: What a client says of itself: host, process id, client name.
+#: The description that a client keeps in Redis: host, process id, client name.
 Description = tuple[str | None, int | None, str | None]
 
 
@@ -21,7 +21,7 @@ class HolderSnapshot:
     """A holder.
 
     Attributes:
-        owner: The client's id and a number; for Redisson, of a thread.
+        owner: The client's id and a number; in Redisson the number of a thread.
         holds: The hold count.
         remaining: Seconds left of its lease on the server; infinity if it has none.
         host: Its host name, if it is a client of this library.
@@ -44,8 +44,8 @@ class LockSnapshot:
     """A lock as Redis had it a moment ago.
 
     Attributes:
-        holders: Who holds it: nobody or one, for an exclusive lock.
-        waiters: The owners that wait, where Redis knows them (only in fair queues).
+        holders: Its holders: at most one for an exclusive lock.
+        waiters: The waiting owners, where Redis records them (only in fair queues).
         keys: The keys it uses.
     """
 
@@ -55,11 +55,11 @@ class LockSnapshot:
 
 
 class Describer:
-    """Says who is behind an owner.
+    """Describes the client and task of an owner.
 
     Args:
-        context: The parts of the client that looks.
-        holds: What that client itself holds.
+        context: The parts of the inspecting client.
+        holds: The holds of that client.
     """
 
     def __init__(self, context: Context, holds: Iterable[Hold]) -> None:
@@ -68,7 +68,7 @@ class Describer:
         self._known: dict[str, Description] = {}
 
     async def holder(self, owner: str, holds: int, remaining: float) -> HolderSnapshot:
-        """Return a holder with what is known of its client."""
+        """Return a holder with the description of its client."""
         host, pid, client_name = await self.describe(owner.rpartition(":")[0])
         task = self._tasks.get(owner)
         return HolderSnapshot(
@@ -82,15 +82,15 @@ class Describer:
         )
 
     async def describe(self, client_id: str) -> Description:
-        """Return what a client says of itself; nothing for Redisson, or when it cannot be read."""
+        """Return a client's description; empty for Redisson, or if it cannot be read."""
         if client_id not in self._known:
             self._known[client_id] = await description(self._context, client_id)
         return self._known[client_id]
 
 
 def own_description(client_name: str | None) -> str:
-    """Return what a client of this process says of itself."""
-    import json  # Not before it is needed: it would be a twentieth of an import of this library.
+    """Return the description of a client of this process."""
+    import json  # Imported late: it takes a twentieth of this library's import time.
 
     return json.dumps(
         {"host": socket.gethostname(), "pid": os.getpid(), "client_name": client_name}
@@ -98,7 +98,7 @@ def own_description(client_name: str | None) -> str:
 
 
 async def description(context: Context, client_id: str) -> Description:
-    """Return what a client says of itself; nothing for Redisson, or when it cannot be read."""
+    """Return a client's description; empty for Redisson, or if it cannot be read."""
     import json
 
     key = _keys.client_description(context.options.names.prefix, client_id)

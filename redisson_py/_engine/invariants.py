@@ -1,4 +1,4 @@
-"""What holds between any two steps of a client; tests check it after every step."""
+"""The invariants of a client between any two steps; tests check them."""
 
 from __future__ import annotations
 

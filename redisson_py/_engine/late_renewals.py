@@ -1,4 +1,4 @@
-"""Telling a listener of a renewal that came late."""
+"""Tells a listener of late renewals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def tell_late_renewal(hold: Hold, present: float, due: float) -> None:
-    """A renewal was confirmed with less than a third of the lease left."""
+    """Tell the listener of a renewal confirmed with less than a third of the lease left."""
     ownership = hold.ownership
     if (teller := ownership.context.teller) is not None:
         left = max(0.0, hold.ends_at - present)

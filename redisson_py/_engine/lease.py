@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from redisson_py._options import OnLost, OnReleaseError
 
 
-#: Redis keeps a lease that is renewed up to an end this much longer, in seconds: so it is the end
-#: that ends it, and no missing renewal.
+#: Seconds for which Redis keeps a lease beyond its `max_hold`, so that the reason of its end is
+#: "ended" and not "expired".
 _BEYOND = 0.001
 
 
 class Released(Protocol):
-    """What gives back an acquisition and sets its lease."""
+    """Releases an acquisition and sets its lease."""
 
     def begin_last_release(self, loop: object, lease: Lease) -> LastRelease | None: ...
     async def release(self, lease: Lease) -> None: ...
@@ -42,7 +42,7 @@ class Released(Protocol):
 
 
 class Composed(Protocol):
-    """A lease that is made of leases; they know it weakly, so that it can be abandoned."""
+    """A lease made of member leases, which refer to it weakly so that it can be abandoned."""
 
     @property
     def _hold(self) -> Abandonable: ...
@@ -52,7 +52,7 @@ class Composed(Protocol):
 
 
 class Abandonable(Protocol):
-    """What can find out that nobody can release it any more."""
+    """Can detect that it can no longer be released."""
 
     def is_abandoned(self) -> bool: ...
 
@@ -61,8 +61,8 @@ class Lease:
     """A time-limited right, from one acquisition to its release or its loss.
 
     Use it as `async with lock as lease`, or keep it and call `release` yourself, from any
-    task. It is always true, so that `if await lock.try_acquire():` reads well; whether it can
-    still be relied on is what `lost` says.
+    task. It is always true, so that `if await lock.try_acquire():` reads well; `lost` tells whether
+    it can no longer be relied on.
 
     When the lease is lost inside an `async with` block, the body is cancelled and
     `LeaseLostError` is raised from the block, once. An exception of the body is never masked:
@@ -93,32 +93,32 @@ class Lease:
         "_wanted",
     )
 
-    #: Its losses are counted; those of what is made of others are not, theirs are.
+    #: Whether its losses are counted. Those of composites are not; their members' are.
     _counts: ClassVar[bool] = True
 
     def __init__(
         self, hold: Hold, limit: float | None, token: int | None, granted_at: float
     ) -> None:
         self._hold = hold
-        #: When it ends by itself; None: never.
+        #: The moment at which it ends by itself, or None.
         self._limit = limit
-        #: It is renewed until then: it has a `max_hold`.
+        #: It is renewed until that moment: it has a `max_hold`.
         self._renewed = False
-        #: When it will end by itself once Redis has confirmed the extension that is under way.
+        #: The moment at which it will end once Redis confirms the extension under way.
         self._wanted: float | None = None
         self._granted_at = granted_at
         self._state: State = "held"
         self._reason: Reason = "taken"
-        #: It was released, or its loss was reported: nothing is owed any more.
+        #: It was released, or its loss was reported: no call may use it any more.
         self._told = False
         self._ended_at: float | None = None
         self._lost_waiters: list[Future[None]] | None = None
         #: The `async with` block that it belongs to.
         self._block: Block | None = None
-        #: The lease that is made of this one and others; told of a loss at once.
+        #: The composite lease of which this is a member; it learns of a loss at once.
         self._composite: weakref.ref[Composed] | None = None
         self._token = token
-        #: Its number for a listener, once there is one to be told.
+        #: Its number for a listener; 0 until one is needed.
         self._acquisition = 0
 
     def __repr__(self) -> str:
@@ -135,7 +135,7 @@ class Lease:
 
     @property
     def owner(self) -> str:
-        """The owner that Redis has: the client's id and a number."""
+        """The owner in Redis: the client's id and a number."""
         return self._hold.owner
 
     @property
@@ -145,7 +145,7 @@ class Lease:
 
     @property
     def _ends_at(self) -> float:
-        """The moment, by the library's clock, from which it must not be relied on."""
+        """The moment, by the library's clock, until which the holder may rely on it."""
         if self._limit is None:
             return self._hold.ends_at
         return min(self._limit, self._hold.ends_at)
@@ -164,7 +164,7 @@ class Lease:
         return self._state == "lost" or (self._state == "held" and now() >= self._ends_at)
 
     def check(self) -> None:
-        """Raise `LeaseLostError` if it is lost. Costs no I/O.
+        """Raise `LeaseLostError` if it is lost. No I/O.
 
         Raises:
             LeaseLostError: It cannot be relied on any more.
@@ -188,15 +188,15 @@ class Lease:
             await future
         finally:
             self._lost_waiters.remove(future)
-            # A traceback that somebody keeps must not keep it.
+            # A traceback must not keep the future alive.
             del future
 
     async def extend(self, lease_time: Duration) -> None:
         """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
 
         A lease that the watchdog renewed is not renewed any more afterwards, and a `max_hold`
-        does not count any more: the new end may be before or after it. If cancelled, it is
-        carried out all the same.
+        does not count any more: the new end may be before or after it. If cancelled, the
+        extension is still carried out.
 
         Raises:
             LeaseLostError: The lease was gone already.
@@ -238,7 +238,7 @@ class Lease:
     ) -> None:
         block = self._block
         if block is None or block.is_of_source:
-            # No block was entered with it, but its release was left to this call.
+            # No block was entered with it, but this exit must release it.
             if self._told:
                 return
             block = Block(None)
@@ -248,7 +248,7 @@ class Lease:
     # For the library.
 
     def _lose(self, reason: Reason) -> bool:
-        """Mark it lost and tell whoever relies on it; return whether it was held."""
+        """Mark it lost and cancel its block; return whether it was held."""
         if self._state != "held":
             return False
         self._lost(reason)
@@ -257,7 +257,7 @@ class Lease:
         return True
 
     def _lose_late(self, reason: Reason) -> None:
-        """Its release found it gone: it had been lost before."""
+        """Mark it lost because its release found it gone."""
         self._lost(reason)
 
     def _lost(self, reason: Reason) -> None:
@@ -279,25 +279,25 @@ class Lease:
             composite._member_lost()
 
     def _settle(self) -> None:
-        """It is released, or its loss is reported; a loss stays one."""
+        """Mark it released, or its loss reported; a lost lease stays lost."""
         self._told = True
         if self._state == "held":
             self._state = "released"
 
     def _close(self, error: BaseException) -> None:
-        """Its client closes, and gives it back: whoever relies on it must stop."""
+        """End it because its client closes, and stop its block."""
         for waiter in self._lost_waiters or ():
             fail(waiter, error)
         self._lose("forced")
 
     def _number(self) -> int:
-        """Return the number of this acquisition; no other in this process has it."""
+        """Return the number of this acquisition, unique in this process."""
         if not self._acquisition:
             self._acquisition = new_acquisition()
         return self._acquisition
 
     def _tell_released(self, moment: float) -> None:
-        """Tell the listener that it was given back at a moment, unless it was lost by then."""
+        """Tell the listener that it was released at `moment`, unless it was lost by then."""
         hold = self._hold
         teller = hold.ownership.context.teller
         if teller is not None and self._state == "released" and hold.units:
@@ -310,17 +310,17 @@ class Lease:
     def _set_limit(
         self, limit: float | None, wanted: float | None = None, *, renewed: bool = False
     ) -> None:
-        """Set when it ends by itself, when it will if Redis confirms, and if it is renewed."""
+        """Set its end, its end once Redis confirms an extension, and whether it is renewed."""
         self._limit = limit
         self._wanted = wanted
         self._renewed = renewed
 
     def _keep_for(self, max_hold: float) -> None:
-        """Have it renewed for no longer than this, in seconds from its grant."""
+        """Have it renewed until at most `max_hold` seconds after its grant."""
         self._hold.limit_renewals(max_hold, self)
 
     def _keep_until(self, moment: float) -> None:
-        """Have it renewed until a moment, and end then."""
+        """Have it renewed until `moment`, at which it ends."""
         self._hold.keep_until(moment, self)
 
     @property
@@ -329,7 +329,7 @@ class Lease:
         return self._limit is None or self._renewed
 
     def _need(self, renewing: float, present: float) -> float:
-        """Return the lease in seconds that it needs of Redis; `renewing`: one that is renewed."""
+        """Return the seconds of lease it needs in Redis; a renewed one needs `renewing` seconds."""
         if self._limit is None:
             return renewing
         if self._renewed:
@@ -338,26 +338,26 @@ class Lease:
 
     @property
     def _wanted_until(self) -> float:
-        """Until when Redis is to keep it; it has a limit."""
+        """The moment until which Redis must keep a lease that has a limit."""
         return max(self._limit or 0.0, self._wanted or 0.0)
 
     @property
     def _left_to_block(self) -> bool:
-        """Whether a block will give it back: its own, or that of what it is part of."""
+        """Whether a block will release it: its own, or that of its composite."""
         composite = None if self._composite is None else self._composite()
         return self._block is not None or (composite is not None and composite._block is not None)
 
     @property
     def _overdue_reason(self) -> Reason:
-        """Why it is over when the clock says that it is."""
+        """The reason of its loss when it is over by the clock."""
         if self._limit is None or (self._renewed and self._hold.ends_at < self._limit):
             return "expired"
         return "ended"
 
     def _loss(self) -> LeaseLostError:
-        """Return the error that tells of its loss."""
+        """Return the error for its loss."""
         if self._state == "held":
-            # Over by the clock; the timer that says so is late.
+            # It is over by the clock; the timer is late.
             self._reason = self._overdue_reason
         held_for = (self._ended_at or now()) - self._granted_at
         return lost_error(self._hold.ownership, self.owner, held_for, self._reason)
@@ -377,7 +377,7 @@ class FencedLease(Lease):
 
 
 def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
-    """Return the error that tells of a loss."""
+    """Return the error for a loss."""
     return LeaseLostError(
         f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
         ownership.name,
@@ -388,7 +388,7 @@ def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason)
 
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:
-    """Tell a listener of a lease that a caller got, after so many seconds."""
+    """Tell a listener of a lease that a caller acquired after `waited` seconds."""
     kind = lease._hold.ownership.kind
     number = lease._number()
     event = AcquiredEvent(lease.name, kind, lease.owner, lease.token, waited, number)

@@ -1,4 +1,4 @@
-"""Setting a new lease for a hold: what counts until Redis has answered, and what afterwards."""
+"""Sets a new lease for a hold, and tracks which lease counts until Redis has answered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
-    """Have Redis keep a hold for as long as its leases need it, without waiting."""
+    """Set the lease in Redis to what the hold's leases need, without waiting."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
     version, keep = hold.begin_change()
@@ -38,8 +38,8 @@ def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
 class LeaseExtension:
     """One `extend`, which is carried out whether or not its caller waits for the answer.
 
-    Otherwise a cancelled one would leave Redis with a lease that nobody here knows of. Until
-    the answer only the shorter of the old and the new lease can be relied on.
+    Otherwise a cancelled call would leave a lease in Redis that this client does not know. Until
+    the answer the holder can rely only on the shorter of the old and the new lease.
     """
 
     def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, lease_time: float) -> None:
@@ -52,7 +52,7 @@ class LeaseExtension:
         self.answer: Future[None] = new_future()
 
     def send(self) -> None:
-        """Ask Redis to set the lease; `answer` is done when it has."""
+        """Ask Redis to set the lease; `answer` is done when Redis has answered."""
         hold, lease = self._hold, self._lease
         self._sent_at = now()
         self._ends_at = lease_end(self._sent_at, self._lease_time)
@@ -63,13 +63,13 @@ class LeaseExtension:
         )
         lease._set_limit(min(lease._ends_at, self._ends_at), self._ends_at)
         if len(hold.live) > 1:
-            # The other leases have no limit of this change, only what Redis may have by then.
+            # The other leases get no limit from this, but may rely on the shorter lease only.
             hold.lease_maybe_set(self._sent_at, self._needed)
         hold.reviewed()
         self._call.future.add_done_callback(lambda _: self._answered(self._call))
 
     def _needed_by_all(self) -> float:
-        """Return the lease to ask for, which must do for the other leases of the hold as well."""
+        """Return the lease to ask for, long enough for the other leases of the hold too."""
         others = [other for other in self._hold.live if other is not self._lease]
         lease_time = self._ownership.context.options.lease_time
         # Never shorten what another lease of this hold relies on.
@@ -80,18 +80,18 @@ class LeaseExtension:
         hold, lease = self._hold, self._lease
         error = call.future.exception()
         hold.end_change(call)
-        # Not if a later extension has been sent, or it was released, meanwhile.
+        # It does not count after a later extension or a release.
         counts = lease._state == "held" and lease._wanted == self._ends_at
         if error is not None:
             if counts:
                 self._restore()
             if call.uncertain or not isinstance(error, ReplyError):
-                # Where this copy was refused, one whose answer was lost may have set it.
+                # An earlier copy without an answer may have set it.
                 hold.lease_maybe_set(self._sent_at, self._needed)
             if isinstance(error, ReplyError):
                 error = self._ownership.refusal(hold, lease, call, error)
             if isinstance(error, ReplicationError):
-                # The stream speaks of a grant: this one is held still.
+                # The text of the error is about a grant; this lease is still held.
                 text = f"{error.got} of {error.asked} replicas confirmed the new lease: the old or"
                 text += " the new one is in force, whichever ends first"
                 error = ReplicationError(text, error.asked, error.got)
@@ -108,7 +108,7 @@ class LeaseExtension:
         wake(self.answer)
 
     def _restore(self) -> None:
-        """Redis may not have set it: be content with the shorter of the two leases."""
+        """Rely on the shorter of the two leases, because Redis may not have set the new one."""
         limit = self._old_limit
         if limit is not None and not self._was_renewed:
             limit = min(limit, self._ends_at)

@@ -1,18 +1,18 @@
 """Handing a lock from task to task inside this process, and yielding to other processes.
 
 Tasks of one client that wait for one lock stand in one queue, first come first served; only
-its head asks Redis. When the holder releases and somebody waits, the hold is passed: Redis goes
-on naming this client's owner, only the local holder changes, and nothing is sent. That is lock
-cohorting (Dice, Marathe, Shavit: "Lock Cohorting", PPoPP 2012), with the round trip in the part
-of the remote cache miss.
+its head asks Redis. When the holder releases while tasks wait, the hold is passed: Redis keeps the
+same owner, only the local holder changes, and nothing is sent. This is lock cohorting (Dice,
+Marathe, Shavit: "Lock Cohorting", PPoPP 2012), with a round trip in place of the remote cache
+miss.
 
-Passing would starve other processes, so it ends with the turn: a while after Redis granted
-the hold it is released for real. The process that releases is awake and would win again, so its
-next request yields: it waits for one release message per other subscriber, or until
+Passing would starve other processes, so it ends with the turn: a fixed time after Redis granted
+the hold, the next release goes to Redis. The releasing process is awake and would win again, so
+its next request yields: it waits for one release message per other subscriber, or until
 `YIELD_WAIT` has passed, after its own release and after each of theirs.
 
-Invariants: while somebody waits in the queue, somebody asks, or a local hold or a release under
-way keeps the queue waiting. A waiter leaves the queue exactly once.
+Invariants: while a task waits in the queue, the head is asking Redis, or a local hold or a release
+under way keeps the queue waiting. A waiter leaves the queue exactly once.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from redisson_py.errors import ConnectionLostError
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
 
-#: How long the turn of other processes is waited for if no message comes, in seconds.
+#: Longest wait in seconds for the turn of other processes if no message comes.
 YIELD_WAIT = 0.003
 
-#: How long no turn is offered after one that nobody took, in seconds: a subscription outlives its
-#: last waiter for a moment, so a subscriber need not be a waiter.
+#: Seconds without an offer after a turn that no process took: a subscription outlives its last
+#: waiter for a moment, so a subscriber need not be a waiter.
 YIELD_BACK_OFF = 0.05
 
 _ASK = object()
-#: Tells a waiter to leave the queue: its time is up, or it need not wait any more.
+#: Makes a waiter leave the queue: its time is up, or it need not wait any more.
 LEAVE = object()
 
 
@@ -53,15 +53,15 @@ class Passable(Protocol):
 
     @property
     def valid(self) -> bool:
-        """Whether it can still be relied on, by the local clock."""
+        """Whether its holder can still rely on it, by the local clock."""
         ...
 
     def known_leases(self) -> Sequence[Lease]:
-        """Return its leases that anybody refers to: held, or lost and not reported yet."""
+        """Return its leases that are still referenced: held, or lost and not reported yet."""
         ...
 
     def may_pass(self, turn: float, least_left: float) -> bool:
-        """Return whether it may go to another task here without Redis."""
+        """Return whether it may pass to another task of this client without asking Redis."""
         ...
 
     def pass_to(self, task: TaskRef) -> None:
@@ -69,11 +69,11 @@ class Passable(Protocol):
         ...
 
     def taken_by(self, task: TaskRef) -> None:
-        """It belongs to this task from now on."""
+        """Make this task its holder."""
         ...
 
     def give_back(self) -> None:
-        """Nobody took it: pass it on or release it, without waiting."""
+        """Pass on or release a hold that no task took, without waiting."""
         ...
 
 
@@ -85,11 +85,10 @@ class Waiter:
 
     Attributes:
         passable: It wants the watchdog's lease, so a hold can be passed to it.
-        joined_at: When it came, in loop time, if it has a timeout. It then waits for as long as
-            that allows, whether or not Redis answers.
-        since: When it began to wait.
-        told: It needs no warning that it waits long for a task of this client: that was given, or
-            it has a timeout.
+        joined_at: The loop time at which it joined, if it has a timeout; else 0. With a timeout it
+            waits until that ends, whether or not Redis answers.
+        since: The time at which it began to wait.
+        told: It needs no warning about a long wait: it had one, or it has a timeout.
     """
 
     __slots__ = ("future", "joined_at", "passable", "since", "task", "told")
@@ -107,19 +106,19 @@ _NOBODY: OrderedDict[Waiter, None] = OrderedDict()
 
 
 class LocalQueue(Generic[H]):
-    """The tasks of one client that want one lock, and the hold that one of them has.
+    """The tasks of one client that wait for one lock, and the hold that one of them has.
 
     Attributes:
-        waiters: Those who wait, first come first.
-        asking: The head has left the queue to ask Redis, and is not back.
-        refused: Redis has told the head that it is busy.
-        busy_at: When Redis last said so, in loop time.
-        released_at: When a hold here was last released, likewise.
+        waiters: The waiting tasks, in order of arrival.
+        asking: The head has left the queue to ask Redis, and has no answer yet.
+        refused: Redis has told the head that the lock is busy.
+        busy_at: The loop time at which Redis last said so.
+        released_at: The loop time of the last release of a hold by this client.
         head: The head, if it waited in the queue before.
         hold: The hold that a task of this client has on the lock, as far as is known.
-        releasing: A release is under way; a request sent now would overtake the others.
+        releasing: A release is under way; a request sent now would overtake the other waiters.
         turn: The turn of other processes to which the next request yields.
-        no_turn_until: Until when, in loop time, no turn is offered: the last one was not taken.
+        no_turn_until: No turn is offered before this loop time, as the last one was not taken.
     """
 
     __slots__ = (
@@ -140,8 +139,8 @@ class LocalQueue(Generic[H]):
         self.start_over()
 
     def start_over(self) -> None:
-        """Be as new: an event loop was closed, and whatever it left here goes on no more."""
-        # Its own with the first waiter: most names never have one.
+        """Reset everything after the event loop was closed: nothing in it continues."""
+        # A dictionary is made for the first waiter: most names never have one.
         self.waiters: OrderedDict[Waiter, None] = _NOBODY
         self.asking: bool = False
         self.refused: bool = False
@@ -154,7 +153,7 @@ class LocalQueue(Generic[H]):
         self.no_turn_until: float = 0.0
 
     def needed(self, present: float) -> bool:
-        """Whether somebody waits here, holds, or must yield, at a loop time."""
+        """Whether tasks wait, hold or must yield at the loop time `present`."""
         busy = self.waiters or self.asking or self.releasing or self.hold is not None
         return bool(busy) or self._owes_a_turn(present) or self.no_turn_until > present
 
@@ -163,12 +162,12 @@ class LocalQueue(Generic[H]):
 
     @property
     def waiting(self) -> int:
-        """How many tasks wait, one that asks Redis included."""
+        """The number of waiting tasks, including one that asks Redis."""
         return len(self.waiters) + self.asking
 
     @property
     def is_ahead(self) -> bool:
-        """Whether a task that does not want to wait has to: for others here, or their turn."""
+        """Whether other tasks here, or the turn of other processes, come before a new task."""
         return (
             bool(self.waiters)
             or (self.asking and (self.refused or self.head is not None))
@@ -180,7 +179,7 @@ class LocalQueue(Generic[H]):
         return not (self.asking or self.releasing) and (self.hold is None or not self.hold.valid)
 
     def go_first(self) -> bool:
-        """Ask Redis at once, if nobody is before us; return whether. Then `asked` must follow."""
+        """Return whether a new task may ask Redis at once. If so, `asked` must follow."""
         if self.waiters or self.asking or self.releasing:
             return False
         if self.hold is not None and self.hold.valid:
@@ -189,7 +188,7 @@ class LocalQueue(Generic[H]):
         return True
 
     def join(self, waiter: Waiter) -> Waiter:
-        """Stand in the queue, as the last; `wait` must follow, or `abandon`."""
+        """Join the queue at its end; `wait` or `abandon` must follow."""
         if self.waiters is _NOBODY:
             self.waiters = OrderedDict()
         self.waiters[waiter] = None
@@ -203,9 +202,9 @@ class LocalQueue(Generic[H]):
     ) -> H | bool:
         """Wait in the queue; return a hold that was passed, True to ask Redis, False to leave.
 
-        After True, `asked` must follow. Cancelled, the waiter leaves and what it was given goes
-        to the next. Shortly before its time runs out, `probe` is called: what is known here is only
-        true if Redis still answers.
+        After True, `asked` must follow. If cancelled, the waiter leaves, and what it was given goes
+        to the next. `probe` is called shortly before its time runs out: the local state is only
+        reliable if Redis still answers.
         """
         timers: list[Timer] = []
         if deadline is not None:
@@ -224,7 +223,7 @@ class LocalQueue(Generic[H]):
                 passed = cast("H", answer)
                 if passed.valid:
                     return passed
-                # Lost between the pass and now: what comes next is ours, before all others.
+                # Lost since it was passed: this waiter is the head again.
                 if deadline is not None and running_loop().time() >= deadline - PUNCTUAL:
                     return False
                 waiter.future = new_future()
@@ -243,27 +242,27 @@ class LocalQueue(Generic[H]):
         return False
 
     def is_busy(self, waiter: Waiter) -> bool:
-        """Return whether it is busy as far as is known, for one that has waited until now."""
+        """Return whether the lock is known to be busy, for a waiter whose time is up."""
         if self.refused or (self.hold is not None and self.hold.valid):
             return True
         known_at = max(self.busy_at, self.released_at)
         return known_at >= waiter.joined_at or is_fresh(known_at, running_loop().time())
 
     def known_busy_at(self, waiter: Waiter | None) -> float:
-        """Return when it was last known to be busy, for the head, which may have waited here."""
+        """Return when it was last known to be busy; `waiter` is the head if it waited here."""
         if waiter is not None and self.released_at >= waiter.joined_at > 0:
-            # A task here had it meanwhile.
+            # A task of this client held it meanwhile.
             return max(self.busy_at, self.released_at)
         return self.busy_at
 
     def fail_together(self, error: Callable[[], ConnectionLostError]) -> None:
-        """Redis did not answer the head in time: fail all who wait without a timeout."""
+        """Fail all waiters without a timeout, because Redis did not answer the head in time."""
         for waiter in list(self.waiters):
             if not waiter.joined_at:
                 fail(waiter.future, error())
 
     def asked(self) -> None:
-        """Redis has answered, or will not; the next one may ask, unless there is a hold."""
+        """End the head's request; the next waiter may ask, unless there is a hold."""
         self.asking = False
         self.refused = False
         self.head = None
@@ -271,9 +270,9 @@ class LocalQueue(Generic[H]):
             self.advance()
 
     def pass_on(self, hold: H, turn: float, least_left: float) -> bool:
-        """Make the next in the queue the holder of `hold`, if it may be passed; return whether."""
+        """Pass `hold` to the next waiter if that is possible; return whether it was passed."""
         for waiter in self.waiters:
-            # One that was cancelled, or whose time is up, takes itself out.
+            # A waiter that was cancelled, or whose time is up, removes itself.
             if not waiter.future.done():
                 break
         else:
@@ -286,43 +285,43 @@ class LocalQueue(Generic[H]):
         return True
 
     def advance(self) -> None:
-        """Have the head ask Redis if nothing here keeps it waiting."""
+        """Make the head ask Redis if nothing here keeps it waiting."""
         while self.waiters and self._free:
-            # One that cannot be woken was cancelled, or its time is up: it has gone.
+            # A waiter that cannot be woken was cancelled, or its time is up.
             head, _ = self.waiters.popitem(last=False)
             self.asking = wake(head.future, _ASK)
             self.head = head if self.asking else None
 
     def close(self, error: BaseException) -> None:
-        """Send everybody away."""
+        """Raise `error` in all waiters."""
         for waiter in list(self.waiters):
             fail(waiter.future, error)
 
     def heard_busy(self) -> None:
-        """Redis has told the head that it is busy."""
+        """Record that Redis told the head that the lock is busy."""
         self.refused = True
         self.busy_at = running_loop().time()
 
     def take_turn(self) -> Turn | None:
-        """Return the turn of others to which the next request yields; it yields once."""
+        """Return the turn to which the next request yields, and forget it: a turn counts once."""
         turn, self.turn = self.turn, None
         if turn is not None and turn.until > running_loop().time():
             return turn
         return None
 
     def offer_turn(self, others: int, own_message: int) -> Turn | None:
-        """Return the turn of this many other subscribers, unless the last one was not taken."""
+        """Return a turn for `others` subscribers, unless the last turn was not taken."""
         present = running_loop().time()
         if others <= 0 or present < self.no_turn_until:
             return None
         return Turn(own_message + others - 1, present + YIELD_WAIT, YIELD_WAIT)
 
     def turn_not_taken(self) -> None:
-        """Nobody used the turn that was offered: offer none for a while."""
+        """Offer no turn for a while, because no process used the last one."""
         self.no_turn_until = running_loop().time() + YIELD_BACK_OFF
 
     def abandon(self, waiter: Waiter) -> None:
-        """A waiting task was cancelled, perhaps just after it was given something."""
+        """Remove a cancelled waiter; pass on what it was just given."""
         future = waiter.future
         given = None
         if future.done() and not future.cancelled() and future.exception() is None:

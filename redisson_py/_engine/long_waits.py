@@ -1,10 +1,10 @@
-"""Tasks that wait long for what another task of their client holds: perhaps for themselves.
+"""Warns of tasks that wait long for a hold of their own client: perhaps a deadlock.
 
 `async with lock: await gather(helper())` never ends if `helper` wants the same lock: the holder
 waits for `helper`, and `helper` for the holder. asyncio does not tell which task another waits
-for, so this can only say who waits for what.
+for, so the warning can only name the tasks and the lock.
 
-It is looked for where a hold is renewed, every third of a lease, so acquiring costs nothing more.
+The check runs when a hold is renewed, every third of a lease, so acquiring costs nothing more.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: The most waiting tasks that one warning names.
+#: Most waiting tasks that one warning names.
 _NAMED = 3
 
 
 def warn_of_long_waits(hold: Hold, waiters: Iterable[Waiter], present: float, long: float) -> None:
-    """Warn, once for each wait, of tasks that have waited `long` seconds for a task of ours."""
+    """Warn, once for each wait, of tasks that have waited `long` seconds for a hold."""
     late: list[Waiter] = []
     for waiter in waiters:
         if not waiter.told and waiter.since <= present - long:

@@ -1,7 +1,7 @@
-"""What a client holds of one name, from the grant to the end: extended, released, given back, lost.
+"""A client's holds on one name, from the grant to the end: extension, release and loss.
 
-How a hold is acquired is another matter: by a task that can enter it again
-(`locks/_ownership.py`), or as units of a semaphore (`semaphores/_ownership.py`).
+Acquiring is in `locks/_ownership.py`, for tasks that may re-enter, and in
+`semaphores/_ownership.py`, for units of a semaphore.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 
-#: Shortest time in seconds for which a release is tried, however little is left of its lease.
+#: Shortest time in seconds for which a release is repeated, however short its lease is.
 RELEASE_LEAST = 1.0
 
 Begun = AcquireRequest | Waiter
@@ -41,13 +41,13 @@ answered `Ownership.left` must follow, or `Ownership.finish_release` if the repl
 
 
 class Ownership:
-    """What one client holds of one name.
+    """The holds of one client on one name.
 
     Args:
         context: The parts of the client.
         name: The name, as it was given.
-        commands: What this kind asks Redis.
-        queue: Where tasks of this client wait for it; None: each asks Redis for itself.
+        commands: The commands of this kind.
+        queue: The queue of this client's waiting tasks; None: each task asks Redis itself.
     """
 
     __slots__ = ("commands", "context", "name", "plain", "queue")
@@ -66,7 +66,7 @@ class Ownership:
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The kind, in words for messages."""
         return self.commands.kind
 
     @property
@@ -81,16 +81,16 @@ class Ownership:
 
     @property
     def on_release_error(self) -> OnReleaseError:
-        """What becomes of a block whose release got no answer."""
+        """What a block does if its release gets no answer."""
         return self.context.options.on_release_error
 
     # Asking.
 
     async def look(self) -> bool:
-        """Ask Redis what changes nothing: whether its key is there.
+        """Return whether the key exists, which changes nothing in Redis.
 
-        For a task that asks once while others of its client come first: it is busy, but only
-        Redis can say so.
+        For a task that asks once while other tasks of its client come first: the lock is busy if
+        Redis still answers.
         """
         key, executor = self.commands.key, self.context.executor
         call = executor.command(key, "EXISTS", key)
@@ -99,27 +99,27 @@ class Ownership:
 
     @property
     def stream(self) -> Stream:
-        """The stream to the node that serves it."""
+        """The stream to the node that serves the key."""
         return self.context.executor.router.stream_for(self.commands.key)
 
     def no_answer(self) -> ConnectionLostError:
-        """Return the error of a task whose time was up while Redis did not answer."""
+        """Return the error of a task whose time ran out while Redis did not answer."""
         return self.stream.no_answer(maybe_held=False)
 
     def fail_together(self) -> None:
-        """Redis did not answer the head of the queue, and so none of those behind it."""
+        """Fail the waiters without a timeout, because Redis did not answer the head."""
         if self.queue is not None:
             self.queue.fail_together(self.no_answer)
 
     def forget(self, hold: Hold) -> None:
-        """A hold leaves its task."""
+        """Remove a hold from its task."""
 
     # Releasing.
 
     def begin_last_release(self, loop: object, lease: Lease) -> LastRelease | None:
-        """Send the release of a hold that has this lease and nothing else to it.
+        """Send the release of a hold whose only lease is `lease`, or pass it on.
 
-        None: `release` has to do it, because there is more to it, or somebody here waits.
+        Return None if that is not possible in one step: then `release` must follow.
         """
         hold, plain, queue = lease._hold, self.plain, self.queue
         commands, executor = self.commands, self.context.executor
@@ -171,7 +171,7 @@ class Ownership:
         if hold.state == "held":
             self.context.check()
             if hold.max_held:
-                # Redis may have it still, so nobody else would say that it is over.
+                # Its end may have passed although Redis still has it: check before it is released.
                 self.context.watchdog.end_overdue(hold)
         was_lost = lease._state == "lost"
         lease._settle()
@@ -190,12 +190,12 @@ class Ownership:
             lease._tell_released(let_go_at)
 
     def reported(self, hold: Hold) -> None:
-        """A loss was reported; a task that has nothing else of this hold forgets it."""
+        """Forget a hold whose loss was reported, if no lease of it is left to report."""
         if hold.state != "held" and not hold.known_leases():
             self.forget(hold)
 
     def begin_release(self, hold: Hold) -> Release | None:
-        """Send the release of a hold; None if it was passed to somebody else here."""
+        """Send the release of a hold; return None if it was passed to another task here."""
         queue = self.queue
         if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
             return None
@@ -220,12 +220,12 @@ class Ownership:
         if reply or not self.commands.was_lost(reply):
             return
         if not (reply is None and call.uncertain and was_valid):
-            # Over by the clock when it was sent, it was not taken from anybody.
+            # If it was over by the clock when this was sent, the reason is not "taken".
             lease._lose_late("taken" if was_valid else lease._overdue_reason)
             raise lease._loss()
 
     def refusal(self, hold: Hold, lease: Lease, call: Call, error: ReplyError) -> Exception:
-        """Return what the holder is told of an error reply: a key of another type is a loss."""
+        """Return the error for an error reply: a key of another type means a loss."""
         if "WRONGTYPE" not in str(error):
             return call.refusal(error)
         if hold.state == "held":
@@ -235,7 +235,7 @@ class Ownership:
         return lease._loss()
 
     def pass_on(self, hold: Hold) -> bool:
-        """Hand a hold to the next task that waits here, if that may be; return whether."""
+        """Pass a hold to the next waiting task if possible; return whether it was passed."""
         queue = self.queue
         if queue is None or not queue.waiters:
             return False
@@ -243,7 +243,7 @@ class Ownership:
         return queue.pass_on(hold, options.turn, options.lease_time / 2)
 
     def give_back(self, hold: Hold) -> None:
-        """Nobody wants this hold: pass it on or release it, without waiting."""
+        """Pass on or release a hold that no task wants, without waiting."""
         if hold.state != "held" or self.pass_on(hold):
             return
         with suppress(ClientClosedError):
@@ -255,7 +255,7 @@ class Ownership:
             )
 
     def send_final(self, hold: Hold) -> tuple[Call, int]:
-        """End a hold and send its release; return it and the number that its message will have."""
+        """End a hold and send its release; return the call and the number of its message."""
         queue = self.queue
         bus = self.context.bus
         own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
@@ -277,7 +277,7 @@ class Ownership:
                 self.over(hold)
 
     def left(self, reply: int | None, own_message: int) -> None:
-        """A final release was answered, or nobody waits for its answer: who else subscribed?"""
+        """End a final release; offer a turn if its reply counts other subscribers."""
         queue = self.queue
         if queue is None:
             return
@@ -289,12 +289,12 @@ class Ownership:
             queue.advance()
 
     def _send_release(self, hold: Hold) -> Call:
-        """Have Redis take a hold out, whatever its count."""
+        """Send the release of a whole hold, whatever its count."""
         lease_time, parent = self.context.options.lease_time, hold.parent
         keep = max(lease_time, hold.lease_until - now())
         tombstone_ms = version = 0
         if parent is not None:
-            # Under an owner that goes on a tombstone would refuse the next read as well.
+            # The owner remains in use, and a tombstone would refuse its next read too.
             version = parent.begin_read_change()
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
@@ -314,16 +314,16 @@ class Ownership:
         return call
 
     def start_plain_release(self, field: bytes, keep: float) -> Call:
-        """As `start_release`, of a hold with nothing else to it."""
+        """Do as `start_release`, with the prepared bytes for a plain hold."""
         assert self.plain is not None
         packed = self.plain.release[len(field)](self.commands.key, field)
         return self._start_packed_release(packed, keep)
 
     def start_release(self, args: bytes, keep: float, *, in_line: bool = False) -> Call:
-        """Send a release, and repeat it for as long as there can be anything to give back.
+        """Send a release, and repeat it until it is answered or `keep` seconds have passed.
 
-        That is for `keep` seconds; its future fails after `command_timeout` at the latest. In line
-        with grants it goes where its owner goes on.
+        Its future fails after `command_timeout` at the latest. With `in_line` it uses the stream of
+        grants, for an owner that remains in use.
         """
         packed = self.commands.release_script.head + args
         return self._start_packed_release(packed, keep, in_line)
@@ -340,7 +340,7 @@ class Ownership:
     # While it is held.
 
     def lower(self, hold: Hold) -> Call:
-        """Lower the hold count in Redis to ours and shorten the lease to what the rest needs."""
+        """Lower the hold count in Redis, and the lease to what the other leases need."""
         return lower(self, hold)
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
@@ -354,7 +354,7 @@ class Ownership:
             raise lease._loss()
 
     def set_needed_lease(self, hold: Hold) -> None:
-        """Have Redis keep a hold for as long as its leases need it, without waiting."""
+        """Set the lease in Redis to what the hold's leases need, without waiting."""
         set_needed_lease(self, hold)
 
     def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
@@ -368,21 +368,21 @@ class Ownership:
     # Its end.
 
     def lost(self, hold: Hold) -> None:
-        """A hold was lost: take out what it may leave, and have those that wait here ask Redis."""
+        """Remove from Redis what a lost hold may leave, and let waiting tasks ask again."""
         with suppress(ClientClosedError):
             if hold.uncertain or hold.is_changing:
-                # A late duplicate of its acquire must be refused, and what it brought given back;
-                # an extension on its way would keep it in Redis with nobody to release it.
+                # A late duplicate of its acquire must be refused, and its grant released; an
+                # extension under way would keep it in Redis with no task to release it.
                 self._send_release(hold)
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)
             elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
-                # It was renewed until now, so Redis may keep it for a while yet.
+                # It was renewed until now, so Redis may still keep it for a while.
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
         if self.commands.queues:
-            # Nobody announces an end that comes sooner than Redis has said.
+            # No message announces an end that comes sooner than Redis has said.
             self.context.bus.table.wake_below(self.commands.channel)
         if queue is not None:
             if queue.hold is hold:
@@ -391,10 +391,10 @@ class Ownership:
                 queue.advance()
 
     def undo_late(self, hold: Hold) -> None:
-        """Something was granted to a hold after its loss, or may still be: take it out."""
+        """Release what was, or may still be, granted to a hold after its loss."""
         hold.became_uncertain()
         with suppress(ClientClosedError):
             self._send_release(hold)
 
     def over(self, hold: Hold) -> None:
-        """A hold was lost, or released while its task reads under its owner."""
+        """Handle the end of a hold that was lost, or released while its owner still reads."""

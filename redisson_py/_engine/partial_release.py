@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def lower(ownership: Ownership, hold: Hold) -> Call:
-    """Lower the hold count in Redis to ours and shorten the lease to what the rest needs."""
+    """Lower the hold count in Redis to ours and shorten the lease to what the other leases need."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
     version, keep = hold.begin_change()
@@ -25,7 +25,7 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
     args = ownership.commands.release(
         hold, hold.count, milliseconds(seconds), 0, version, version_ms
     )
-    # A later change can be forgotten once a tombstone has ended.
+    # Redis can forget a later change once a tombstone has ended.
     call = ownership.start_release(args, min(seconds, TOMBSTONE / 2), in_line=True)
 
     def lowered(_: object) -> None:
@@ -47,7 +47,7 @@ async def answer_lowered(
 ) -> None:
     """Wait for the answer to `lower`; raise if it found that the hold was lost.
 
-    `was_valid`: it was not lost when the release was sent.
+    `was_valid`: the hold was not lost when the release was sent.
     """
     try:
         reply = await call.future
@@ -55,7 +55,7 @@ async def answer_lowered(
         raise ownership.refusal(hold, lease, call, error) from error
     except ConnectionLostError as error:
         raise release_failed(ownership, error) from error
-    # Sent twice, the first copy may have left the rest a lease that ended before the second came.
+    # If sent twice, the lease that the first copy set may have ended before the second came.
     ended = call.uncertain and was_valid and now() >= hold.ends_at
     if reply is None and not ended:
         lease._lose_late("taken")

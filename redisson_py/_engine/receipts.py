@@ -1,13 +1,12 @@
-"""Calls that change what nobody owns, each with a receipt, so that a repetition changes nothing.
+"""Changes to keys without an owner, with receipts, so that a repeated call changes nothing.
 
 A bare counter does not show whether a call was served already. So a script leaves a receipt
-under a key of its caller: the number of the call and its answer. What is numbered up to that is
-not done again.
+under a key of its caller: the number of the call and its answer. A call with that number or a
+lower one is not carried out again.
 
-A caller in this sense makes one call at a time. Two calls in flight under one key could come in
-the other order, when one is refused for a moment and sent again (BUSY, NOSCRIPT), and the first
-would then be taken for served. So there are as many callers as calls at a time, and one where
-each call waits for the one before.
+A caller makes one call at a time. Two calls in flight under one key could arrive in the other
+order, when one is refused for a moment and sent again (BUSY, NOSCRIPT), and the first would then
+count as served. So there are as many callers as there are calls at one time.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ RECEIPT_MS = milliseconds(TOMBSTONE)
 
 
 def receipt_key(key: bytes, owner: str) -> bytes:
-    """Return the key of the receipts of one caller, for calls on what is at `key`."""
+    """Return the key of one caller's receipts for calls on `key`."""
     return _keys.suffixed(key, b"redisson_py:receipt:" + owner.encode())
 
 
@@ -33,8 +32,8 @@ class _Caller:
     """Makes calls, one at a time.
 
     Attributes:
-        key: Where its receipts are.
-        calls: How many it has made.
+        key: The key of its receipts.
+        calls: The number of calls it has made.
     """
 
     __slots__ = ("calls", "key")
@@ -60,12 +59,12 @@ class Receipts:
     def start(self, script: Script, **values: Arg) -> Started:
         """Send a script that takes `receipt`, `calls` and `receipt_ms`; `answer` may follow.
 
-        It is carried out whether or not anybody waits for the answer.
+        It is carried out whether or not the answer is awaited.
         """
         context = self._context
         context.check()
         if self._prefix is not context.owners.prefix:
-            # Two children of a fork must not be one caller.
+            # Two children of a fork must not share a caller.
             self._prefix = context.owners.prefix
             self._free.clear()
         if self._free:
@@ -80,7 +79,7 @@ class Receipts:
         """Return the raw reply to a call; errors as for `Executor.run`."""
         caller, call = started
         reply = await self._context.executor.answer(call)
-        # Only now: without an answer nobody knows when, or whether, this call is served.
+        # Only now: without an answer it is unknown when, or whether, this call is served.
         self._free.append(caller)
         return reply
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TOMBSTONE_MS = milliseconds(TOMBSTONE)
 
-#: Longest wait in seconds that a queue in Redis is told of; one may wait longer.
+#: Longest wait in seconds that is sent to a queue in Redis; the caller may wait longer.
 _LONGEST_WAIT = 366 * 24 * 3600.0
 
 
@@ -33,23 +33,23 @@ class AcquireRequest:
     """Asks for a hold count, or for units, under one owner.
 
     Args:
-        ownership: What is asked for.
-        owner: Under which owner.
-        target: The hold count to reach, or how many units.
+        ownership: The lock or semaphore that is requested.
+        owner: The owner of the hold.
+        target: The hold count to reach, or the number of units.
         lease_time: Seconds.
-        turn: Whose turn it is before ours.
-        once: It does not wait.
-        deadline: Until when it waits, in loop time.
-        fails_fast: It fails with the first attempt to connect that fails.
-        reentry: The hold that it enters again.
-        parent: The write hold under whose owner it reads.
+        turn: The turn of other processes that comes before this request.
+        once: The caller does not wait.
+        deadline: The end of the caller's wait, in loop time.
+        reentry: The hold that this request enters again.
+        parent: The write hold whose owner the read uses.
 
     Attributes:
-        sent_at: Just before the granting request was first written.
-        uncertain: It may arrive twice, or late.
-        heard_busy_at: When Redis last said "busy" to its caller, in loop time.
+        sent_at: The time just before the granting request was first written.
+        uncertain: The request may arrive twice, or late.
+        fails_fast: The first failed attempt to connect fails the request.
+        heard_busy_at: When Redis last told the caller "busy", in loop time.
         undone: An undo was sent.
-        call: What is on its way.
+        call: The call under way.
     """
 
     __slots__ = (
@@ -118,7 +118,7 @@ class AcquireRequest:
 
     @property
     def wait_ms(self) -> int:
-        """How long it may wait, for a queue in Redis: the same number from its entry to its end."""
+        """The wait in milliseconds that a queue in Redis is given; fixed by the first request."""
         if self.once or self.deadline is None:
             return REDISSON_WAIT_MS
         if not self._wait_ms:
@@ -128,22 +128,22 @@ class AcquireRequest:
 
     @property
     def channel(self) -> bytes:
-        """Where releases are announced."""
+        """The channel on which releases are announced."""
         return self.ownership.commands.request_channel(self.owner)
 
     @property
     def wakes(self) -> Wakes:
-        """How many waiters a message is for."""
+        """Says how many waiters a message wakes."""
         return self.ownership.commands.wakes
 
     @property
     def is_pending(self) -> bool:
-        """Whether it was sent and not answered."""
+        """Whether the request was sent and is still unanswered."""
         return self.call is not None
 
     @property
     def maybe_repeated(self) -> bool:
-        """Whether it was sent on more than one connection, and may arrive twice, or late."""
+        """Whether it was sent on more than one connection, so that it may arrive twice or late."""
         return self.uncertain or (self.call is not None and self.call.uncertain)
 
     async def run(self, deadline: float | None) -> Answer:
@@ -153,14 +153,14 @@ class AcquireRequest:
         call = self.call or self.send(deadline)
         ownership, patience = self.ownership, None
         if deadline is not None and not self.once and ownership.queue is not None:
-            # Others behind it, without a timeout, do not wait as long for Redis as this one.
+            # Waiters behind it without a timeout wait for Redis no longer than `command_timeout`.
             seconds = ownership.context.executor.command_timeout
             patience = call_later(seconds, ownership.fail_together)
         try:
             reply = await call.future
         except ReplyError as error:
-            # This copy was granted nothing. One whose answer was lost may have been, or still be,
-            # and refused in the middle, there may be a place in a queue all the same.
+            # This copy was granted nothing. An earlier copy without an answer may be granted, and
+            # a script that fails halfway may have left an entry in a queue.
             queues = self.ownership.commands.queues and not self.once
             self._queued = queues or self.maybe_repeated
             self.answered()
@@ -172,7 +172,7 @@ class AcquireRequest:
                 self.uncertain = True
         self.answered()
         if self._given_up is not None:
-            # The answer came, but the undo was on its way before anybody looked at it.
+            # The undo was sent before this task handled the answer.
             raise self._given_up
         answer = self.ownership.commands.answer(reply, self)
         if answer is GIVEN_UP:
@@ -182,15 +182,15 @@ class AcquireRequest:
         if not self.once and self.ownership.queue is not None:
             self.ownership.queue.heard_busy()
         if answer.queued or self.uncertain:
-            # Redis remembers it, or a duplicate may still be granted: leaving must be announced,
-            # also by a client that closes.
+            # Redis has an entry for it, or may still grant a duplicate. So an undo must follow when
+            # the caller leaves or the client closes.
             self._queued = True
             self.ownership.context.pending[self] = None
             return replace(answer, queued=True)
         return answer
 
     def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
-        """Send the request; its answer must follow, or `undo`. A stream given has room for it."""
+        """Send the request; the caller must await `run` or call `undo`. `stream` must have room."""
         ownership, field = self.ownership, self.field
         commands, context, plain = ownership.commands, ownership.context, ownership.plain
         self.sent_at = now()
@@ -223,14 +223,14 @@ class AcquireRequest:
         return call
 
     def _gives(self, reply: object) -> bool:
-        """Return whether a reply is a grant, which replicas have to confirm."""
+        """Return whether a reply is a grant: replicas must confirm those."""
         return reply is None or type(self.ownership.commands.answer(reply, self)) is Granted
 
     def plain_grant(self, reply: object, present: float) -> Granted | None:
-        """Return the answer to a plain request, if that is a grant and the whole truth.
+        """Return the answer to a plain request if it is a grant that needs no other handling.
 
-        Else, for example if the client was closed or the answer is so late that it may be over,
-        nothing has happened: `run` finds the answer again.
+        Otherwise, for example if the client was closed or half the lease has passed, return None
+        and change nothing: `run` handles the answer.
         """
         call, pending = self.call, self.ownership.context.pending
         answer = GRANTED if reply is None else self.ownership.commands.answer(reply, self)
@@ -247,7 +247,7 @@ class AcquireRequest:
         return answer
 
     def undo(self) -> None:
-        """Give back what the request may have left at Redis. Does not wait; idempotent."""
+        """Undo what the request may have left in Redis. Does not wait; idempotent."""
         call = self.call
         if call is None and not self._queued:
             return
@@ -260,11 +260,11 @@ class AcquireRequest:
         try:
             self.send_undo()
         except ClientClosedError:
-            # The closing client has undone it already, or the lease will.
+            # The closing client has undone it already, or the lease ends.
             return
 
     def send_undo(self) -> None:
-        """Give back what it may have got, and have it refused if it comes late."""
+        """Release what it may have been granted, and make Redis refuse it if it arrives late."""
         ownership, parent = self.ownership, self.parent
         if self.reentry is not None:
             self.reentry.became_uncertain()
@@ -275,17 +275,17 @@ class AcquireRequest:
             tombstone_ms, version = 0, ownership.context.owners.new_number()
         version_ms = TOMBSTONE_MS if version else 0
         args = ownership.commands.undo(self, tombstone_ms, version, version_ms)
-        # Tried for as long as there can be anything to give back.
+        # Repeated for as long as there can be anything to release.
         ownership.start_release(args, self._longest_lease, in_line=parent is not None)
 
     def release_unanswered(self) -> None:
-        """Give back what it will get; it is not refused if it comes late."""
+        """Send the release behind the unanswered request; a late duplicate is not refused."""
         ownership = self.ownership
         if (
             self.reentry is not None
             or self.parent is not None
             or self.maybe_repeated
-            # On another stream, it may come before the request.
+            # Grants have a stream of their own there, so a release may overtake the request.
             or ownership.context.executor.confirms
         ):
             self.send_undo()
@@ -301,7 +301,7 @@ class AcquireRequest:
         return max(self.lease_time, self.ownership.context.options.lease_time)
 
     def give_up(self, error: BaseException) -> None:
-        """The client closes: undo, and have the caller learn why."""
+        """Undo the request because the client closes, and raise `error` in its caller."""
         call = self.call
         self._given_up = error
         self.undo()
@@ -309,6 +309,6 @@ class AcquireRequest:
             call.fail(error)
 
     def answered(self) -> None:
-        """Nothing is on its way any more."""
+        """Record that no call is under way any more."""
         self.call = None
         self.ownership.context.pending.pop(self, None)

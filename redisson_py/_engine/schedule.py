@@ -1,16 +1,16 @@
-"""When to renew what, and when to treat what as over. Decisions only, no I/O.
+"""When each hold is renewed, and when it counts as over. Decisions only, no I/O.
 
-Renewals lie in buckets by the time they are due, so that adding and removing a hold costs the
-same for one hold and for a hundred thousand. Only so many are taken at once: a crowd that was
-acquired in one moment is renewed over many, and is spread over the period from then on.
+Renewals are kept in buckets by the time they are due, so that adding and removing a hold costs
+the same for one hold and for a hundred thousand. A limited number is taken at once: many holds
+acquired at one moment are renewed over several turns, and stay spread over the period.
 
-Ends lie in a heap, and a hold's only if it can end before it is renewed: it ends by itself, or
-its renewal failed or comes late. A row that comes up before the hold's real end is put back at
-that end, so a renewal does not touch the heap. Rows of holds that are over are skipped when they
-come up, and swept out when they are most of the heap.
+Ends are kept in a heap. A hold has a row there only if it can end before it is renewed: it ends by
+itself, or its renewal failed or is late. A row that comes up before the hold's real end is put
+back at that end, so a renewal does not touch the heap. Rows of holds that are over are skipped
+when they come up, and removed when they are more than half of the heap.
 
-Invariants: a hold that is asked after is in exactly one bucket, the one that its `place` says;
-no other hold is. A hold with a row in force has its moment in `ends_row`.
+Invariants: a hold with `asked_after` is in exactly one bucket, which its `place` names; no other
+hold is in a bucket. The row in force of a hold has its moment in `ends_row`.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
 
-#: Buckets a period. Holds may be renewed earlier by a bucket.
+#: Buckets in one period. Holds may be renewed up to one bucket early.
 _BUCKETS = 16
 
-#: So many buckets late, a renewal was kept from its turn by a blocked event loop: then the ends of
-#: its bucket are looked at. What can end sooner than that has a row.
+#: A renewal this many buckets late was delayed by a blocked event loop: then rows are added for
+#: the ends of its bucket. Holds that can end sooner already have a row.
 _LATE = _BUCKETS // 2
 
 
 def only_looks(holds: list[Hold]) -> int:
-    """Return the lease in milliseconds to ask for, only to see whether these holds are there.
+    """Return the lease in milliseconds that only checks that these holds are there.
 
     The scripts never shorten a lease, so the shortest that they take changes nothing.
     """
@@ -41,7 +41,7 @@ def only_looks(holds: list[Hold]) -> int:
 
 
 class LeaseSchedule:
-    """The moments of one client's holds.
+    """The times at which one client's holds are due, and at which they end.
 
     Args:
         period: Seconds from one renewal of a hold to the next.
@@ -55,11 +55,11 @@ class LeaseSchedule:
         self._ends: list[tuple[float, int, Hold]] = []
         self._rows = 0
         self._numbers = itertools.count()
-        #: Holds in buckets before this one are late; they have rows for their ends.
+        #: Holds in earlier buckets are late; they have rows for their ends.
         self._late = 0
 
     def put(self, hold: Hold, due: float) -> None:
-        """Renew a hold at a moment, and at no other."""
+        """Schedule the only renewal of a hold at a moment."""
         number = int(due / self._width)
         if hold.place == number:
             return
@@ -74,13 +74,13 @@ class LeaseSchedule:
             self.mind_end(hold, hold.earliest_end)
 
     def drop(self, hold: Hold) -> None:
-        """Renew a hold no more."""
+        """Remove the renewal of a hold."""
         if hold.place is not None:
             del self._buckets[hold.place][hold]
             hold.place = None
 
     def forget(self, hold: Hold) -> None:
-        """A hold is over: nothing of it comes up any more."""
+        """Remove a hold that is over."""
         if hold.place is not None:
             del self._buckets[hold.place][hold]
             hold.place = None
@@ -89,7 +89,7 @@ class LeaseSchedule:
             self._rows -= 1
 
     def mind_end(self, hold: Hold, moment: float) -> None:
-        """Have a row come up no later than a moment."""
+        """Make sure that a row of the hold comes up no later than a moment."""
         row = hold.ends_row
         if row is None:
             self._rows += 1
@@ -101,7 +101,7 @@ class LeaseSchedule:
             self._sweep()
 
     def next_event(self, renewals_after: float = -math.inf) -> float | None:
-        """Return when something is to be done next; renewals not before a moment."""
+        """Return the time of the next event; renewals not before `renewals_after`."""
         number = self._first_bucket()
         due = math.inf if number is None else max(number * self._width, renewals_after)
         while self._ends and self._ends[0][2].ends_row != self._ends[0][0]:
@@ -111,10 +111,9 @@ class LeaseSchedule:
         return None if math.isinf(due) else due
 
     def take_due(self, now: float, batch: int, most: int) -> list[Hold]:
-        """Return holds to renew now, `most` of them at the most, and put them one period later.
+        """Return at most `most` holds to renew now, and schedule them one period later.
 
-        What is due soon fills them up to whole batches. `put` says otherwise about those whose
-        renewal fails.
+        Holds that are due soon fill the last batch. `put` reschedules those whose renewal fails.
         """
         last, early = int(now / self._width), int((now + self.period / 2) / self._width)
         taken: list[Hold] = []
@@ -139,15 +138,15 @@ class LeaseSchedule:
         return taken
 
     def asked(self, holds: list[Hold], now: float) -> None:
-        """These are renewed now, although they were not due: put them one period later."""
+        """Schedule holds that are renewed now, before they were due, one period later."""
         for hold in holds:
             self.drop(hold)
         self._put_next(holds, now)
 
     def _put_next(self, taken: list[Hold], now: float) -> None:
-        """Put holds that are in no bucket one period later."""
+        """Schedule holds that are in no bucket one period later."""
         due = now + self.period
-        # A bucket begins up to one width before what is in it, and rounding may cost another.
+        # A bucket begins up to one width before its holds are due; rounding may add another.
         soon = due + (_LATE + 2) * self._width
         number = int(due / self._width)
         bucket = self._bucket(number)
@@ -165,10 +164,10 @@ class LeaseSchedule:
         return bucket
 
     def take_ended(self, now: float) -> list[Hold]:
-        """Return the holds of which something is over; their rows are gone."""
+        """Return the holds of which a lease is over, and remove their rows."""
         late = int(now / self._width) - _LATE
         for number in self._order:
-            # Usually none: the event loop was blocked from before these were due.
+            # Usually none: the event loop was blocked when these were due.
             if self._late <= number < late:
                 for hold in self._buckets[number]:
                     self.mind_end(hold, hold.earliest_end)

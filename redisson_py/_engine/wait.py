@@ -1,4 +1,4 @@
-"""One caller's wait: told when it starts and when it ends, and counted."""
+"""Counts one caller's wait, and tells a listener of its start and end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 class Wait:
     """Wraps a call that may have to wait; one that does not wait is not reported.
 
-    A block, which ends the wait with its outcome unless that was told before: granted when
-    it is left normally, else cancelled or failed.
+    As a block it ends the wait with an outcome, unless one was reported before: granted when the
+    block is left normally, else cancelled or failed.
 
     Args:
         context: The client that counts it.
-        kind: What is waited for, as people call it.
+        kind: The kind of synchronizer, in words for messages.
         name: Its name.
-        outer: The wait of a lock that is made of this one and others, which is told instead.
+        outer: The wait of the composite of which this is a member; it is reported instead.
     """
 
     __slots__ = ("_context", "_kind", "_name", "_outer", "_since")
@@ -51,7 +51,7 @@ class Wait:
                 self._end("failed" if issubclass(kind, Exception) else "cancelled")
 
     def start(self, since: float | None = None) -> None:
-        """The caller has to wait, or does since a moment; said again, it changes nothing."""
+        """Start the wait now or at `since`; a second call changes nothing."""
         if self._outer is not None:
             self._outer.start(since)
         elif self._since is None:
@@ -60,11 +60,11 @@ class Wait:
                 teller.tell("wait_started", WaitStartedEvent(self._name, self._kind))
 
     def granted(self) -> float:
-        """It got what it waited for; return how long it waited."""
+        """End the wait as granted; return its seconds."""
         return 0.0 if self._since is None else self._end("granted")
 
     def timed_out(self, once: bool) -> None:
-        """It stayed busy for as long as the caller wanted to wait, if it did: not `once`."""
+        """End the wait as timed out; with `once` the caller did not wait."""
         if not once and self._outer is None:
             self.start()
             self._context.counts.timeouts += 1

@@ -1,14 +1,14 @@
 """Waiting for something a Redis script grants: ask, listen, ask again, leave cleanly.
 
-Every blocking operation of this library is this loop. What differs between a lock, a permit
-and a latch is the `Request`, never the loop.
+Every operation that waits for Redis uses this loop. Locks, permits and latches differ in their
+`Request` only.
 
-The wait is bounded by the moment the server named, by the caller's deadline, and by a safety
-poll: messages arrive at most once, so nobody relies on one for ever. "Busy" is only what Redis
-said shortly before the deadline, so a wait that runs out looks once more before its end; a Redis
-that does not answer then is a `ConnectionLostError`. On every way out the
-request is told to undo what it may have left at Redis; because all travels on one ordered
-stream, the undo cannot overtake it.
+Each sleep ends at the moment that the server named, at the caller's deadline, or after a safety
+poll: messages arrive at most once, so no task relies on one for ever. A wait ends as "busy" only
+if Redis said so shortly before the deadline, so the loop asks once more before its end; if Redis
+does not answer then, `ConnectionLostError` is raised. On every other way out the request undoes
+what it may have left in Redis. The undo uses the same ordered stream, so it cannot overtake the
+request.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ _SHORTEST_SLEEP = 0.05
 
 @dataclass(slots=True)
 class Turn:
-    """Other processes' turn: those that waited when we released go first.
+    """The turn of other processes: those that waited when we released go first.
 
     Attributes:
-        messages: We ask at once when more than this many have come on the channel.
-        until: Before that, not before this loop time;
-        patience: and later not before so many seconds after each wake-up.
-        taken: Whether somebody used it when we last yielded: the messages came, or it was
-            busy afterwards.
+        messages: The next request is sent at once after more than this many messages on the
+            channel.
+        until: With fewer messages, the first request is not sent before this loop time.
+        patience: Later ones are not sent before this many seconds after each wake-up.
+        taken: Whether another process used the turn when we last yielded: the messages came, or
+            the lock was busy afterwards.
     """
 
     messages: int
@@ -66,30 +67,30 @@ class Request(Protocol[T_co]):
 
     @property
     def channel(self) -> bytes:
-        """Where a chance to get it is announced."""
+        """The channel on which releases are announced."""
         ...
 
     @property
     def wakes(self) -> Wakes:
-        """How many waiters a message is for."""
+        """Says how many waiters a message wakes."""
         ...
 
     @property
     def turn(self) -> Turn | None:
-        """Whose turn it is before ours."""
+        """The turn of other processes that comes before this request."""
         ...
 
     async def run(self, deadline: float | None) -> T_co | Busy:
-        """Ask once: one script, one round trip. Whatever is not `Busy` is the answer."""
+        """Ask once; any result but `Busy` ends the wait."""
         ...
 
     def undo(self) -> None:
-        """Give back what the request may have left. Does not wait; idempotent."""
+        """Undo what the request may have left in Redis. Does not wait; idempotent."""
         ...
 
 
 class Sleeper(Protocol):
-    """A place to sleep until a wake-up."""
+    """Sleeps until a wake-up."""
 
     def arm(self) -> None: ...
     async def wait(self, seconds: float | None) -> None: ...
@@ -97,7 +98,7 @@ class Sleeper(Protocol):
 
 
 class Wakeups(Protocol):
-    """Where to find such places."""
+    """Gives out sleepers."""
 
     def listen(self, channel: bytes, wakes: Wakes) -> AbstractContextManager[Sleeper]: ...
 
@@ -112,9 +113,9 @@ async def acquire(
 ) -> T | None:
     """Return what Redis answers to `request`, or None if it was busy until `deadline` (loop time).
 
-    With `once`, ask a single time and wait for nothing but the answer. `wait` is started when its
-    caller has to wait. Uncontended this is one round trip and no subscription. However it ends, by
-    cancellation of any kind too, nothing stays behind but what is returned.
+    With `once`, ask a single time and wait for nothing but the answer. `wait` is started when the
+    caller has to wait. Uncontended this is one round trip and no subscription. However it ends,
+    also by cancellation, only what is returned remains in Redis.
     """
     outcome: T | Busy = _NOT_ASKED
     try:
@@ -140,7 +141,7 @@ async def acquire(
         request.undo()
         raise
     if type(outcome) is not Busy:
-        # Of the class itself: Busy is final, which type checkers do not conclude.
+        # Busy is final, but type checkers do not conclude from `type()` that this is no Busy.
         return outcome  # type: ignore[return-value]
     if outcome.queued:
         request.undo()
@@ -171,7 +172,7 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
             late, deadline = True, running_loop().time() + grace(deadline)
             continue
         if request.turn is not None:
-            # Whoever hears of a release first, by the order of subscriptions, would else get it.
+            # Otherwise the order of subscriptions would decide which process gets it.
             turn = request.turn
             turn.taken = await sleeper.wait_for_messages(turn.messages, turn.patience)
 
@@ -182,7 +183,7 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 def is_fresh(heard_busy_at: float, deadline: float | None) -> bool:
-    """Return whether a "busy" of that moment is still what Redis says at a deadline."""
+    """Return whether a "busy" heard at that moment is recent enough for a deadline."""
     return deadline is not None and heard_busy_at >= deadline - LAST_LOOK - PUNCTUAL
 
 

@@ -1,11 +1,11 @@
-"""Who waits on which channel, and who is woken by a message. Decisions only, no I/O.
+"""Which tasks wait on which channel, and which of them a message wakes. No I/O.
 
 Invariants:
 
 - A channel is subscribed exactly while it has an entry here, and only on the stream that its
   entry names; entries come and go with the commands that `join` and `expired` ask for.
-- SUBSCRIBE travels on the same ordered stream as the asks that follow it, so a seat that asks
-  after it joined hears of every release after that ask. Nobody has to wait for the server's
+- SUBSCRIBE travels on the same ordered stream as the requests that follow it, so a seat that asks
+  after it joined hears of every release after that request. No task has to wait for the server's
   confirmation; an event set by the first confirmation is wrong as soon as a channel is left
   and joined again before the answers came (wrong in 228 of 300 random schedules).
 - One release wakes one seat. A seat that was woken and leaves without having asked again
@@ -38,12 +38,12 @@ class Seat:
         self.woken: bool = False
 
     def wake(self) -> None:
-        """Tell the task to look again, in a later turn of the event loop."""
+        """Wake the task, which asks again in a later turn of the event loop."""
         self.woken = True
         self._on_wake()
 
     def arm(self) -> None:
-        """Forget earlier wake-ups: the task asks again after this."""
+        """Forget earlier wake-ups, because the task asks again after this."""
         self.woken = False
 
 
@@ -51,9 +51,9 @@ class Channel:
     """One subscribed channel.
 
     Attributes:
-        messages: How many messages came since it was subscribed.
-        empty_since: When its last seat left, or None.
-        stream: Where it was subscribed last; None: nowhere.
+        messages: The number of messages since it was subscribed.
+        empty_since: The time at which its last seat left, or None.
+        stream: The stream on which it was subscribed last, or None.
     """
 
     __slots__ = ("empty_since", "messages", "name", "seats", "stream", "wakes")
@@ -72,7 +72,7 @@ class Table:
 
     Attributes:
         channels: The channels that must be subscribed.
-        wakeups: How many seats were woken.
+        wakeups: The number of seats that were woken.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Table:
         if channel is None:
             channel = self.channels[name] = Channel(name, wakes)
         elif channel.wakes != wakes:
-            # Waiters of two kinds: better one of them woken in vain than one asleep for ever.
+            # Waiters of two kinds: wake all, so that none sleeps for ever.
             channel.wakes = wakes_everybody
         channel.empty_since = None
         seat = Seat(channel, on_wake)
@@ -119,7 +119,7 @@ class Table:
             channel.empty_since = now
 
     def message(self, name: bytes, payload: bytes) -> None:
-        """A message came: wake as many seats as it is worth."""
+        """Wake as many seats as a message is for."""
         channel = self.channels.get(name)
         if channel is None:
             return
@@ -138,17 +138,17 @@ class Table:
                 self._wake(channel, ALL)
 
     def wake_all(self) -> None:
-        """Everybody looks again."""
+        """Wake all seats of all channels."""
         for channel in self.channels.values():
             self.wake(channel)
 
     def wake(self, channel: Channel) -> None:
-        """Messages of a channel may have been missed: all its seats look again."""
+        """Wake all seats of a channel, because messages may have been missed."""
         channel.messages += 1
         self._wake(channel, ALL)
 
     def drop(self, channel: Channel) -> None:
-        """Forget a channel on which nobody has a seat."""
+        """Forget a channel without seats."""
         del self.channels[channel.name]
 
     def expired(self, before: float) -> list[Channel]:
@@ -164,7 +164,7 @@ class Table:
 
     @property
     def lingering(self) -> bool:
-        """Whether a channel is subscribed although nobody has a seat on it."""
+        """Whether a channel without seats is still subscribed."""
         return any(channel.empty_since is not None for channel in self.channels.values())
 
     def _wake(self, channel: Channel, count: int) -> None:

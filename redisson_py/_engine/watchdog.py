@@ -1,18 +1,18 @@
-"""Renewing what is held, and knowing in time what is lost.
+"""Renews what is held, and detects losses in time.
 
-One timer for all leases of a client. It never sleeps longer than a second while something is
-held, because the event loop's clock stands still while the machine is suspended and a lease
-does not.
+One timer serves all leases of a client. It never sleeps longer than a second while something is
+held, because the event loop's clock stops while the machine is suspended and a lease does not.
 
-A renewal without an answer is unknown, not lost: it is asked again, sooner. Only Redis
-("not the owner") and the local clock say lost. A batch that Redis refuses is split, so that one
-key that it will not touch costs no other its lease. The timer's callback marks and cancels
-without going through a task, so after the event loop was blocked the loss comes before anything
-that had to be woken in the same turn.
+A renewal without an answer is unknown, not lost: it is repeated, sooner. Only Redis ("not the
+owner") and the local clock decide a loss. A batch that Redis refuses is split, so that one refused
+key does not cost the others their leases. The timer's callback marks losses and cancels blocks
+without a task in between, so after the event loop was blocked a loss comes before any task that
+has to be woken in the same turn.
 
-A server that was away may have lost what it had, or another may have taken its place. So on a new
-connection, or where keys have another master, all holds there are asked after at once (`ask_now`),
-those that are never renewed too: "not the owner" is told then, not a third of a lease later.
+A server that was unreachable may have lost its data, or another server may have replaced it. So on
+a new connection, or after keys have moved to another master, all holds there are checked at once
+(`ask_now`), including those that are never renewed: a loss is found then, not a third of a lease
+later.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ log = logging.getLogger("redisson_py")
 #: Holds renewed by one script.
 BATCH = 100
 
-#: A crowd that is due at one moment is renewed over this share of the period.
+#: Holds that are all due at one moment are renewed over this share of the period.
 _SPREAD = 0.25
 
-#: Shortest pause in seconds between two turns that renew: others have theirs meanwhile.
+#: Shortest pause in seconds between two turns that renew, so that other callbacks can run.
 _PAUSE = 0.005
 
-#: Holds renewed in one turn of the event loop at the most: some milliseconds of work.
+#: Most holds renewed in one turn of the event loop: a few milliseconds of work.
 _AT_ONCE = 10 * BATCH
 
-#: Shortest sleep before something is due, in seconds. uvloop's timers have whole milliseconds:
-#: one for less fires at once, and again and again until the moment has come.
+#: Shortest sleep in seconds before something is due. uvloop's timers count whole milliseconds: a
+#: shorter timer would fire at once, again and again, until the moment has come.
 _SHORTEST_SLEEP = 0.001
 
 #: Longest sleep while something is held, in seconds.
@@ -69,12 +69,12 @@ class Watchdog:
     Args:
         executor: Runs the renewals.
         lease_time: Seconds for which holds without a lease time of their own are kept.
-        while_holding: Called now and then, with the time, while something is held.
-        counts: Where to count late renewals.
+        while_holding: Called with the time at a first hold, and at each tick while any is held.
+        counts: Counts late renewals.
 
     Attributes:
-        holds: Everything that is held.
-        renewals: Batches that were renewed.
+        holds: All holds in force.
+        renewals: The number of batches that were renewed.
     """
 
     def __init__(
@@ -92,21 +92,21 @@ class Watchdog:
         self._armed_for = 0.0
         self._closed = False
         self.holds: dict[Hold, None] = {}
-        #: What is to be asked after now, whenever it is due.
+        #: The holds to check now, whenever they are due.
         self._at_once: dict[Hold, None] = {}
-        #: What was asked, and not answered yet.
+        #: The holds of each unanswered batch.
         self._unanswered: dict[Future[list[int]], list[Hold]] = {}
         self.renewals: int = 0
         self._counts = counts or Counts()
 
     def add(self, hold: Hold, due: float) -> None:
-        """Keep a new hold, to be renewed at this moment first, and end it when its time is over."""
+        """Keep a new hold: first renew it at `due`, and end it when its time is over."""
         self.holds[hold] = None
         if self._timer is None:
             self._while_holding(hold.granted_at)
         if hold.renewed or hold.asked_after:
             if not hold.renewed:
-                # Of its own lease, which may be long: it is asked after as often as all others.
+                # `due` follows its own lease, which may be long; it is checked as often as others.
                 due = min(due, now() + self._schedule.period)
             self._schedule.put(hold, due)
             if hold.ends_at < due + self._schedule.period:
@@ -117,7 +117,7 @@ class Watchdog:
             self.mind_end(hold)
 
     def remove(self, hold: Hold) -> None:
-        """Keep a hold no more: it is over."""
+        """Stop keeping a hold that is over."""
         if hold in self.holds:
             del self.holds[hold]
             self._schedule.forget(hold)
@@ -125,9 +125,9 @@ class Watchdog:
                 self._at_once.pop(hold, None)
 
     def reconsider(self, hold: Hold) -> None:
-        """Begin or stop to renew a hold, if it is kept."""
+        """Start or stop renewing a hold, if it is kept."""
         if hold not in self.holds:
-            # Of no units.
+            # It has no units.
             return
         if hold.asked_after:
             if hold.place is None:
@@ -139,16 +139,16 @@ class Watchdog:
         self.mind_end(hold)
 
     def mind_end(self, hold: Hold) -> None:
-        """It, or one of its leases, ends at another moment than before, perhaps earlier."""
+        """Note that the end of a hold, or of one of its leases, has changed."""
         if hold in self.holds:
             end = hold.earliest_end
             self._schedule.mind_end(hold, end)
             self._arm(end)
 
     def ask_now(self, concerns: Callable[[bytes], bool]) -> None:
-        """Ask after the holds on some keys at once: their master is new, or its connection.
+        """Check the holds on some keys at once, because their master or its connection is new.
 
-        What was asked and not answered is answered there too, and is not asked twice.
+        Unanswered checks reach it anyway, so they are not sent twice.
         """
         if self._closed:
             return
@@ -160,18 +160,18 @@ class Watchdog:
             self._arm(now())
 
     def lose(self, hold: Hold, reason: Reason) -> None:
-        """A hold is gone: tell its holder."""
+        """End a hold that is gone, and tell its holder."""
         hold.lose(reason)
 
     def close(self) -> None:
-        """Stop for good; answers still under way change nothing any more."""
+        """Stop for good; later answers change nothing."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def start_over(self) -> None:
-        """Begin again in another event loop, with nothing held."""
+        """Start again in another event loop, with nothing held."""
         self.close()
         self._closed = False
         self.holds.clear()
@@ -211,7 +211,7 @@ class Watchdog:
             if self.holds:
                 self._while_holding(moment)
         finally:
-            # Whatever went wrong (the event loop logs it), what is held must not go unwatched.
+            # After any error (the event loop logs it) the holds must still be watched.
             event = self._schedule.next_event(following)
             if self._at_once:
                 event = following if event is None else min(event, following)
@@ -219,11 +219,11 @@ class Watchdog:
                 self._arm(event)
 
     def end_overdue(self, hold: Hold) -> None:
-        """End what is over of a hold; the timer that does it may be late."""
+        """End the hold, or those of its leases that are over, without waiting for a late timer."""
         self._end(hold, now())
 
     def _end(self, hold: Hold, moment: float) -> None:
-        """Something of a hold is over: the whole of it, or leases with a time of their own."""
+        """End a hold that is over, or those of its leases whose own time is over."""
         if hold.state != "held":
             return
         if (reason := hold.over(moment)) is not None:
@@ -237,7 +237,7 @@ class Watchdog:
         self.mind_end(hold)
 
     def _renew_what_is_due(self, moment: float) -> float:
-        """Renew a part of what is due; return how long to pause if there may be more."""
+        """Renew part of what is due; return how long to pause if there may be more."""
         a_second = len(self.holds) / (_SPREAD * self._schedule.period)
         at_once = BATCH * min(math.ceil(a_second * _PAUSE / BATCH) or 1, _AT_ONCE // BATCH)
         taken = self._schedule.take_due(moment, BATCH, at_once)
@@ -245,23 +245,23 @@ class Watchdog:
         return at_once / a_second if len(taken) == at_once else 0.0
 
     def _ask_at_once(self, moment: float) -> None:
-        """Ask after a part of what is to be asked after now."""
+        """Check part of the holds in `_at_once`."""
         taken: list[Hold] = []
         groups: set[int] = set()
         for hold in itertools.islice(self._at_once, _AT_ONCE):
             taken.append(hold)
             groups.add(self._executor.router.group(hold.ownership.commands.key))
             if len(groups) == BATCH:
-                # Each is a call of its own.
+                # Each group is a call of its own.
                 break
         for hold in taken:
             del self._at_once[hold]
         self._schedule.asked([hold for hold in taken if hold.place is not None], moment)
-        # What is suspended may be given back by now.
+        # A suspended hold may be released by now.
         self._ask([hold for hold in taken if not hold.suspended], moment)
 
     def _ask(self, taken: list[Hold], moment: float) -> None:
-        """Renew holds, or see whether they are there."""
+        """Renew holds, or check that they are there."""
         groups: defaultdict[tuple[Script, int, float], list[Hold]] = defaultdict(list)
         group = self._executor.router.group
         for hold in taken:
@@ -281,22 +281,22 @@ class Watchdog:
                 self._renew(holds[start : start + BATCH], script, lease_time, moment)
 
     def _lease_of(self, hold: Hold) -> float:
-        """Return the lease to renew a hold to; 0 to see only whether it is there."""
+        """Return the lease to renew a hold to; 0 only checks that it is there."""
         if not hold.renewed:
             return 0.0
         if hold.capped:
-            # No longer than the write hold that it reads under.
+            # Not longer than the write hold that it reads under.
             assert hold.parent is not None
             return max(0.001, hold.parent.lease_until - now())
         if hold.max_held:
-            # No longer than to the end of the last lease.
+            # Not beyond the end of the last lease.
             return min(self.lease_time, hold.lease_needed(self.lease_time, now()))
         return self.lease_time
 
     def _renew(
         self, holds: list[Hold], script: Script, lease_time: float, sent: float, again: bool = False
     ) -> None:
-        # Given up within a sixth of the lease: time enough to ask again before it ends.
+        # Given up after a sixth of the lease, which leaves time to ask again before it ends.
         try:
             call = self._executor.start_batch(
                 script,
@@ -331,13 +331,13 @@ class Watchdog:
         sent_at: float,
         done: Future[list[int]],
     ) -> None:
-        # Looked at in any case: asyncio complains of errors that nobody has seen.
+        # Always retrieved: asyncio warns about exceptions that were never retrieved.
         error = None if done.cancelled() else done.exception()
         self._unanswered.pop(done, None)
         if self._closed:
             return
         if call.splits and is_moving(str(error)):
-            # Key by key: some are served here or there, and wait for no other.
+            # Key by key, so that keys that are served do not wait for those that move.
             of_keys: defaultdict[bytes, list[Hold]] = defaultdict(list)
             for hold in holds:
                 of_keys[hold.ownership.commands.key].append(hold)
@@ -345,16 +345,16 @@ class Watchdog:
                 self._renew(some, script, lease_time, now(), again=True)
             return
         if isinstance(error, ReplyError) and len(holds) > 1:
-            # Something in it is refused; the rest must not suffer for that.
+            # Redis refuses one of them; split the batch so that the rest is renewed.
             middle = len(holds) // 2
             self._renew(holds[:middle], script, lease_time, now())
             self._renew(holds[middle:], script, lease_time, now())
             return
         if done.cancelled() or error is not None:
             for hold in denied(call.future, holds):
-                # Replicas did not confirm the renewals; but what is gone is gone.
+                # Replicas did not confirm the renewals, but the master said that these are gone.
                 self.lose(hold, "taken")
-            # Without an answer they are asked for again, and the outage has a record of its own.
+            # Without an answer they are repeated, and the outage has a log record of its own.
             log.log(
                 logging.WARNING if isinstance(error, ReplyError) else logging.DEBUG,
                 "%d leases could not be renewed yet, of them %s %r: %s",
@@ -368,7 +368,7 @@ class Watchdog:
         self.renewals += lease_time > 0
         ends_at, lease_until = lease_end(sent_at, lease_time), sent_at + lease_time
         present, third = now(), self.lease_time / 3
-        # Only what the watchdog keeps: a read may be renewed to less than a third.
+        # Only full renewals count as late: a capped read may be renewed to less than a third.
         late_below = present + third if lease_time == self.lease_time else 0.0
         for hold, renewed in zip(holds, done.result(), strict=True):
             if hold not in self.holds:
@@ -382,7 +382,7 @@ class Watchdog:
                 hold.renewal_confirmed(ends_at, lease_until)
 
     def _retry(self, holds: list[Hold]) -> None:
-        """Nobody knows whether these were renewed: ask again, sooner."""
+        """Ask again soon about holds whose renewal had no usable answer."""
         retry_at = now() + self.lease_time / 30
         for hold in holds:
             if hold in self.holds and hold.asked_after:

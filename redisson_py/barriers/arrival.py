@@ -26,20 +26,20 @@ from redisson_py.errors import (
     ConnectionLostError,
 )
 
-#: Seconds for which a wait whose time is up goes on, to learn whether it was released just before.
+#: Seconds after its timeout for which a wait goes on, to learn whether it was released just before.
 LEAVE_REPLY_WAIT = 0.5
 
 
 class Arrival:
     """One wait: arrives with its first request and looks again with every further one.
 
-    Until it is over it is among the requests that a closing client must take back, asleep or not:
-    Redis counts on it.
+    Until it is over, a closing client must undo it, even between requests, because Redis counts
+    this party.
 
     Attributes:
-        owner: The owner under which it arrives; new for every wait.
+        owner: Its owner; new for every wait.
         task: The name of its task.
-        fails_fast: It fails with the first attempt to connect that fails.
+        fails_fast: The first failed attempt to connect fails the wait.
     """
 
     turn = None
@@ -64,12 +64,12 @@ class Arrival:
 
     @property
     def channel(self) -> bytes:
-        """Where releases and breaks are announced."""
+        """The channel on which releases and breaks are announced."""
         return self._barrier.channel
 
     @property
     def wakes(self) -> Wakes:
-        """Whatever has happened, it is for all parties."""
+        """Every message wakes all parties."""
         return wakes_everybody
 
     async def run(self, deadline: float | None) -> Released | Busy:
@@ -129,7 +129,7 @@ class Arrival:
         return call
 
     def _record_time(self, deadline: float | None) -> float:
-        """Return the seconds for which Redis remembers what this owner was given.
+        """Return the seconds for which Redis remembers the result of this owner.
 
         Only the first request needs it until its deadline: later ones name their generation.
         """
@@ -148,12 +148,12 @@ class Arrival:
             return
         self._counted_on = False
         if call.sends == 0 and not call.wanted and self._generation == 0:
-            # It never left this process.
+            # It was never sent.
             return
         try:
             self._leaving = self._leave()
         except ClientClosedError:
-            # The closing client has left for it already, or its arrival will end.
+            # The closing client has undone it already, or its arrival ends by itself.
             return
 
     def _leave(self) -> Call:
@@ -166,7 +166,7 @@ class Arrival:
         return executor.start(commands.LEAVE, self._key, args, must=True, until=until)
 
     async def position_when_left(self) -> int | None:
-        """Return the position if it was released although its time was up, else None.
+        """Return the position if it was released before its timeout, else None.
 
         Raises:
             ConnectionLostError: Redis has not said which; or any other error of a call.
@@ -187,7 +187,7 @@ class Arrival:
         return None if released is None else released.position
 
     def give_up(self, error: BaseException) -> None:
-        """The client closes: leave, and have the caller learn why."""
+        """Leave because the client closes, and raise `error` in the caller."""
         call = self._call
         self.undo()
         if call is not None:

@@ -73,7 +73,7 @@ class BarrierSnapshot:
 class CyclicBarrier:
     """A place where a number of parties wait for each other, across processes and hosts.
 
-    The last of them to come lets all go, and the barrier is ready for the next round. `wait`
+    The last one to come releases all, and the barrier is ready for the next round. `wait`
     returns a position from 0 to parties - 1, each once a round, so that one party can be picked
     for a task. Parties may be tasks of one client or of many; all must give the same number.
 
@@ -85,10 +85,11 @@ class CyclicBarrier:
     in later arrivals:
 
     - Current waiters always learn of it: their round is gone and never comes back.
-    - Later arrivals are told for one lease after its parties were last heard of, so that a party
-      of the broken round that is late does not begin a round of its own. Then the barrier mends
+    - Later arrivals get it for one lease after the last sign of life of its parties, so that a late
+      party of the broken round does not begin a round of its own. Then the barrier mends
       itself. A refused arrival does not prolong this.
-    - If every party dies and nobody looks, the barrier is fresh when the last arrival has ended.
+    - If every party dies and no other party comes, the barrier is fresh when the last arrival has
+      ended.
     - After `abort` it stays broken until `reset`, which mends it in any case.
 
     It has the methods of `asyncio.Barrier`, and differs from it in this: there, the cancellation
@@ -271,7 +272,7 @@ class CyclicBarrier:
         return commands.inspect_reply(await context.executor.answer(call))
 
     async def _snapshots(self, found: InspectReply) -> tuple[PartySnapshot, ...]:
-        """Describe the parties that were listed, with one question for each client of theirs."""
+        """Describe the listed parties, with one request for each of their clients."""
         context = self._context
         requests = [each for each in context.pending if isinstance(each, Arrival)]
         tasks = {each.owner: each.task for each in requests}

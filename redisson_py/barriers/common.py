@@ -1,4 +1,4 @@
-"""What latch and barrier share."""
+"""Shared by latch and barrier."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from redisson_py._time import LONGEST_LEASE
 def receipt_time(deadline: float | None) -> float:
     """Return the seconds for which Redis must remember a request that has this deadline.
 
-    It can be repeated until then, after an outage. Forgotten by then, it would be carried out a
-    second time.
+    After an outage it can be repeated until then. If Redis had forgotten it, it would be carried
+    out a second time.
     """
     if deadline is None:
         return TOMBSTONE

@@ -1,4 +1,4 @@
-"""CountDownLatch: a count that many bring to zero, and a wait until it is there."""
+"""CountDownLatch: a count that tasks bring to zero, and a wait until it is zero."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class CountDownLatch:
         deadline = None if once else waiting.deadline_in(seconds)
         with Wait(context, self.kind, self._name) as wait:
             if once or self._first_count:
-                # Our own request: that of another waiter would not set our count.
+                # Send our own request, because another waiter's would not set our count.
                 with context.waiting(self._waiters_key):
                     request = _OpenRequest(self, fails_fast=once)
                     if await waiting.acquire(request, context.bus, deadline, once=True):
@@ -233,12 +233,12 @@ class CountDownLatch:
 
     @property
     def _starting(self) -> LatchCommands:
-        """The commands that may set the first count, once for this object and client."""
+        """The commands to use; they set the first count once for this object and client."""
         context = self._context
         context.check()
         prefix = context.owners.prefix
         if self._started_by is not prefix:
-            # Each child of a fork sets it for itself, and a client that was opened again.
+            # Each child of a fork, and a client that was opened again, sets it for itself.
             self._started_by = prefix
             start = receipt_key(self._key, context.owners.new_owner())
             self._commands = replace(self._commands, start=start)
@@ -247,7 +247,7 @@ class CountDownLatch:
     async def _count_left(
         self, first_count: int, deadline: float | None = None, fails_fast: bool = False
     ) -> int:
-        """Return what is left, with an unset latch set to `first_count` before if that is not 0."""
+        """Return what is left, after setting an unset latch to `first_count` if that is not 0."""
         context = self._context
         args = self._starting.count(first_count, milliseconds(receipt_time(deadline)))
         call = context.executor.start(commands.COUNT, self._key, args, deadline)
@@ -259,7 +259,7 @@ class _Waiter(Waiter):
     """A waiter in the local queue of one latch.
 
     Attributes:
-        let_go: The latch was open after it came.
+        let_go: The latch was open after this waiter joined.
     """
 
     __slots__ = ("let_go",)
@@ -292,12 +292,12 @@ class _OpenRequest:
 
     @property
     def channel(self) -> bytes:
-        """Where counts and zero are announced."""
+        """The channel on which zero and new counts are announced."""
         return self._latch.channel
 
     @property
     def wakes(self) -> Wakes:
-        """Any message is a reason to look: zero, and a new count that followed a deletion."""
+        """Every message wakes all: zero, and a new count that followed a deletion."""
         return wakes_everybody
 
     async def run(self, deadline: float | None) -> bool | Busy:
@@ -327,7 +327,7 @@ class _OpenRequest:
         return True
 
     def _share(self, error: RedissonError, others: list[_Waiter]) -> None:
-        """Give the others an error that would be theirs too, had they asked."""
+        """Raise in the other waiters an error that their own request would get too."""
         if not isinstance(error, ConnectionLostError):
             for waiter in others:
                 fail(waiter.future, error)
@@ -335,9 +335,9 @@ class _OpenRequest:
             self._fail_together()
 
     def _fail_together(self) -> None:
-        """Redis has not answered for `command_timeout`: fail those who have no timeout."""
+        """Fail the waiters without a timeout: Redis did not answer for `command_timeout`."""
         if self._queue is not None:
             self._queue.fail_together(self._latch._no_answer)
 
     def undo(self) -> None:
-        """Do nothing: an abandoned request has changed nothing for anybody."""
+        """Do nothing: the request changes nothing in Redis."""

@@ -1,4 +1,4 @@
-"""Several short operations at once, without a task for each.
+"""Runs several short operations at once, without a task for each.
 
 An operation that sends a command and awaits the reply needs no task: its first step runs at
 once, so that the command is sent, and the rest runs in callbacks of the futures it awaits. Five
@@ -53,9 +53,9 @@ class Gather(Generic[T]):
     ) -> None:
         """Wait until all operations have ended.
 
-        With `enough`, wait until so many have returned, and `grace` more seconds for the others.
-        With `limit`, wait for no more than so many seconds. Operations that have not ended by
-        then go on, and also if this is cancelled.
+        With `enough`, wait until that many have returned, and `grace` more seconds for the others.
+        With `limit`, wait for at most that many seconds. Operations that have not ended by then
+        go on, also if this call is cancelled.
         """
         most = len(self._operations)
         if enough is None or enough > most:
@@ -81,7 +81,7 @@ class Gather(Generic[T]):
             operation.cancel()
 
     def drive(self, number: int, coroutine: Coroutine[Any, Any, T]) -> None:
-        """Start an operation, or what there is to it besides the reply that it waited for."""
+        """Start an operation, or the part of it that follows its first reply."""
         operation = self._operations[number] = _Driven(coroutine, number, self)
         operation.step()
 
@@ -97,7 +97,7 @@ class Gather(Generic[T]):
 
 
 class Sent(Future[Any], Generic[T]):
-    """An operation whose command was sent: the future of the reply, which mostly ends it.
+    """An operation whose command was sent: the future of the reply, which usually ends it.
 
     That happens at once, while the reply is read: a turn of the event loop for each reply would
     cost more than everything else that is done with it.
@@ -110,15 +110,15 @@ class Sent(Future[Any], Generic[T]):
     _number: int
 
     def finish(self, reply: Any) -> T | None:
-        """Return the result, if the reply is all that there is to it; else nothing has happened."""
+        """Return the result if the reply completes the operation; else change nothing."""
         raise NotImplementedError
 
     def rest(self) -> Coroutine[Any, Any, T]:
-        """Return what awaits this future once more, and whatever else there is to it."""
+        """Return a coroutine that awaits this future again and completes the operation."""
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """It was cancelled before the reply: undo what was begun."""
+        """Undo what was begun, because it was cancelled before the reply."""
         raise NotImplementedError
 
     def set_result(self, reply: object) -> None:
@@ -140,12 +140,12 @@ class Sent(Future[Any], Generic[T]):
     def set_exception(self, error: type | BaseException) -> None:
         """There is no reply, or it is an error."""
         super().set_exception(error)
-        # What follows may have another error to raise, and not look: asyncio need not complain.
+        # Retrieved here, because `rest` may raise another error: no warning of asyncio.
         self.exception()
         self._go_on()
 
     def cancel(self, msg: object = None) -> bool:
-        """Wait for the reply no more, and undo at once what was begun."""
+        """Stop waiting for the reply, and undo at once what was begun."""
         if self._gather is None:
             return False
         super().cancel(msg)

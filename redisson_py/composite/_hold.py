@@ -1,14 +1,14 @@
-"""A hold that is made of holds of other locks, and how those are requested and given back.
+"""The holds and leases of composite locks.
 
 One acquisition of a composite is a lease that is made of leases of its members. The members'
 own clients keep those; the composite holds as long as enough of them do. A lost member tells the
 composite at once. Redis and the watchdog do not know the composite.
 
-The only file that writes the fields of a composite hold. Invariants, checked by `check()`:
+Only this file writes the fields of a composite hold. Invariants, checked by `check()`:
 
 - A hold is held, released or lost; it never becomes held again.
-- A member lease belongs to one composite lease, which is known to it weakly. So the watchdogs of
-  the members find an acquisition that nobody can release any more.
+- A member lease belongs to one composite lease, which it references weakly. So the watchdogs of
+  the members detect an acquisition that can no longer be released.
 - Held: enough member leases of its oldest lease hold, or the loss is about to be noticed.
 - No lease holds when the hold is over.
 """
@@ -54,9 +54,9 @@ class CompositeLease(Lease):
         super().__init__(cast("Hold", hold), None, None, now())
         self._members = members
         self._needed = needed
-        #: Tells the listener if nobody can release it any more.
+        #: Tells the listener when it can no longer be released.
         self._garbage: weakref.finalize[..., CompositeLease] | None = None
-        #: Until when a member that joins later is renewed; None: for as long as it is needed.
+        #: The end of renewals for a member that joins later; None: as long as it is needed.
         self._renewed_until: float | None = None
         composite = weakref.ref(cast("Composed", self))
         for member in members:
@@ -81,12 +81,12 @@ class CompositeLease(Lease):
             member._keep_until(moment)
 
     def stop_renewals(self) -> None:
-        """It is extended, and ends by itself from then on."""
+        """Stop renewals, because it was extended and now ends by itself."""
         self._renewed_until = None
 
     @property
     def held_members(self) -> list[Lease]:
-        """The leases of members that hold."""
+        """The leases of members that are held."""
         return [member for member in self._members if member._state == "held"]
 
     @property
@@ -119,14 +119,14 @@ class CompositeLease(Lease):
             self.release_rest()
 
     def tell_acquired(self, teller: Teller, waited: float) -> None:
-        """Tell a listener that a caller got it, and in the end if it is dropped."""
+        """Tell a listener that it was acquired, and later if it is garbage-collected."""
         tell_acquired(teller, self, waited)
         ownership, loop = self._hold.ownership, running_loop()
         number = self._number()
 
         def tell(name: Name, kind: str, owner: str, granted_at: float) -> None:
             if not loop.is_closed():
-                # Not here: the garbage collector runs anywhere.
+                # Not called here: the garbage collector runs anywhere.
                 held_for = now() - granted_at
                 event = LostEvent(name, kind, owner, None, held_for, "abandoned", number)
                 loop.call_soon_threadsafe(teller.tell, "lost", event)
@@ -149,7 +149,7 @@ class CompositeLease(Lease):
             self._garbage.detach()
 
     def release_rest(self) -> None:
-        """It is lost: release what is left of it, unless the end of its block will do that."""
+        """Release the members left after a loss, unless the end of its block does that."""
         if self._block is None:
             release_all(self._members)
 
@@ -157,8 +157,8 @@ class CompositeLease(Lease):
 class CompositeHold:
     """A task's hold on a composite lock.
 
-    It knows the leases of its members through its own leases only, so that it keeps alive no
-    lease that the user has dropped.
+    It refers to the leases of its members through its own leases only, so that it does not keep a
+    lease alive that the user has dropped.
 
     Args:
         ownership: Whose hold it is.
@@ -167,9 +167,9 @@ class CompositeHold:
         task: The task that has it.
 
     Attributes:
-        pending: What was asked for it and not answered yet.
-        late: The round in which that was asked, until all servers have answered.
-        granted_at: When it was granted; passing does not change that.
+        pending: Its unanswered requests.
+        late: The round of these requests, until all servers have answered.
+        granted_at: The time of the grant; passing does not change it.
     """
 
     __slots__ = (
@@ -208,30 +208,30 @@ class CompositeHold:
     # What it is now.
 
     def known_leases(self) -> list[CompositeLease]:
-        """Return its leases that anybody refers to: held, or lost and not reported yet."""
+        """Return its leases that are still referenced: held, or lost and not reported yet."""
         if self._forgotten is None:
             return self.leases
         return [lease for each in self._forgotten if (lease := each()) is not None]
 
     @property
     def live(self) -> list[CompositeLease]:
-        """Its leases that hold, oldest first."""
+        """Its leases that are held, oldest first."""
         return [lease for lease in self.known_leases() if lease._state == "held"]
 
     @property
     def ends_at(self) -> float:
-        """Until when it can be relied on."""
+        """The moment until which its holder may rely on it."""
         for lease in self.live:
             return lease._ends_at
         return -math.inf
 
     @property
     def valid(self) -> bool:
-        """Whether it can still be relied on, by the local clock."""
+        """Whether its holder can still rely on it, by the local clock."""
         return self.state == "held" and now() < self.ends_at
 
     def is_abandoned(self) -> bool:
-        """Return whether nobody can release it any more: its task ended, its leases are garbage."""
+        """Return whether it can no longer be released: its task ended, its leases are garbage."""
         task = self.task()
         if task is not None and not task.done():
             return False
@@ -242,7 +242,7 @@ class CompositeHold:
         return not self.known_leases()
 
     def _collected(self, _: object) -> None:
-        """The last reference to a lease has gone, and with it those to its members."""
+        """Handle the garbage collection of a lease, and with it of its members' leases."""
         if self.state == "held" and not self.known_leases():
             self._end("lost")
             self.ownership.over(self)
@@ -259,11 +259,11 @@ class CompositeHold:
         return lease
 
     def taken_by(self, task: TaskRef) -> None:
-        """It belongs to this task from now on."""
+        """Make this task its holder."""
         self.task = task
 
     def drop(self, lease: CompositeLease) -> None:
-        """Take a lease out: it was released, or its loss was reported."""
+        """Remove a lease that was released or reported as lost."""
         if self._forgotten is None:
             if lease in self.leases:
                 self.leases.remove(lease)
@@ -271,7 +271,7 @@ class CompositeHold:
             self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
 
     def may_pass(self, turn: float, least_left: float) -> bool:
-        """Return whether it may go to another task here without Redis."""
+        """Return whether it may pass to another task of this client without asking Redis."""
         leases = self.known_leases()
         if self.state != "held" or not self.ownership.passable or len(leases) != 1:
             return False
@@ -295,21 +295,21 @@ class CompositeHold:
         self.add_lease([hand_over(member, taker) for member in passed.held_members])
 
     def wait_for(self, pending: Pending, late: Gather[Lease] | None) -> None:
-        """Note what is granted to it later, if anything."""
+        """Keep the unanswered requests that may still be granted."""
         self.pending, self.late = pending, late
 
     def all_answered(self) -> None:
-        """Nothing is on its way any more."""
-        # The round refers to this hold, and a hold in a circle could not be abandoned.
+        """Forget the round: all servers have answered."""
+        # The round refers to this hold; a hold in a reference cycle could not be abandoned.
         self.late = None
 
     def join(self, member: Lease) -> None:
-        """One more member has granted it after all."""
+        """Add the lease of a member that granted it late."""
         hold, task = member._hold, self.task()
         ownership = cast("TaskOwnership", hold.ownership)
         live = self.live
         if self.state != "held" or not live or task is None or is_waited_for(ownership):
-            # Also if the task itself waits for the member, not knowing that it has it.
+            # Also if the task itself waits for the member, unaware that it holds it.
             release_all([member])
             return
         live[0].add(member if hold.task == self.task else hand_over(member, task))
@@ -317,7 +317,7 @@ class CompositeHold:
     # Its end.
 
     def release(self) -> None:
-        """End it: it is about to be given back."""
+        """End it just before its release is sent."""
         self._end("released")
 
     def lose(self, reason: Reason) -> list[CompositeLease]:
@@ -345,7 +345,7 @@ class CompositeHold:
         self.state = state
 
     def give_back(self) -> None:
-        """Nobody wants it: pass it on or release it, without waiting."""
+        """Pass on or release a hold that no task wants, without waiting."""
         self.ownership.give_back(self)
 
     def check(self) -> None:
@@ -362,7 +362,7 @@ class CompositeHold:
 
 
 def end_of(members: Sequence[Lease], needed: int) -> float:
-    """Return until when at least `needed` of these leases can be relied on."""
+    """Return the moment until which at least `needed` of these leases are reliable."""
     ends = [member._ends_at for member in members if member._state == "held"]
     if len(ends) < needed:
         return -math.inf

@@ -1,10 +1,10 @@
 """Which server a client talks to, by the server's own run id: addresses have several spellings.
 
-A server is asked once on each connection, with the first request that depends on the answer. One
-that must not tell (the user has no permission for INFO) is known by its address only.
+A server is asked once on each connection, with the first request that depends on the answer. If it
+does not answer (the user has no permission for INFO), only its address identifies it.
 
 A cluster is one server here, whatever node has a key and whatever nodes the user named: its nodes
-fail together. It is known by what its nodes call themselves, which the map of its slots says.
+fail together. The ids of its nodes in the slot map identify it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _RUN_ID = re.compile(r"run_id:(\w+)")
 
 
 class _Identity:
-    """What is known of the server behind a stream.
+    """The known identity of the server behind a stream.
 
     Attributes:
-        run_id: What it calls itself; None if it does not tell.
-        connections: On which of the stream's connections it said so; 0: not yet.
+        run_id: Its run id; None if it does not tell.
+        connections: The number of the stream's connection on which it answered; 0: not yet.
         asked: The future of its answer, until it has answered.
     """
 
@@ -50,9 +50,9 @@ _known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary
 
 
 def ask(member: TaskOwnership) -> None:
-    """Ask the server of a member who it is, unless it was asked on this connection.
+    """Ask the server of a member for its run id, unless it was asked on this connection.
 
-    What is sent to it afterwards is answered afterwards.
+    Commands that are sent to it later are answered later.
     """
     stream = stream_of(member)
     identity = _known.setdefault(stream, _Identity())
@@ -66,7 +66,7 @@ def ask(member: TaskOwnership) -> None:
         error = None if reply.cancelled() else reply.exception()
         if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
             return
-        # Before it was sent, a cluster may not have said yet which node has the key.
+        # When it was sent, the cluster node of the key may not have been known.
         here = stream_of(member)
         known = _known.setdefault(here, _Identity())
         known.connections = here.traffic.connections
@@ -78,14 +78,14 @@ def ask(member: TaskOwnership) -> None:
 
 
 async def learn(member: TaskOwnership) -> None:
-    """Ask the server of a member who it is, and wait for its answer."""
+    """Ask the server of a member for its run id, and wait for the answer."""
     ask(member)
     if (asked := _known[stream_of(member)].asked) is not None:
         await asked
 
 
 def is_stranger(member: TaskOwnership) -> bool:
-    """Return whether the server of a member has never answered the question who it is."""
+    """Return whether the server of a member has never answered the request for its run id."""
     if cluster_of(member):
         return False
     identity = _known.get(stream_of(member))
@@ -93,18 +93,18 @@ def is_stranger(member: TaskOwnership) -> bool:
 
 
 def run_id(member: TaskOwnership) -> str | None:
-    """Return what the server of a member calls itself, as far as is known."""
+    """Return the run id of a member's server, if known."""
     identity = _known.get(stream_of(member))
     return None if identity is None else identity.run_id
 
 
 def cluster_of(member: TaskOwnership) -> frozenset[str]:
-    """Return what the nodes of a member's cluster call themselves, as far as is known."""
+    """Return the node ids of a member's cluster, as far as they are known."""
     return member.context.executor.router.node_ids
 
 
 class Servers:
-    """The servers that the members of one lock are on, and that must not be one.
+    """The servers of the members of one lock, which must all be different.
 
     Args:
         members: The members.
@@ -120,11 +120,11 @@ class Servers:
 
     @property
     def streams(self) -> list[Stream]:
-        """Those to their servers. A client that moves to another event loop has another one."""
+        """The streams to the servers. A client has a new one after a move to another event loop."""
         return [router.stream_for(key) for router, key in self._places]
 
     def ask(self, numbers: Sequence[int]) -> bool:
-        """Ask some who they are, unless that is known; return whether none is a stranger."""
+        """Ask some servers for unknown run ids; return whether all answered at some time."""
         if [traffic.connections for traffic in self._traffic] == self._distinct_at:
             return True
         members = [self._members[number] for number in numbers]

@@ -1,4 +1,4 @@
-"""What a composite needs of a member that one server keeps: asked once, handed over, given back."""
+"""Operations of a composite on a member with one server: ask once, hand over, release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from redisson_py._time import now
 from redisson_py.composite._gather import Gather, Sent
 from redisson_py.locks._ownership import TaskOwnership
 
-#: Requests that were sent and not answered yet, by the member.
+#: Unanswered requests by member.
 Pending = dict[TaskOwnership, AcquireRequest]
 
 
@@ -39,7 +39,7 @@ def ask(
     *,
     fails_fast: bool = False,
 ) -> Sent[Lease] | Coroutine[Any, Any, Lease]:
-    """Ask for a lease of a member for a task; what the task holds already it enters again.
+    """Ask for a lease of a member for a task, as a re-entry if the task holds the member.
 
     Redis is asked a single time, whatever the local queue says. If this is cancelled, or there
     is no answer in time, nothing is held. The operation raises `NotGrantedError` if it is busy.
@@ -48,10 +48,10 @@ def ask(
         member: The member.
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
-        deadline: Until when to wait for the answer, in loop time.
-        pending: Has the request until it is answered. A caller that takes it out must release
-            what the request will get; then it counts as busy.
-        fails_fast: It fails with the first attempt to connect that fails.
+        deadline: The end of the wait for the answer, in loop time.
+        pending: Keeps the request until it is answered. A caller that removes it must release
+            what the request will be granted; then it counts as busy.
+        fails_fast: The first failed attempt to connect fails the request.
     """
     holds, executor = member.holds, member.context.executor
     stream = executor.router.stream_for(member.commands.key)
@@ -59,7 +59,7 @@ def ask(
         lease_time is not None
         or running_loop() is not executor.loop
         or ((holds.first is not None or holds.more) and holds.of(task) is not None)
-        # It may be read under a write hold, or be refused to a reader.
+        # It may be read under a write hold, or refused to a reader.
         or member.writes
         or member.reads
         or not stream.has_room
@@ -90,7 +90,7 @@ class _Grant(Sent[Lease]):
         self._task = task
         self._request = request
         self._pending = pending
-        # The answer comes in that of the connection; a listener is told in that of who asked.
+        # The answer arrives in the connection's context; a listener runs in the caller's.
         self._caller = None if member.context.teller is None else copy_context()
 
     def finish(self, reply: Any) -> Lease | None:
@@ -99,7 +99,7 @@ class _Grant(Sent[Lease]):
             call = self._request.call
             if call is None or call.sends > 1:
                 return None
-            # What it got was released behind it.
+            # Its grant was released right behind it.
             self._request.answered()
             raise NotGrantedError(None)
         if self._caller is None:
@@ -133,7 +133,7 @@ async def _grant(
     fails_fast: bool = False,
     caller: Context | None = None,
 ) -> Lease:
-    """Return the lease that `ask` asks for, whatever it takes; `begun`: a request already sent."""
+    """Return the lease that `ask` asks for; `begun` is a request that was already sent."""
     if begun is None:
         context = member.context
         context.check()
@@ -181,7 +181,7 @@ async def _grant(
 
 
 def release_pending(pending: Pending) -> None:
-    """Send the releases of what was asked for and not answered yet; the replies are ignored."""
+    """Send the releases of unanswered requests; ignore the replies."""
     for member, request in list(pending.items()):
         del pending[member]
         request.release_unanswered()
@@ -204,7 +204,7 @@ def _release(loop: object, lease: Lease) -> Sent[object] | Coroutine[Any, Any, o
 
 
 async def _passed_on() -> None:
-    """Do nothing: the hold of a member is another task's by now."""
+    """Do nothing: the hold of the member was passed to another task."""
 
 
 class _Release(Sent[object]):
@@ -224,7 +224,7 @@ class _Release(Sent[object]):
         if not reply:
             return None
         release = self._release
-        # Call and future refer to each other: do not leave that to the garbage collector.
+        # Call and future refer to each other: break the reference cycle.
         del self._release
         self._ownership.left(reply, release[1])
         return reply
@@ -260,7 +260,7 @@ def is_ahead(member: TaskOwnership, task: Task) -> bool:
 
 
 def is_occupied(member: TaskOwnership, task: Task) -> bool:
-    """Return whether asking is no use now: others here wait or hold, or another process is due."""
+    """Return whether a request is useless now: others wait or hold, or another process is due."""
     if is_held_by(member, task):
         return False
     queue = member.queue

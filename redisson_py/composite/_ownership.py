@@ -1,7 +1,4 @@
-"""What the tasks of this process hold of one composite, whatever it takes to acquire it.
-
-What MultiLock and RedLock share: release, extension and inspection, member by member.
-"""
+"""The part that MultiLock and RedLock share: release, extension and inspection of members."""
 
 from __future__ import annotations
 
@@ -29,19 +26,19 @@ from redisson_py.locks._not_held import not_held
 from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
-#: How long to wait for the other servers when enough have answered a question, in seconds.
+#: Seconds to wait for the other servers after enough have answered a query.
 LOOK_GRACE = 0.1
 
 T = TypeVar("T")
 
 
 class CompositeOwnership:
-    """What the tasks of this process hold of one composite lock.
+    """The holds of this process's tasks on one composite lock.
 
     Args:
-        kind: What people call it.
-        members: The locks it is made of, in an order that depends on names and servers only.
-        owners: The locks of single servers that these are, or are made of in turn.
+        kind: The kind, in words for messages.
+        members: Its members, in an order that depends on names and servers only.
+        owners: The single-server locks of which the members are made.
         needed: How many members make the composite.
     """
 
@@ -61,7 +58,7 @@ class CompositeOwnership:
         self.needed = needed
         self.context: Context = owners[0].context
         self.name: Name = ", ".join(dict.fromkeys(_text(member.name) for member in members))
-        # Of no use in Redis: it tells composites apart in this process.
+        # Not a key in Redis: it identifies the composite in this process.
         self.key: bytes = b"\0".join(
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
@@ -84,7 +81,7 @@ class CompositeOwnership:
 
     @property
     def on_release_error(self) -> OnReleaseError:
-        """What becomes of a block whose release got no answer."""
+        """What a block does if its release gets no answer."""
         return self.context.options.on_release_error
 
     def check_clients(self) -> None:
@@ -130,7 +127,7 @@ class CompositeOwnership:
         return CompositeHold(self, leases, self.needed, weakref.ref(task))
 
     def take(self, hold: CompositeHold, task: Task, waited: float) -> Lease:
-        """Make a new hold, or one that was passed, the current task's."""
+        """Give a new or passed hold to the current task."""
         self.holds.put(task, hold)
         return self._told(hold.leases[-1], waited)
 
@@ -144,7 +141,7 @@ class CompositeOwnership:
     ) -> Lease:
         """Return the lease of an acquisition inside another of the same task."""
         if hold.state == "released":
-            # Meanwhile another task has released the outer one: this goes on by itself.
+            # Another task has released the outer one meanwhile: make a hold of its own.
             return self.take(self.new_hold(leases, task), task, waited)
         if hold.state == "lost":
             release_all(leases)
@@ -161,7 +158,7 @@ class CompositeOwnership:
 
         Raises:
             NotHeldError: It has none.
-            LeaseLostError: It had one and lost it; said once.
+            LeaseLostError: It had one and lost it; raised once.
             ReleaseFailedError: Too few servers answered; the release is repeated.
         """
         self.context.check()
@@ -195,7 +192,7 @@ class CompositeOwnership:
         await self.release_members(lease, was_lost=False)
 
     def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
-        """A hold is about to be given back."""
+        """End a hold just before its release is sent."""
         hold.drop(lease)
         hold.release()
         self.forget(hold)
@@ -223,14 +220,14 @@ class CompositeOwnership:
         await operations.wait()
 
     def check_enough(self, operations: Gather[Any]) -> None:
-        """Raise what went wrong, unless enough members did what they were asked to do."""
+        """Raise the first error, unless enough operations succeeded."""
         few = len(operations.results) < self.needed
         for _, error in sorted(operations.errors.items()):
             if few or not isinstance(error, RedissonError):
                 raise error
 
     def give_back(self, hold: CompositeHold) -> None:
-        """Nobody wants this hold: release it, without waiting."""
+        """Release a hold that no task wants, without waiting."""
         if hold.state != "held":
             return
         for lease in list(hold.known_leases()):
@@ -240,11 +237,11 @@ class CompositeOwnership:
         release_pending(hold.pending)
 
     def forget(self, hold: CompositeHold) -> None:
-        """A hold leaves its task."""
+        """Remove a hold from its task."""
         self.holds.remove(hold)
 
     def over(self, hold: CompositeHold) -> None:
-        """A hold was lost."""
+        """Handle the loss of a hold."""
         release_pending(hold.pending)
 
     # While it is held.
@@ -263,7 +260,7 @@ class CompositeOwnership:
     # Looking.
 
     async def locked(self) -> bool:
-        """Return whether it could not be had now: too few of its members are free."""
+        """Return whether too few of its members are free to acquire it now."""
         held = await self.ask_members(lambda member: member.locked())
         return len(held) - sum(held) < self.needed
 
@@ -277,7 +274,7 @@ class CompositeOwnership:
         return min(len(hold.live), sorted(counts)[-self.needed])
 
     async def remaining(self) -> float | None:
-        """Return after how many seconds enough members are free if nobody renews them."""
+        """Return the seconds until enough members are free if no holder renews them."""
         lefts = await self.ask_members(lambda member: member.remaining())
         return sorted(each or 0.0 for each in lefts)[self.needed - 1] or None
 
@@ -316,7 +313,7 @@ class CompositeOwnership:
         )
 
     async def ask_members(self, look: Callable[[LockLike], Coroutine[Any, Any, T]]) -> list[T]:
-        """Return what the members say.
+        """Return the answers of the members.
 
         Raises:
             ConnectionLostError: Too few servers answered in time.
@@ -341,7 +338,7 @@ class CompositeOwnership:
         return list(looks.results.values())
 
     async def settle_look(self, looks: Gather[Any]) -> None:
-        """Wait for the answers to questions that change nothing."""
+        """Wait for the answers to queries that change nothing."""
         await looks.wait()
 
 
@@ -355,7 +352,7 @@ class CompositeLock(LockLike):
 
     @property
     def key(self) -> bytes:
-        """Of its members and their servers; there is no such key in Redis."""
+        """A key made of its members and their servers; it does not exist in Redis."""
         return self._key
 
     @property

@@ -49,22 +49,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: How long one server is waited for: a share of the lease, as Redis' page on Redlock has it
-#: (50 ms of 10 s); not less than what a busy but healthy server or event loop may take; not
-#: so long that a person notices; and never so long that the others' grants are half over.
+#: How long to wait for one server: a share of the lease, as on Redis' page on Redlock (50 ms of
+#: 10 s); at least as long as a busy but healthy server or event loop may take; not so long that a
+#: person notices; and never so long that half of the others' leases has passed.
 _ANSWER_SHARE, _SHORTEST_ANSWER, _LONGEST_ANSWER = 1 / 200, 0.1, 0.5
 
 #: How often to ask, in seconds, while too many servers are unresponsive.
 _UNRESPONSIVE_POLL = 0.25
 
-#: Within what random time to ask again after a split vote, in seconds: two rounds of two
-#: callers on one machine are apart by then. It doubles with each, up to the longest, after
-#: which even hundreds of callers are spread over enough rounds.
+#: Range of the random wait in seconds after a split vote: enough to separate the rounds of two
+#: callers on one machine. It doubles with each split vote up to the longest, which spreads even
+#: hundreds of callers over enough rounds.
 _SHORTEST_SPREAD, _LONGEST_SPREAD = 0.002, 0.25
 
 
 def answer_time(members: Sequence[TaskOwnership], lease_time: float | None) -> float:
-    """Return for how many seconds to wait for one server's answer."""
+    """Return the seconds to wait for one server's answer."""
     if lease_time is None:
         lease_time = min(member.context.options.lease_time for member in members)
     share = max(lease_time * _ANSWER_SHARE, _SHORTEST_ANSWER)
@@ -72,19 +72,19 @@ def answer_time(members: Sequence[TaskOwnership], lease_time: float | None) -> f
 
 
 class QuorumRounds:
-    """One caller's request for a lock on several servers: what it asks, and where it sleeps.
+    """One caller's request for a lock on several servers: its rounds and its sleep.
 
     Args:
-        composite: What is asked for.
+        composite: The lock that is requested.
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
         inner: The task holds the composite already.
-        once: It does not wait, nor let other processes have their turn first.
+        once: It does not wait, and does not yield to other processes.
 
     Attributes:
-        turn: Whose turn it is before ours.
+        turn: The turn of other processes that comes before this request.
         answers: What each server said last, by its address.
-        heard_busy_at: When the last round in vain ended, in loop time.
+        heard_busy_at: The loop time at which the last failed round ended.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class QuorumRounds:
 
     @property
     def channel(self) -> bytes:
-        """None of its own: it listens on each server's."""
+        """Empty: it listens on the channel of each server."""
         return b""
 
     @property
@@ -138,7 +138,7 @@ class QuorumRounds:
         return lock_wakes
 
     def quorum_known(self, moment: float) -> None:
-        """A quorum of servers was known to say busy at this moment, before the first round."""
+        """Record that a quorum of servers said busy at `moment`, before the first round."""
         self._quorum_at = moment or None
 
     @property
@@ -181,14 +181,14 @@ class QuorumRounds:
         return outcome
 
     def undo(self) -> None:
-        """Give back what the last round may have got, on every server. Does not wait."""
+        """Undo what the last round may have been granted, on every server. Does not wait."""
         last, self._round = self._round, None
         if last is not None:
             last.cancel()
             release_all(list(last.results.values()))
 
     def hand_over(self, hold: CompositeHold) -> None:
-        """Have what was granted be a hold's, and also what is granted from now on."""
+        """Give the grants to a hold, including those that are still to come."""
         answered = self._round
         assert answered is not None
 
@@ -215,12 +215,12 @@ class QuorumRounds:
             hold.join(lease)
 
     def _probe(self, number: int) -> None:
-        """A server gave no answer, although it had time enough."""
+        """Probe a server that gave no answer, if it had enough time."""
         if not self._hurried:
             probe(self._servers.streams[number])
 
     def _choose(self) -> list[int]:
-        """Return which servers to ask: not those for which waiting would be in vain."""
+        """Return the servers to ask: not the unresponsive ones, nor those with full streams."""
         chosen = []
         streams = self._servers.streams
         silent = unresponsive(streams)
@@ -236,7 +236,7 @@ class QuorumRounds:
         return chosen
 
     def _look(self, answered: Gather[Lease]) -> Busy:
-        """Return when to ask again after a round in vain; raise what speaks against it."""
+        """Return when to ask again after a failed round; raise an error that prevents that."""
         frees: list[float] = []
         refusals: list[BackendError] = []
         self._granted = {self._asked[number] for number in answered.results}
@@ -292,7 +292,7 @@ class QuorumRounds:
         return self._members[number].context.database
 
     def _take_turns(self) -> None:
-        """Respect the turn of others that one of the servers told of."""
+        """Take the turn of other processes that one of the members' queues owes."""
         for number, member in enumerate(self._members):
             queue = member.queue
             if queue is not None and queue.turn is not None:
@@ -334,7 +334,7 @@ class QuorumRounds:
         return await self._sleepers[self._turn_of].wait_for_messages(beyond, seconds)
 
     def heard(self) -> None:
-        """One of the servers told of a release, or its connection is new, or its client closed."""
+        """Handle a release on a server, a new connection, or a closed client."""
         if self._worth_asking():
             wake(self._asleep)
 

@@ -1,4 +1,4 @@
-"""What a look at a composite lock finds."""
+"""The snapshot of a composite lock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that did not answer in time, for which nobody waits until they answer a PING."""
+"""Servers that did not answer in time: they are not asked until they answer a PING."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def is_unresponsive(stream: Stream) -> bool:
 
 
 def unresponsive(streams: Collection[Stream]) -> Collection[Stream]:
-    """Return those of several servers of which that is so."""
+    """Return the streams with an unanswered probe PING."""
     return [stream for stream in streams if is_unresponsive(stream)] if _probes else ()

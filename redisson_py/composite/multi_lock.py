@@ -37,8 +37,8 @@ from redisson_py.errors import (
 from redisson_py.locks._ownership import STALE_GRANTS, TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
-#: How long after a refusal the members are asked one after another only, in seconds. Asking
-#: all at once then costs the others more than it can spare us.
+#: Seconds after a refusal in which the members are only asked one after another. Asking all at
+#: once then would cost other callers more than it saves this one.
 _CONTENDED = 0.05
 
 #: How long to wait for a member while holding others, at first, in seconds, before all are given
@@ -96,7 +96,7 @@ class MultiLock(CompositeLock):
 
 
 class MultiOwnership(CompositeOwnership):
-    """What the tasks of this process hold of one MultiLock."""
+    """The holds of this process's tasks on one MultiLock."""
 
     def __init__(self, members: Sequence[LockLike]) -> None:
         owners = [owner for member in members for owner in _owners(member)]
@@ -105,7 +105,7 @@ class MultiOwnership(CompositeOwnership):
         simple = all(isinstance(member._ownership, TaskOwnership) for member in members)
         self.simple: list[TaskOwnership] = owners if simple else []
         self.one_by_one_until: float = 0.0
-        #: Members of one name, which may be one lock whatever their addresses say.
+        #: Members of one name, which may be the same lock even at different addresses.
         places = [
             Place(number, member, owner)
             for number, member in enumerate(members)
@@ -185,7 +185,7 @@ class MultiOwnership(CompositeOwnership):
         if once:
             for owner in self.owners:
                 if is_ahead(owner, task):
-                    # Busy, but only Redis can say so: if it does not answer, that is the answer.
+                    # It is busy if Redis answers; if Redis does not answer, that error is raised.
                     await owner.look()
                     return None
         heard_busy_at = 0.0
@@ -219,7 +219,7 @@ class MultiOwnership(CompositeOwnership):
             await sleep(pause)
 
     def _undisturbed(self, task: Task) -> bool:
-        """Whether nobody here is before us, and no other process has its turn."""
+        """Whether no other task here, and no turn of another process, comes first."""
         return running_loop().time() >= self.one_by_one_until and not any(
             is_occupied(owner, task) for owner in self.simple
         )
@@ -286,10 +286,10 @@ class _Walk:
         self.error: Exception | None = None
 
     async def take(self, wait: float) -> list[Lease] | None:
-        """Return a lease of each member, or None if one was not to be had.
+        """Return a lease of each member, or None if one could not be acquired.
 
-        The watchdog keeps those we have. Nothing is held while the first is waited for, so there
-        the deadline is the only limit; for later ones it is `wait` seconds.
+        The watchdog renews the leases acquired so far. Nothing is held during the wait for the
+        first member, so only the deadline limits it; later waits are limited to `wait` seconds.
         """
         leases: list[Lease] = []
         alone = len(self._members) == 1

@@ -126,7 +126,7 @@ class RedLock(CompositeLock):
 
 
 class QuorumOwnership(CompositeOwnership):
-    """What the tasks of this process hold of one RedLock."""
+    """The holds of this process's tasks on one RedLock."""
 
     def __init__(self, members: Sequence[ServerLock]) -> None:
         owners = [member._ownership for member in members]
@@ -137,7 +137,7 @@ class QuorumOwnership(CompositeOwnership):
         self.servers: Servers = Servers(owners)
         #: How long to wait for a server when there is no lease time.
         self.answer_time: float = answer_time(owners, None)
-        # Others bring something to each holder, a token, or leave something with it.
+        # Other kinds give each holder a token, or keep state with the holder.
         self.passable: bool = all(isinstance(lock, RLock) for lock in members)
 
     # Acquiring.
@@ -198,7 +198,7 @@ class QuorumOwnership(CompositeOwnership):
         wait: Wait,
     ) -> Lease:
         if outer.pending and outer.late is not None:
-            # Soon it is known whether they are ours; asked again, they would be busy.
+            # Their answers come soon; if asked again now, they would be busy.
             soon = answer_time(self.owners, lease_time)
             if deadline is not None and not once:
                 soon = min(soon, deadline - running_loop().time())
@@ -210,7 +210,7 @@ class QuorumOwnership(CompositeOwnership):
     async def _new_hold(
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None, wait: Wait
     ) -> CompositeHold:
-        """Get a hold that a quorum grants, or a task here passes on."""
+        """Return a hold that a quorum grants or a task here passes on."""
         queue, waiter = self.queue, None
         if once:
             if self._is_ahead(task):
@@ -247,7 +247,7 @@ class QuorumOwnership(CompositeOwnership):
                 queue.asked()
 
     def fail_together(self, rounds: QuorumRounds) -> None:
-        """Too few servers answered the head of the queue: fail those behind it too."""
+        """Fail the waiters without a timeout: too few servers answered the head."""
         self.queue.fail_together(rounds.no_answer)
 
     def _probe(self) -> None:
@@ -260,7 +260,7 @@ class QuorumOwnership(CompositeOwnership):
         return self.queue.is_ahead or len(self.owners) - ahead < self.needed
 
     async def _refuse(self) -> None:
-        """Others come first. It is busy, but only a quorum of servers can say so."""
+        """Raise for a caller behind others: it is busy if a quorum of servers answers."""
         looks = Gather(owner.locked() for owner in self.owners)
         try:
             await self.settle_look(looks)
@@ -297,7 +297,7 @@ class QuorumOwnership(CompositeOwnership):
     # Releasing.
 
     async def release_hold(self, hold: CompositeHold, lease: CompositeLease) -> None:
-        """Give the whole hold back, or to somebody else here."""
+        """Release the whole hold, or pass it to another task here."""
         queue = self.queue
         if self._pass_on(hold):
             return
@@ -309,27 +309,27 @@ class QuorumOwnership(CompositeOwnership):
             queue.advance()
 
     def _pass_on(self, hold: CompositeHold) -> bool:
-        """Hand the hold to the next task that waits here, if that may be; return whether."""
+        """Pass the hold to the next waiting task if possible; return whether it was passed."""
         options = self.context.options
         return bool(self.queue.waiters) and self.queue.pass_on(
             hold, options.turn, options.lease_time / 2
         )
 
     def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
-        """A hold is about to be given back."""
+        """End a hold just before its release is sent."""
         super().end(hold, lease)
         self.queue.released_at = running_loop().time()
         self._leave_queue(hold)
 
     def give_back(self, hold: CompositeHold) -> None:
-        """Nobody wants this hold: pass it on or release it, without waiting."""
+        """Pass on or release a hold that no task wants, without waiting."""
         if hold.state != "held" or self._pass_on(hold):
             return
         super().give_back(hold)
         self.queue.advance()
 
     def over(self, hold: CompositeHold) -> None:
-        """A hold was lost: the tasks that wait here must ask the servers."""
+        """Handle the loss of a hold: let the waiting tasks ask the servers."""
         super().over(hold)
         self._leave_queue(hold)
         self.queue.advance()
@@ -339,7 +339,7 @@ class QuorumOwnership(CompositeOwnership):
             self.queue.hold = None
 
     def heard_busy(self) -> None:
-        """A quorum of servers answered, and did not grant it to a task that waits."""
+        """Record that a quorum of servers answered without granting it."""
         self.queue.heard_busy()
 
     async def settle(self, operations: Gather[Any]) -> None:

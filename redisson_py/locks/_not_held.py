@@ -1,4 +1,4 @@
-"""What to tell a task that releases what another task of its client holds."""
+"""The error for a task that releases a lock it does not hold."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def not_held(lock: object, holds: TaskHolds[Any], watchdog: Watchdog) -> NotHeld
 
     Args:
         lock: What is released.
-        holds: Which task has what of it, or of its first member.
-        watchdog: Knows also what ended tasks hold.
+        holds: The holds of tasks on it, or on its first member.
+        watchdog: Also knows the holds of ended tasks.
     """
     text = f"{lock!r} is not held by the current task"
     for hold in watchdog.holds:

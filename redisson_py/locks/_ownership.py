@@ -1,4 +1,4 @@
-"""What the tasks of one client hold of one lock: acquiring, entering again, releasing, looking."""
+"""The holds of one client's tasks on one lock: acquire and re-entry."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
 from redisson_py.locks._server_state import ServerState
 
-#: Grants in a row that were over before they could be used, after which it is no use to go on.
+#: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
 STALE_GRANTS = 3
 
 
 class TaskOwnership(ServerState):
-    """What the tasks of one client hold of one lock.
+    """The holds of one client's tasks on one lock.
 
     Args:
         context: The parts of the client.
         name: The name, as it was given.
-        commands: What this kind of lock asks Redis.
+        commands: The commands of this kind of lock.
         passes: Tasks wait in a local queue, and holds are passed among them.
         reentrant: A task may acquire it again.
     """
@@ -54,7 +54,7 @@ class TaskOwnership(ServerState):
         # A hold can only be passed to a task that wants the same: fenced to fenced.
         waiting_key = kind + b":" + commands.key
         if waiting_key == hold_key:
-            # One object of the two: there may be very many names.
+            # Share one object: there may be very many names.
             waiting_key = hold_key
         self.waiting_key = waiting_key
         queue: LocalQueue[Hold] | None = None
@@ -72,7 +72,7 @@ class TaskOwnership(ServerState):
     # Acquiring.
 
     def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
-        """Begin the acquisition of a task that waits: send its request, or join the queue."""
+        """Begin an acquisition without a timeout: send its request, or join the queue."""
         context, holds, queue = self.context, self.holds, self.queue
         if (
             loop is not context.executor.loop
@@ -86,7 +86,7 @@ class TaskOwnership(ServerState):
         if queue is not None:
             if queue.turn is not None:
                 return None
-            # As `LocalQueue.go_first`, which would be one call more for every acquisition.
+            # As `LocalQueue.go_first`, without the cost of a call.
             if (
                 queue.waiters
                 or queue.asking
@@ -94,7 +94,7 @@ class TaskOwnership(ServerState):
                 or (queue.hold is not None and queue.hold.valid)
             ):
                 if context.teller is not None:
-                    # `acquire` tells of the wait.
+                    # `acquire` reports the wait to the listener.
                     return None
                 waiter = queue.join(Waiter(holds.key(task), True))
                 return waiter, waiter.future
@@ -104,13 +104,13 @@ class TaskOwnership(ServerState):
         if queue is not None:
             queue.asking = True
         owners = context.owners
-        # As `new_owner`, which would be one call more for every acquisition.
+        # As `new_owner`, without the cost of a call.
         owner = owners.prefix + str(owners.new_number())
         request = AcquireRequest(self, owner, 1, context.options.lease_time)
         return request, request.send(None, stream).future
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
-        """Return the lease that a request was granted, or a waiter passed; None: not so simple."""
+        """Return the lease of a granted request or a passed hold; None if `acquire` must go on."""
         present, queue = now(), self.queue
         if type(begun) is Waiter:
             if type(reply) is Hold and reply.state == "held" and present < reply.ends_at:
@@ -119,18 +119,18 @@ class TaskOwnership(ServerState):
             return None
         lease = self.plain_lease(begun, task, reply, present)
         if lease is not None and queue is not None:
-            # As `LocalQueue.asked`: with a hold here there is nobody to have ask next.
+            # As `LocalQueue.asked`: with a hold here the next waiter does not ask.
             queue.asking = queue.refused = False
             queue.head = None
         return lease
 
     def plain_lease(self, request: Any, task: Task, reply: object, present: float) -> Lease | None:
-        """Return the lease that a plain request was granted; None if there is more to it."""
+        """Return the lease of a granted plain request; None if `acquire` must go on."""
         answer = request.plain_grant(reply, present)
         if answer is None:
             return None
         holds, queue = self.holds, self.queue
-        # As `TaskHolds.key`, which would be one call more for every acquisition.
+        # As `TaskHolds.key`, without the cost of a call.
         key = TaskKey(task, TaskKey.leave)
         key.where = holds
         field, sent_at = request.field, request.sent_at
@@ -144,7 +144,7 @@ class TaskOwnership(ServerState):
     def _own(
         self, hold: Hold, present: float, limit: float | None = None, waited: float = 0.0
     ) -> Lease:
-        """Have a hold be found by its task; return its first lease."""
+        """Keep a hold under its task; return its first lease."""
         holds = self.holds
         if holds.first is None and not holds.more:
             holds.first = hold
@@ -198,7 +198,7 @@ class TaskOwnership(ServerState):
                     raise self.loss(hold)
 
     def _refuse_upgrade(self, task: Task) -> None:
-        """A reader that waits for all readers to leave waits for itself."""
+        """Refuse to let a reader ask to write: it would wait for itself."""
         assert self.reads is not None
         read = self.reads.of(task)
         if read is not None and read.state == "held" and read.live:
@@ -216,14 +216,14 @@ class TaskOwnership(ServerState):
         begun: Begun | None,
         wait: Wait,
     ) -> Hold | None:
-        """Get a hold that Redis grants, or a task here passes on; None when time is up."""
+        """Return a hold granted by Redis or passed by a task here; None when time is up."""
         queue, turn, waiter = self.queue, None, None
         if isinstance(begun, AcquireRequest):
             if queue is None:
                 self.context.waiters[self.waiting_key] += 1
         elif once:
             if queue is not None and (queue.is_ahead or self.readers_wait):
-                # Busy, but only Redis can say so: if it does not answer, that is the answer.
+                # It is busy if Redis answers; if Redis does not answer, that error is raised.
                 await self.look()
                 return None
         elif queue is None:
@@ -305,7 +305,7 @@ class TaskOwnership(ServerState):
     def granted(
         self, request: AcquireRequest, task: Task, lease_time: float | None, answer: Granted
     ) -> Hold:
-        """Keep the hold that a request was granted."""
+        """Return the hold of a granted request."""
         hold = Hold(
             self,
             request.field,
@@ -330,11 +330,11 @@ class TaskOwnership(ServerState):
         present: float,
         waited: float = 0.0,
     ) -> Lease:
-        """Make a hold that Redis granted, or a task passed, the current task's."""
+        """Give a granted or passed hold to the current task."""
         hold.taken_by(self.holds.key(task))
         limit = None
         if lease_time is not None:
-            # What a write hold caps may last longer once that is released.
+            # A read that a write hold caps may last longer once the write hold is released.
             limit = hold.ends_at if hold.parent is None else lease_end(present, lease_time)
         return self._own(hold, present, limit, waited)
 
@@ -360,7 +360,7 @@ class TaskOwnership(ServerState):
             unsure = request.uncertain or request.undone
             hold.end_reentry(unsure)
             if hold.state == "held" and not hold.count:
-                # Its last lease was released meanwhile, and nobody else will give it back.
+                # Its last lease was released meanwhile, so this call must release the hold.
                 self.give_back(hold)
             elif hold.state == "held" and unsure:
                 self.lower(hold)
@@ -368,7 +368,7 @@ class TaskOwnership(ServerState):
         hold.end_reentry(request.uncertain)
         if not isinstance(answer, Granted) or hold.state != "held":
             if isinstance(answer, Granted):
-                # Lost while the answer was on its way: nobody is left who would release it.
+                # Lost while the request was under way: no other call would release the grant.
                 self.undo_late(hold)
             self.context.watchdog.lose(hold, "taken")
             self.forget(hold)
@@ -379,7 +379,7 @@ class TaskOwnership(ServerState):
         was_renewed = hold.renewed
         hold.add_lease(again)
         if was_renewed and not hold.renewed:
-            # What it entered was released meanwhile, which left Redis the lease of a renewed hold.
+            # The outer lease was released meanwhile, which left the lease of a renewed hold.
             self.set_needed_lease(hold)
         self.context.counts.acquires += 1
         if self.context.teller is not None:
@@ -387,7 +387,7 @@ class TaskOwnership(ServerState):
         return again
 
     def abandon(self, begun: Begun) -> None:
-        """Its task was cancelled: leave the queue, or give back what the request may get."""
+        """Undo an acquisition whose task was cancelled: leave the queue, or undo the request."""
         queue = self.queue
         if isinstance(begun, AcquireRequest):
             begun.undo()

@@ -1,4 +1,4 @@
-"""What one client knows of a lock besides acquiring it: its own holds, and what Redis says."""
+"""A client's view of a lock: its own holds, and the state in Redis. Acquiring is elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from redisson_py.locks._not_held import not_held
 
 
 class ServerState(Ownership):
-    """The holds of one client's tasks on one lock, and the looks at what Redis has of it."""
+    """The holds of one client's tasks on one lock, and queries of its state in Redis."""
 
     __slots__ = (
         "holds",
@@ -34,16 +34,16 @@ class ServerState(Ownership):
 
     commands: LockCommands  # type: ignore[mutable-override]
     holds: TaskHolds[Hold]
-    #: What an acquisition gives.
+    #: The class of its leases.
     lease_kind: type[Lease]
     #: The holds of the read side, where this is the write side: they share owners.
     reads: TaskHolds[Hold] | None
-    #: Under which key those are counted that wait outside a queue.
+    #: The key under which tasks that wait outside a queue are counted.
     waiting_key: bytes
     reads_waiting_key: bytes
     #: The holds of the write side, where this is the read side.
     writes: TaskHolds[Hold] | None
-    #: A task may acquire it again.
+    #: Whether a task may acquire it again.
     reentrant: bool
 
     async def locked(self) -> bool:
@@ -80,24 +80,24 @@ class ServerState(Ownership):
         call = context.executor.start(commands.force_release_script, commands.key, args)
         freed = bool(await context.executor.answer(call))
         for holds in (self.holds, self.reads):
-            # What the writer itself reads goes with it.
+            # The writer's own reads end with the write hold.
             for hold in [] if holds is None else holds.all():
                 if hold.state != "held":
                     continue
-                # What was granted since it was sent, or since its first run, is not released.
+                # A hold granted since it was sent, or since its first run, is not released.
                 sure = freed and not call.uncertain and hold in before
                 if sure or not await self._is_there(hold):
                     self._force_out(hold, "forced" if freed else "taken")
         return freed
 
     def _force_out(self, hold: Hold, reason: Reason) -> None:
-        """A hold was released by force, and with it what its task reads under it."""
+        """End a hold that was released by force, and its task's read under it."""
         if (read := self.read_under(hold)) is not None:
             self.context.watchdog.lose(read, reason)
         self.context.watchdog.lose(hold, reason)
 
     def read_under(self, hold: Hold) -> Hold | None:
-        """Return what the task of a write hold reads under its owner."""
+        """Return the read hold that a writer's task has under the same owner."""
         task = hold.task()
         read = None if self.reads is None or task is None else self.reads.of(task)
         return read if read is not None and read.parent is hold else None
@@ -111,7 +111,7 @@ class ServerState(Ownership):
 
         Raises:
             NotHeldError: It has none.
-            LeaseLostError: It had one and lost it; said once.
+            LeaseLostError: It had one and lost it; raised once.
         """
         self.context.check()
         lease = self.holds.newest_lease(current_task())
@@ -120,7 +120,7 @@ class ServerState(Ownership):
         await self.release(lease)
 
     def over(self, hold: Hold) -> None:
-        """A hold is over: what was read under its owner may last longer than it from now on."""
+        """Let a read under the owner of an ended hold last longer than that hold."""
         if hold.reads and (read := self.read_under(hold)) is not None:
             with suppress(ClientClosedError):
                 set_needed_lease(read.ownership, read)
@@ -134,11 +134,11 @@ class ServerState(Ownership):
         )
 
     def all_holds(self) -> list[Hold]:
-        """Return what tasks of this client hold."""
+        """Return the holds of this client's tasks that are in force."""
         return [hold for hold in self.holds.all() if hold.state == "held"]
 
     def forget(self, hold: Hold) -> None:
-        """A hold leaves its task."""
+        """Remove a hold from its task."""
         holds = self.holds
         if holds.first is hold:
             holds.first = None
@@ -173,8 +173,8 @@ class ServerState(Ownership):
         return write
 
     def loss(self, hold: Hold) -> LeaseLostError:
-        """Return the error that tells of the loss of a hold without a lease."""
-        # Given back because it was over, it was not lost.
+        """Return the error for the loss of a hold without a lease."""
+        # A hold that was released because it was over was not marked lost.
         over: Reason = "expired" if hold.renewed else "ended"
         reason = hold.reason if hold.state == "lost" else over
         return lost_error(self, hold.owner, now() - hold.granted_at, reason)

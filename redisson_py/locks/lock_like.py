@@ -23,7 +23,7 @@ from redisson_py.errors import AcquireTimeoutError
 
 
 class Locking(Acquired, Protocol):
-    """How a lock is acquired and released, by tasks.
+    """Acquires and releases a lock for tasks.
 
     Attributes:
         name: The resource name, as it was given.
@@ -33,7 +33,7 @@ class Locking(Acquired, Protocol):
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The kind, in words for messages."""
         ...
 
     @property
@@ -52,8 +52,8 @@ class Locking(Acquired, Protocol):
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`).
 
-        `outer` is the wait of the composite lock that this one is a member of: listeners are told
-        of that wait, and of none of its own.
+        `outer` is the wait of the composite of which this lock is a member: listeners get that wait
+        and none of the member.
         """
         ...
 
@@ -62,7 +62,7 @@ class Locking(Acquired, Protocol):
 
     @property
     def holds(self) -> TaskHolds[Any]:
-        """Which task has what."""
+        """The holds of tasks."""
         ...
 
     async def locked(self) -> bool:
@@ -131,7 +131,7 @@ class LockLike(ABC):
 
         A task that holds it already gets it again at once; release it as often as you acquired
         it. Without `lease_time` the watchdog renews it until you release it or this process
-        dies. With `lease_time` it ends by itself after that time, even if you are still working;
+        dies. With `lease_time` it ends by itself after that time, even if you still work;
         a body inside `async with` is cancelled at that moment. With `max_hold` the watchdog renews
         it, so that it is free within one lease if this process dies, but for no longer than that in
         all: then it is released, and the body is told in the same way.
@@ -142,7 +142,7 @@ class LockLike(ABC):
         The current task becomes the holder. Below Python 3.12 `asyncio.wait_for(lock.acquire(), 1)`
         acquires in a task of its own, and so do `gather` and `create_task`: then release the lease
         that it returns, or use `timeout`. A task that holds the lock and awaits another task that
-        acquires it waits for ever; a warning says so after a third of the lease or two.
+        acquires it waits for ever; a warning about that is logged within one `lease_time`.
 
         Args:
             timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once, infinity
@@ -152,10 +152,10 @@ class LockLike(ABC):
             lease_time: Seconds to hold; None renews for as long as needed.
             max_hold: Seconds for which to renew at most; None renews for as long as needed. They
                 count from before the granting request was sent; from the moment of the hand-over if
-                the lock was passed inside this process; of a lock made of several from when enough
-                of them were granted. It ends a little earlier, by 1 % of one lease and
-                2 ms, so that Redis does not keep it longer either.
-                Each acquisition has its own.
+                the lock was passed inside this process; of a composite from when enough members
+                were granted. It ends 1 % of one lease (or of `max_hold`, if that is shorter) and
+                2 ms earlier, so that Redis does not keep it longer either. Each acquisition has
+                its own.
 
         Raises:
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
@@ -219,8 +219,8 @@ class LockLike(ABC):
         """Give back the newest hold of the current task. A cancelled release is carried out.
 
         Inside `async with` this is the hold of the block, unless the task has acquired again
-        since. The rest of the body is then not protected, and the block ends in silence: it has
-        nothing left to give back.
+        since. The rest of the body is then not protected, and the end of the block raises nothing:
+        it has nothing left to release.
 
         Raises:
             NotHeldError: The current task has no hold.

@@ -1,7 +1,7 @@
-"""What one client has of one semaphore: taking units, giving them back, passing them on.
+"""One client's units of one semaphore: taking, releasing and passing them.
 
-Who holds a lock is a task; units of a semaphore belong to whoever has the permit, and any task
-of the client may give them back. So they are found by the queue of the semaphore, not by task.
+A lock is held by a task. Units of a semaphore belong to their permit, which any task of the client
+may release. So the queue of the semaphore keeps them, not the task.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from redisson_py.errors import ConnectionLostError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
 from redisson_py.semaphores.permit import Permit
 
-#: Grants in a row that were over before they could be used, after which it is no use to go on.
+#: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
 _STALE_GRANTS = 3
 
-#: The most lost permits that a `release()` without a permit reports to a task.
+#: Most lost permits kept for one task, to be reported by `release()` without a permit.
 _MOST_LOST = 1000
 
 
@@ -43,7 +43,7 @@ Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
 
 class PermitOwnership(Ownership):
-    """What one client has of one semaphore."""
+    """One client's units of one semaphore."""
 
     commands: Commands  # type: ignore[mutable-override]
 
@@ -59,20 +59,20 @@ class PermitOwnership(Ownership):
         if isinstance(commands, SemaphoreCommands):
             self.plain = plain_calls(commands, context.options.lease_time)
         self.receipts = Receipts(context, commands.key)
-        #: How many requests were granted.
+        #: The number of granted requests.
         self.grants = 0
-        #: The lost permits of each task that it has not been told of.
+        #: The lost permits of each task that were not reported to it.
         self.unreported: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
 
     @property
     def place(self) -> tuple[str, str, bytes]:
-        """What tells this semaphore from all others."""
+        """The identity of this semaphore among all others."""
         return self.context.database, self.kind, self.commands.key
 
     # Acquiring.
 
     def begin(self, loop: object, task: Task) -> tuple[PermitRequest, Future[Any]] | None:
-        """Send the request of a task that waits, if nobody waits here."""
+        """Send the request of a task without a timeout, if no task waits here."""
         context = self.context
         stream = context.executor.router.stream_for(self.commands.key)
         if (
@@ -89,7 +89,7 @@ class PermitOwnership(Ownership):
         return request, request.send(None, stream).future
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Permit | None:
-        """Return the permit that a request was granted; None if there is more to it."""
+        """Return the permit of a granted request; None if `acquire` must go on."""
         present = now()
         request: Any = begun
         if request.plain_grant(reply, present) is None:
@@ -114,7 +114,7 @@ class PermitOwnership(Ownership):
         return permit
 
     def abandon(self, begun: Begun) -> None:
-        """Its task was cancelled: give back what the request may get."""
+        """Undo a request whose task was cancelled."""
         cast("PermitRequest", begun).undo()
 
     async def acquire(
@@ -126,7 +126,7 @@ class PermitOwnership(Ownership):
         lease_time: float | None,
         begun: PermitRequest | None = None,
     ) -> list[Permit] | None:
-        """Return permits for so many units, or None when time is up."""
+        """Return permits for `units` units, or None when time is up."""
         if begun is None:
             context = self.context
             context.check()
@@ -165,24 +165,24 @@ class PermitOwnership(Ownership):
         begun: PermitRequest | None,
         wait: Wait,
     ) -> list[Hold] | None:
-        """Get holds that Redis grants, or one that a task here passes on; None: time is up."""
+        """Return holds granted by Redis, or one passed by a task here; None when time is up."""
         context, queue = self.context, self.permit_queue
         request = begun or self._new_request(units, lease_time, once, deadline)
         request.fails_fast = once
         if begun is not None or not queue.is_ahead:
-            # Several may be on their way: nobody is before them.
+            # Several requests may be under way: no waiter comes before them.
             limit = None if once else deadline
             answer = await waiting.acquire(request, context.bus, limit, once=True)
             if isinstance(answer, Granted):
                 return self._granted(request, task, lease_time)
         elif once:
-            # Busy, but only Redis can say so: if it does not answer, that is the answer.
+            # It is busy if Redis answers; if Redis does not answer, that error is raised.
             queue.absent = not await self.look()
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
         wait.start()
         if request.undone:
-            # A duplicate of it may come late, so its owner was declared gone.
+            # A duplicate may come late, so the undo made Redis refuse its owner.
             heard_busy_at = request.heard_busy_at
             request = self._new_request(units, lease_time, once, deadline)
             request.heard_busy_at = heard_busy_at
@@ -215,22 +215,22 @@ class PermitOwnership(Ownership):
         lease = options.lease_time if lease_time is None else lease_time
         owner = owners.new_owner()
         for _ in self.commands.fields(owner, units)[1:]:
-            # Taken for the others, right behind it: see batch_of.
+            # Reserve the numbers of the other owners, right after the first: see `batch_of`.
             owners.new_owner()
         return PermitRequest(self, owner, units, lease, once=once, deadline=deadline)
 
     async def _wait(self, waiter: PermitWaiter, deadline: float | None) -> bool:
-        """Wait to be the head of the queue; return whether it is, or time is up."""
+        """Wait to become the head of the queue; return False if time is up first."""
         try:
             queue = self.permit_queue
             return bool(await queue.wait(queue.join(waiter), deadline, self.stream.probe))
         except BaseException:
-            # The head can be cancelled before it had a chance to look at what it was passed.
+            # The head can be cancelled before it has taken what it was passed.
             waiter.request.undo()
             raise
 
     async def _ask_as_head(self, request: PermitRequest, deadline: float | None) -> bool:
-        """Ask for the queue, until something is granted or passed; return whether."""
+        """Ask as the head until a hold is granted or passed; return whether one was."""
         queue = self.permit_queue
         if request.passed is not None and request.passed.valid:
             return True
@@ -241,7 +241,7 @@ class PermitOwnership(Ownership):
         return granted is not None
 
     def _granted(self, request: PermitRequest, task: Task, lease_time: float | None) -> list[Hold]:
-        """Keep what a request was granted."""
+        """Return the holds of a granted request."""
         return [
             Hold(
                 self,
@@ -260,7 +260,7 @@ class PermitOwnership(Ownership):
     def _take(
         self, hold: Hold, task: Task, lease_time: float | None, present: float, waited: float
     ) -> Permit:
-        """Make a hold that Redis granted, or a task passed, the current task's."""
+        """Give a granted or passed hold to the current task."""
         hold.taken_by(reference(task))
         limit = None if lease_time is None else hold.ends_at
         permit = Permit(hold, self.commands.permit_text(hold.field), limit, present)
@@ -274,7 +274,7 @@ class PermitOwnership(Ownership):
     # Releasing.
 
     def pass_on(self, hold: Hold) -> bool:
-        """Hand a hold to the next task that waits here, if that may be; return whether."""
+        """Pass a hold to the next waiting task if possible; return whether it was passed."""
         first = self.permit_queue.first
         if first is None or not first.passable or first.request.target != hold.units:
             return False
@@ -287,14 +287,14 @@ class PermitOwnership(Ownership):
         return True
 
     def left(self, reply: int | None, own_message: int) -> None:
-        """A final release was answered, or nobody waits for its answer: who else subscribed?"""
+        """End a final release; offer a turn if its reply counts other subscribers."""
         queue = self.permit_queue
         queue.releasing = False
         others = (reply or 1) - 1 - (1 if own_message else 0)
         turn = queue.offer_turn(others, own_message) if others > 0 else None
         first = queue.first
         if turn is not None and first is not None and first.request.listens:
-            # It is about to be woken by our own message.
+            # Our own message is about to wake it.
             first.request.turn = turn
         elif turn is not None:
             queue.turn = turn
@@ -302,12 +302,12 @@ class PermitOwnership(Ownership):
             queue.advance()
 
     def forget(self, hold: Hold) -> None:
-        """A hold leaves its task."""
+        """Remove a hold from the queue's holds."""
         if self.permit_queue.holds.get(hold.field) is hold:
             del self.permit_queue.holds[hold.field]
 
     def over(self, hold: Hold) -> None:
-        """A hold was lost."""
+        """Handle the loss of a hold."""
         self.forget(hold)
         task = hold.task()
         lost = [
@@ -322,7 +322,7 @@ class PermitOwnership(Ownership):
             self.unreported[task] = (unreported + lost)[-_MOST_LOST:]
 
     async def release(self, lease: Lease) -> None:
-        """Give back a permit; one of no units is not in Redis."""
+        """Release a permit; one without units is not in Redis."""
         if lease._hold.units:
             await super().release(lease)
             return
@@ -331,12 +331,12 @@ class PermitOwnership(Ownership):
         lease._hold.end("released")
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
-        """Set when a permit ends; one of no units does not."""
+        """Set the end of a permit; one without units has none."""
         if lease._hold.units:
             await super().extend(lease, lease_time)
 
     def lower(self, hold: Hold) -> Call:
-        """Have Redis record as many units as the hold has."""
+        """Lower the units in Redis to those of the hold."""
         version, keep = hold.begin_change()
         version_ms = TOMBSTONE_MS if keep else 0
         lease_time = self.context.options.lease_time
@@ -353,7 +353,7 @@ class PermitOwnership(Ownership):
         return call
 
     def permit_of(self, hold: Hold) -> Permit:
-        """Return the permit of a hold, a new one if nobody kept the first."""
+        """Return the permit of a hold; a new one if the first was garbage-collected."""
         for lease in hold.live:
             assert isinstance(lease, Permit)
             return lease
@@ -363,11 +363,11 @@ class PermitOwnership(Ownership):
         return permit
 
     def released_by_id(self, hold: Hold) -> None:
-        """Redis has given a hold back, whose id was named."""
+        """End a hold that Redis released by its id."""
         if hold.state != "held":
             return
         self.forget(hold)
-        # One of its own even if nobody kept it: its end is told.
+        # It needs a permit even if the user kept none, so that its end is reported.
         permit = self.permit_of(hold)
         permit._settle()
         hold.drop(permit)

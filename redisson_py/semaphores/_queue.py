@@ -1,13 +1,13 @@
 """The tasks of one client that wait for one semaphore, and the request of their head.
 
-Where a lock has one hold, a semaphore has many, so its queue is of another kind: nobody is in
-the way of a task that comes while nobody waits. A task that hears "busy" joins the queue; its
-head asks again and sleeps on the one seat, for all the others. So they are served first come,
-first served, also where the first wants more than those behind it.
+A lock has one hold, a semaphore has many, so its queue differs: while no task waits, each new task
+asks Redis at once. A task that hears "busy" joins the queue. The head asks again and sleeps on the
+only seat, for all the others. So tasks are served first come, first served, even if the first
+wants more than those behind it.
 
-A hold that is released is passed to the head where both want the same number of units: its
-request wakes up and finds the hold, and Redis is asked nothing. The next head need not ask
-either: what the last one heard is true while no message has come since it asked.
+A released hold is passed to the head if it has the number of units that the head wants: the head's
+request wakes up and finds the hold, without asking Redis. The next head need not ask either: the
+last answer remains true until a message comes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PASSED = Granted()
 class PermitRequest(AcquireRequest):
     """Asks for units under one owner, or takes a hold that is passed to it.
 
-    At the head of the queue it is its own `Wakeups`, so that it knows its seat.
+    At the head of the queue it serves as its own `Wakeups`, so that it knows its seat.
 
     Attributes:
         passed: A hold that another task here passed to it.
@@ -67,9 +67,9 @@ class PermitRequest(AcquireRequest):
         self.passed: Hold | None = None
 
     def listen_first(self, turn: Turn | None) -> None:
-        """Listen before asking: until another process had its turn, or only in order not to miss.
+        """Subscribe before the first request, so that no message is missed; yield to `turn`.
 
-        A moment ago Redis has answered already, or need not be asked.
+        Redis was asked a moment ago, or need not be asked yet.
         """
         self.turn = turn or Turn(-1, 0.0, 0.0)
 
@@ -98,7 +98,7 @@ class PermitRequest(AcquireRequest):
         return True
 
     async def run(self, deadline: float | None) -> Answer:
-        """Ask once, unless something was passed or the answer is known."""
+        """Ask once, unless a hold was passed or the answer is known."""
         if self.passed is not None:
             if self.passed.valid:
                 return PASSED
@@ -121,8 +121,8 @@ class PermitRequest(AcquireRequest):
         return running_loop().time() >= deadline - LAST_LOOK - PUNCTUAL
 
     def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
-        """Send the request; its answer must follow, or `undo`. A stream given has room for it."""
-        # A message may come before the answer is looked at: what counts is what came before.
+        """Send the request; the caller must await `run` or call `undo`. `stream` must have room."""
+        # A message may come before the answer is handled; only earlier messages count.
         self._asked_on = self._channel
         self._heard = 0 if self._asked_on is None else self._asked_on.messages
         return super().send(deadline, stream)
@@ -130,12 +130,12 @@ class PermitRequest(AcquireRequest):
     @property
     def _channel(self) -> Channel | None:
         table = self.ownership.context.bus.table
-        # Mostly nobody listens to anything, and the name of the channel need not be put together.
+        # Without any subscription, save the work of making the channel's name.
         return table.channel(self.channel) if table.channels else None
 
     def undo(self) -> None:
         """Give back what was passed, and what the request may have got."""
-        # Not to be passed to this one again, which is still the head.
+        # Do not pass it to this request again, which is still the head.
         self._over = True
         hold, self.passed = self.passed, None
         super().undo()
@@ -177,7 +177,7 @@ class PermitQueue(LocalQueue[Hold]):
         super().__init__()
 
     def start_over(self) -> None:
-        """Be as new: an event loop was closed, and whatever it left here goes on no more."""
+        """Reset everything after the event loop was closed: nothing in it continues."""
         super().start_over()
         self.absent = False
         self.holds: dict[bytes, Hold] = {}
@@ -187,12 +187,12 @@ class PermitQueue(LocalQueue[Hold]):
         self._busy_until = 0.0
 
     def needed(self, present: float) -> bool:
-        """Whether somebody waits here, holds, or must yield, at a loop time."""
+        """Whether tasks wait, hold or must yield at the loop time `present`."""
         return bool(self.holds) or super().needed(present)
 
     @property
     def is_ahead(self) -> bool:
-        """Whether somebody is before a task that comes now: here, or another process."""
+        """Whether other tasks here, or another process, come before a new task."""
         return bool(self.waiters) or self.asking or super().is_ahead
 
     @property
@@ -201,16 +201,16 @@ class PermitQueue(LocalQueue[Hold]):
         return self.head if isinstance(self.head, PermitWaiter) else None
 
     def close(self, error: BaseException) -> None:
-        """Send everybody away; nothing is passed any more."""
+        """Raise `error` in all waiters; nothing is passed any more."""
         super().close(error)
         self.head = None
 
     def units_busy(
         self, units: int, channel: Channel | None, messages: int, seconds: float | None
     ) -> None:
-        """Redis says that so many units are not available, perhaps for so long.
+        """Record that Redis said busy for this number of units, perhaps for how long.
 
-        It was asked when so many messages had come on the channel.
+        The answer counts for the number of messages on the channel at the time of the request.
         """
         poll = SAFETY_POLL if seconds is None else min(seconds, SAFETY_POLL)
         self._busy_channel = channel
@@ -219,7 +219,7 @@ class PermitQueue(LocalQueue[Hold]):
         self._busy_until = running_loop().time() + poll
 
     def known_busy(self, units: int, channel: Channel | None) -> float | None:
-        """Return for how many seconds so many units are known not to be available, if they are."""
+        """Return the seconds for which `units` are known to be unavailable, or None."""
         if (
             channel is None
             or channel is not self._busy_channel

@@ -1,4 +1,4 @@
-"""Giving units of a semaphore back without naming the permit that they belong to."""
+"""Releases units of a semaphore without naming their permit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from redisson_py.semaphores.permit import Permit
 
 
 async def release_units(ownership: PermitOwnership, task: Task, units: int) -> None:
-    """Give back so many units: the newest of the task outside a block, else of the client.
+    """Release units acquired outside a block: the task's newest first, then the client's.
 
     Raises:
-        NotHeldError: There are not so many; nothing was given back.
+        NotHeldError: There are fewer; nothing was given back.
         LeaseLostError: One of them was lost before; the others were given back.
     """
     ownership.context.check()
@@ -74,7 +74,7 @@ def _task_of(permit: Permit) -> Task | None:
 
 
 def _begin(ownership: PermitOwnership, permit: Permit, units: int) -> Release | Call | None:
-    """Send so many units of a permit back, or pass them on; return what is to be answered."""
+    """Send the release of units of a permit, or pass them on; return what to await."""
     hold = permit._hold
     if permit._state == "held" and units < hold.units:
         hold.units_fell(units)
@@ -87,7 +87,7 @@ def _begin(ownership: PermitOwnership, permit: Permit, units: int) -> Release | 
 async def _finish(
     ownership: PermitOwnership, permit: Permit, release: Release | Call | None
 ) -> None:
-    """Wait for the end of a release; raise if the permit was lost before."""
+    """Wait for the answer to a release; raise if the permit was lost before."""
     hold = permit._hold
     if isinstance(release, Call):
         await answer_lowered(ownership, hold, permit, release)

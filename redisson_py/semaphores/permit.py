@@ -14,9 +14,9 @@ class Permit(Lease):
 
     Use it as `async with semaphore as permit`, or keep it and call `release` yourself, from
     any task. Until then the watchdog renews it, unless it has a lease time. The permit of a
-    process that died comes back within one lease. So does one that nobody can give back any more,
-    because its task has ended, the `Permit` is garbage, and its `id` was never read; one warning
-    says so.
+    process that died comes back within one lease. So does one that can no longer be released,
+    because its task has ended, the `Permit` is garbage, and its `id` was never read; a warning
+    is logged.
     """
 
     __slots__ = ("_id",)
@@ -29,9 +29,9 @@ class Permit(Lease):
     def id(self) -> str:
         """The id of the permit in Redis.
 
-        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, also
-        Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was
-        read, the permit is renewed until it is released, even if nobody keeps this object.
+        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client,
+        including Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once
+        it was read, the permit is renewed until it is released, even without this object.
         """
         self._hold.id_read()
         return self._id

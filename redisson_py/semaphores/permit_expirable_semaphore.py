@@ -78,11 +78,11 @@ class PermitExpirableSemaphore(SemaphoreLike):
         Args:
             lease_time: Seconds after which the permit ends by itself; None renews it until it is
                 released.
-            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
-                ever, 0 asks once.
+            timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once. None:
+                the client's `acquire_timeout`, which waits for ever unless you set it.
 
         Raises:
-            AcquireTimeoutError: None was free within `timeout` seconds, or ever given.
+            AcquireTimeoutError: No permit was free within `timeout` seconds.
             ConnectionLostError: Redis did not answer. What may be held is given back as soon
                 as it answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.
@@ -109,7 +109,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> list[Permit]:
-        """Take `n` permits, all or none, waiting until so many are free.
+        """Take `n` permits, all or none, waiting until that many are free.
 
         Each has an id and can be released by itself. At most 10,000 can be taken at once; more is
         a `ValueError`. Other arguments and errors are those of `acquire`.
@@ -120,7 +120,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def try_acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> list[Permit] | None:
-        """As `acquire_many`; return None if so many are not free within `timeout` seconds."""
+        """Do as `acquire_many`, but return None if that fails within `timeout` seconds."""
         units = _check_many(n)
         return await self._try_acquire(units, timeout, lease_time)
 
@@ -321,7 +321,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         ]
         return await self._snapshot(free, found, total, tuple(raw.hex() for raw in ids))
 
-    # Several at once.
+    # Several permits.
 
     def _ids(self, permits: Iterable[Permit | str]) -> list[str]:
         """Return the ids of permits, checked."""
@@ -343,7 +343,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         own = [held[each] for each in raw if each in held]
         script, values = self._commands.release_ids(raw)
         started = self._receipts.start(script, **values)
-        # A renewal must not come after the release and find nothing.
+        # A renewal after the release would find nothing and report a loss.
         for hold in own:
             hold.suspend()
         started[1].future.add_done_callback(lambda done: self._all_released(own, done))
@@ -360,7 +360,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     def _all_released(self, own: list[Hold], done: Future[int]) -> None:
         released = not done.cancelled() and done.exception() is None and done.result() > 0
         for hold in own:
-            # Without an answer nobody knows; the next renewal will tell.
+            # Without an answer it is unknown; the next renewal will tell.
             hold.resume()
             if released:
                 self._ownership.released_by_id(hold)

@@ -64,7 +64,7 @@ class Semaphore(SemaphoreLike):
         return type(self)(self._context, name, self._permits)
 
     async def acquire(self, n: int = 1, *, timeout: Duration | None = None) -> Permit:
-        """Take `n` permits, all or none, waiting until so many are free.
+        """Take `n` permits, all or none, waiting until that many are free.
 
         They are one `Permit`, which any task may release; until then the watchdog renews it. With
         `n=0` nothing is sent, and the permit stands for no units.
@@ -74,12 +74,12 @@ class Semaphore(SemaphoreLike):
 
         Args:
             n: How many, 0 or more.
-            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
-                ever, 0 asks once.
+            timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once. None:
+                the client's `acquire_timeout`, which waits for ever unless you set it.
 
         Raises:
-            AcquireTimeoutError: So many were not free within `timeout` seconds; the text says if it
-                was never given permits.
+            AcquireTimeoutError: `n` permits were not free within `timeout` seconds; the text says
+                if the semaphore was never given permits.
             ConnectionLostError: Redis did not answer. What may be held is given back as soon
                 as it answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.
@@ -135,7 +135,7 @@ class Semaphore(SemaphoreLike):
         carried out.
 
         Raises:
-            NotHeldError: This client has not taken so many outside a block; none was given back.
+            NotHeldError: This client has taken fewer outside a block; none was given back.
             LeaseLostError: One of them was lost before; the others were given back.
             ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
                 until the lease has run out.
@@ -151,7 +151,7 @@ class Semaphore(SemaphoreLike):
     async def release_if_exists(self, n: int = 1) -> bool:
         """Give back `n` permits as `release` does; return False if they are not there to give back.
 
-        Then this client has not taken so many, or one of them was lost. With `n=0` nothing is sent
+        Then this client has taken fewer, or one of them was lost. With `n=0` nothing is sent
         and the answer is False. Other errors are those of `release`.
         """
         units = check_whole(n, "n", 0)
@@ -164,7 +164,7 @@ class Semaphore(SemaphoreLike):
     async def available(self) -> int:
         """Return how many permits are free; below zero after `add_permits` of a negative number.
 
-        What dead holders had is given back first. If more are free than `permits` says there
+        The permits of dead holders are given back first. If more are free than `permits` says there
         should be in all, a warning is logged, once.
         """
         await self._create()
@@ -210,9 +210,9 @@ class Semaphore(SemaphoreLike):
         taken leaves no record and cannot count: it comes on top of `n` when they release it. Where
         they hold permits, use `add_permits` with the difference.
 
-        The semaphore keeps its expiry. Waiters are woken if permits become free. The server needs
-        the longer the more holders there are: a millisecond for some thousands. Errors are those
-        of `try_set_permits`.
+        The semaphore keeps its expiry. Waiters are woken if permits become free. The time on
+        the server grows with the number of holders: a millisecond for some thousands. Errors are
+        those of `try_set_permits`.
         """
         script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
         self._ownership.permit_queue.number_known = True
@@ -238,10 +238,10 @@ class Semaphore(SemaphoreLike):
     async def delete(self) -> bool:
         """Remove the semaphore; return whether it was there.
 
-        It is as one that was never given permits. What is taken is void: the holder learns of it
+        It is then as if it never had permits. Permits in use are void: the holder learns of it
         at the next renewal or release, as of any loss (`"taken"`), and nothing is given back to a
         semaphore that is made later. Waiters look again: with `permits` they make a new one, else
-        they wait until somebody does. Errors are those of `try_set_permits`.
+        they wait until a client does. Errors are those of `try_set_permits`.
         """
         script, values = self._commands.delete()
         deleted = bool(await self._receipts.run(script, **values))
@@ -258,7 +258,7 @@ class Semaphore(SemaphoreLike):
         return await self._snapshot(free, found, total)
 
     def _nothing(self) -> Permit:
-        """Return a permit of no units, which nobody has to keep or to give back."""
+        """Return a permit without units, which need not be kept or released."""
         self._context.check()
         present, task = now(), reference(current_task())
         owner = self._context.owners.new_owner()

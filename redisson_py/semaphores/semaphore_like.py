@@ -1,4 +1,4 @@
-"""What both semaphores have: a name, blocks, decorators, the first use that creates them."""
+"""The base of both semaphores: name, blocks, decorators, and creation at first use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SemaphoreSnapshot:
     """A semaphore as Redis had it a moment ago.
 
     Attributes:
-        available: How many permits are free; None where there is no such semaphore.
+        available: The number of free permits; None if there is no such semaphore.
         holders: The holders and their units, as `holds`; the first hundred by the end of their
             leases. For a plain semaphore these are clients of this library only: Redisson does
             not record its holders. The owner of a permit with an id that Redisson took is that id.
@@ -79,7 +79,7 @@ class SemaphoreLike(ABC):
             commands = kind(options.names.key(name, permit_channel), start_units, options.idle_ms)
             return PermitOwnership(context, name, commands)
 
-        # True equals 1, but is no number of permits.
+        # True equals 1, but is not accepted as a number of permits.
         if type(name) in context.options.names.fixed and (permits is None or type(permits) is int):
             ownership: PermitOwnership = context.ownerships.made((kind, name, permits), make)
         else:
@@ -98,7 +98,7 @@ class SemaphoreLike(ABC):
 
     @property
     def kind(self) -> str:
-        """What people call it."""
+        """The kind, in words for messages."""
         return self._ownership.kind
 
     @property
@@ -113,7 +113,7 @@ class SemaphoreLike(ABC):
 
     @property
     def channel(self) -> bytes:
-        """Where permits that became free are announced."""
+        """The channel on which free permits are announced."""
         return self._ownership.commands.channel
 
     def statistics(self) -> PrimitiveStatistics:
@@ -123,7 +123,7 @@ class SemaphoreLike(ABC):
     # Acquiring.
 
     async def _acquire_one(self) -> Permit:
-        """Return a permit of one unit, however long it takes."""
+        """Return a permit of one unit, without a timeout of the call."""
         task = current_task()
         permit = await acquire(self, running_loop(), task)
         assert isinstance(permit, Permit)
@@ -132,7 +132,7 @@ class SemaphoreLike(ABC):
     async def _acquire(
         self, units: int, timeout: Duration | None, lease_time: Duration | None
     ) -> list[Permit]:
-        """Return permits for so many units, or raise."""
+        """Return permits for `units` units, or raise."""
         if timeout is None:
             timeout = self._ownership.acquire_timeout
         permits = await self._try_acquire(units, timeout, lease_time)
@@ -147,7 +147,7 @@ class SemaphoreLike(ABC):
     async def _try_acquire(
         self, units: int, timeout: Duration | None, lease_time: Duration | None
     ) -> list[Permit] | None:
-        """Return permits for so many units, or None."""
+        """Return permits for `units` units, or None."""
         if timeout is None:
             timeout = self._ownership.acquire_timeout
         seconds = check_timeout(timeout)
@@ -216,7 +216,7 @@ class SemaphoreLike(ABC):
     # Changing the count: each leaves a receipt, and creates the semaphore first if need be.
 
     async def _change(self, change: tuple[Script, dict[str, Arg]]) -> Any:
-        """Carry out a change of what nobody owns, also if cancelled; return its raw reply."""
+        """Carry out a change of the count, also if cancelled; return its raw reply."""
         first = self._begin_creating()
         self._ownership.permit_queue.number_known = True
         script, values = change
@@ -225,20 +225,20 @@ class SemaphoreLike(ABC):
         return await self._receipts.answer(started)
 
     async def _create(self) -> None:
-        """Create the semaphore, if that was asked for and is not known to be done."""
+        """Create the semaphore, if `permits` was given and it may not exist yet."""
         await self._finish_creating(self._begin_creating())
 
     def _begin_creating(self) -> Started | None:
         if self._created or self._permits is None:
             return None
         if self._ownership.grants > self._grants_before:
-            # By a semaphore that is there.
+            # It needs no creation, or exists already.
             return None
         script, values = self._ownership.commands.make(self._permits)
         return self._receipts.start(script, **values)
 
     def _forget_creation(self) -> None:
-        """It was deleted: the next first use makes it again, if that was asked for."""
+        """Note that it was deleted: the next use creates it again, if `permits` was given."""
         self._created = self._permits is None
         self._grants_before = self._ownership.grants
 
@@ -269,7 +269,7 @@ class SemaphoreLike(ABC):
             )
 
     async def _answer(self, script: Script, args: bytes) -> Any:
-        """Run a script that looks."""
+        """Run a script that changes nothing."""
         self._context.check()
         executor = self._context.executor
         return await executor.answer(executor.start(script, self.key, args))
@@ -287,7 +287,7 @@ class SemaphoreLike(ABC):
         holders = [await describer.holder(*row) for row in rows]
         for place, permit_id in enumerate(permit_ids):
             if holders[place].host is None:
-                # Redisson's, or nobody has described itself as that owner: any id looks like ours.
+                # Redisson's, or an owner without a description: any id looks like one of ours.
                 holders[place] = replace(holders[place], owner=permit_id)
         return SemaphoreSnapshot(
             int(free) if free else None,

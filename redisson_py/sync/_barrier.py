@@ -18,7 +18,7 @@ from redisson_py.sync._wrapping import Wrapper
 class CyclicBarrier(Wrapper):
     """A place where a number of parties wait for each other, across processes and hosts.
 
-    The last of them to come lets all go, and the barrier is ready for the next round. `wait`
+    The last one to come releases all, and the barrier is ready for the next round. `wait`
     returns a position from 0 to parties - 1, each once a round, so that one party can be picked
     for a thread. Parties may be threads of one client or of many; all must give the same
     number.
@@ -31,11 +31,11 @@ class CyclicBarrier(Wrapper):
     waiters and in later arrivals:
 
     - Current waiters always learn of it: their round is gone and never comes back.
-    - Later arrivals are told for one lease after its parties were last heard of, so that a
-      party of the broken round that is late does not begin a round of its own. Then the barrier
-      mends itself. A refused arrival does not prolong this.
-    - If every party dies and nobody looks, the barrier is fresh when the last arrival has
-      ended.
+    - Later arrivals get it for one lease after the last sign of life of its parties, so that a
+      late party of the broken round does not begin a round of its own. Then the barrier mends
+      itself. A refused arrival does not prolong this.
+    - If every party dies and no other party comes, the barrier is fresh when the last arrival
+      has ended.
     - After `abort` it stays broken until `reset`, which mends it in any case.
 
     It differs from `threading.Barrier` in this: a released party stays released: `reset` and

@@ -18,7 +18,7 @@ class CompositeLock(LockLike):
 
     @property
     def key(self) -> bytes:
-        """Of its members and their servers; there is no such key in Redis."""
+        """A key made of its members and their servers; it does not exist in Redis."""
         value: bytes = self._shape.key
         return value
 

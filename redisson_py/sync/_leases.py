@@ -21,8 +21,8 @@ class Lease(LeaseWrapper):
     """A time-limited right, from one acquisition to its release or its loss.
 
     Use it as `with lock as lease`, or keep it and call `release` yourself, from any thread. It
-    is always true, so that `if lock.try_acquire():` reads well; whether it can still be relied
-    on is what `lost` says.
+    is always true, so that `if lock.try_acquire():` reads well; `lost` tells whether it can no
+    longer be relied on.
 
     Nothing can interrupt a thread. When the lease is lost inside a `with` block, the body runs
     on, and `LeaseLostError` is raised at its end, once. Call `check` before each step that
@@ -45,7 +45,7 @@ class Lease(LeaseWrapper):
 
     @property
     def owner(self) -> str:
-        """The owner that Redis has: the client's id and a number."""
+        """The owner in Redis: the client's id and a number."""
         value: str = self._shape.owner
         return value
 
@@ -71,7 +71,7 @@ class Lease(LeaseWrapper):
         return value
 
     def check(self) -> None:
-        """Raise `LeaseLostError` if it is lost. Costs no I/O.
+        """Raise `LeaseLostError` if it is lost. No I/O.
 
         Raises:
             LeaseLostError: It cannot be relied on any more.
@@ -98,8 +98,8 @@ class Lease(LeaseWrapper):
         """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
 
         A lease that the watchdog renewed is not renewed any more afterwards, and a `max_hold` does
-        not count any more: the new end may be before or after it. If interrupted, it is carried out
-        all the same.
+        not count any more: the new end may be before or after it. If interrupted, the extension is
+        still carried out.
 
         Raises:
             LeaseLostError: The lease was gone already.
@@ -150,18 +150,18 @@ class Permit(Lease):
 
     Use it as `with semaphore as permit`, or keep it and call `release` yourself, from any
     thread. Until then the watchdog renews it, unless it has a lease time. The permit of a
-    process that died comes back within one lease. So does one that nobody can give back any
-    more, because its thread has ended, the `Permit` is garbage, and its `id` was never read;
-    one warning says so.
+    process that died comes back within one lease. So does one that can no longer be released,
+    because its thread has ended, the `Permit` is garbage, and its `id` was never read; a
+    warning is logged.
     """
 
     @property
     def id(self) -> str:
         """The id of the permit in Redis.
 
-        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, also
+        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, including
         Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was
-        read, the permit is renewed until it is released, even if nobody keeps this object.
+        read, the permit is renewed until it is released, even without this object.
         """
         value: str = self._shape.id
         return value

@@ -54,17 +54,18 @@ class LockLike(Holdable):
 
         A thread that holds it already gets it again at once; release it as often as you acquired
         it. Without `lease_time` the watchdog renews it until you release it or this process dies.
-        With `lease_time` it ends by itself after that time, even if you are still working; a body
-        inside `with` is told by `lease.check()` from that moment. With `max_hold` the watchdog
-        renews it, so that it is free within one lease if this process dies, but for no longer than
-        that in all: then it is released, and the body is told in the same way.
+        With `lease_time` it ends by itself after that time, even if you still work; a body inside
+        `with` is told by `lease.check()` from that moment. With `max_hold` the watchdog renews it,
+        so that it is free within one lease if this process dies, but for no longer than that in
+        all: then it is released, and the body is told in the same way.
 
         Waiting costs one subscription for all waiters of this client and no polling. An acquire
         that a signal handler interrupts by an exception, such as KeyboardInterrupt, leaves nothing
         held.
 
         The current thread becomes the holder. A thread that holds the lock and waits for another
-        thread that acquires it waits for ever; a warning says so after a third of the lease or two.
+        thread that acquires it waits for ever; a warning about that is logged within one
+        `lease_time`.
 
         Args:
             timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once, infinity
@@ -74,9 +75,10 @@ class LockLike(Holdable):
             lease_time: Seconds to hold; None renews for as long as needed.
             max_hold: Seconds for which to renew at most; None renews for as long as needed. They
                 count from before the granting request was sent; from the moment of the hand-over if
-                the lock was passed inside this process; of a lock made of several from when enough
-                of them were granted. It ends a little earlier, by 1 % of one lease and 2 ms, so
-                that Redis does not keep it longer either. Each acquisition has its own.
+                the lock was passed inside this process; of a composite from when enough members
+                were granted. It ends 1 % of one lease (or of `max_hold`, if that is shorter) and 2
+                ms earlier, so that Redis does not keep it longer either. Each acquisition has its
+                own.
 
         Raises:
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
@@ -119,8 +121,8 @@ class LockLike(Holdable):
         """Give back the newest hold of the current thread. An interrupted release is carried out.
 
         Inside `with` this is the hold of the block, unless the thread has acquired again since. The
-        rest of the body is then not protected, and the block ends in silence: it has nothing left
-        to give back.
+        rest of the body is then not protected, and the end of the block raises nothing: it has
+        nothing left to release.
 
         Raises:
             NotHeldError: The current thread has no hold.

@@ -58,11 +58,11 @@ class PermitExpirableSemaphore(SemaphoreLike):
         Args:
             lease_time: Seconds after which the permit ends by itself; None renews it until it is
                 released.
-            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for ever,
-                0 asks once.
+            timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once. None:
+                the client's `acquire_timeout`, which waits for ever unless you set it.
 
         Raises:
-            AcquireTimeoutError: None was free within `timeout` seconds, or ever given.
+            AcquireTimeoutError: No permit was free within `timeout` seconds.
             ConnectionLostError: Redis did not answer. What may be held is given back as soon as it
                 answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.
@@ -93,7 +93,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     def acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> list[Permit]:
-        """Take `n` permits, all or none, waiting until so many are free.
+        """Take `n` permits, all or none, waiting until that many are free.
 
         Each has an id and can be released by itself. At most 10,000 can be taken at once; more is a
         `ValueError`. Other arguments and errors are those of `acquire`.
@@ -106,7 +106,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     def try_acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> list[Permit] | None:
-        """As `acquire_many`; return None if so many are not free within `timeout` seconds."""
+        """Do as `acquire_many`, but return None if that fails within `timeout` seconds."""
         value: list[Permit] | None = self._acquire(
             lambda own: own.try_acquire_many(n, lease_time=lease_time, timeout=timeout)
         )
