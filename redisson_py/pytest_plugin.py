@@ -27,7 +27,7 @@ from redisson_py.testing import (
 
 URL_VARIABLE: Final = "REDISSON_PY_TEST_URL"
 _WORKER: Final = "{worker}"
-#: Seconds in which servers that nothing happened to say so.
+#: Seconds in which unharmed servers must say that they are healthy.
 _HEALTHY: Final = 5.0
 #: Seconds in which a server must have emptied itself.
 _ANSWERS: Final = 15.0
