@@ -89,7 +89,7 @@ def hash_tag(key: bytes) -> bytes | None:
 def key_slot(key: bytes) -> int:
     """Return the slot of a cluster that `key` belongs to.
 
-    redis-py has the same function, but is not imported until somebody needs a connection.
+    redis-py has the same function, but is not imported before there is a client.
     """
     start = key.find(b"{") + 1
     if start:
