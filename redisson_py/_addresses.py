@@ -1,7 +1,7 @@
-"""Addresses of servers as users write them, and the map from what a node announces to what works.
+"""Addresses of servers as users write them, and the map from announced addresses to usable ones.
 
-Behind a NAT, in containers or through tunnels a node announces an address that this process cannot
-reach. An address map says where it is reached instead.
+Behind a NAT, in containers or through tunnels a node may announce an address that this process
+cannot reach. An address map gives the address to use instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Address: TypeAlias = tuple[str, int]
 #: One server, a cluster, a master that sentinels name, several servers one of which is master.
 Topology: TypeAlias = Literal["single", "cluster", "sentinel", "replicated"]
 
-#: What the option takes: "host:port" or (host, port) to either; or a function of host and port.
+#: What the option takes: a mapping from and to "host:port" or (host, port), or a function of host
+#: and port.
 AddressMapping: TypeAlias = (
     Mapping[str, str]
     | Mapping[Address, Address]
@@ -46,10 +47,10 @@ class AddressMapError(BackendError):
 
 @final
 class AddressMap:
-    """A function from the address that a node announces to the one to use, and what it may do.
+    """A function from the address that a node announces to the one to use, with checks.
 
-    It is called with every address that a cluster or its sentinels name, also in the background.
-    One that raises, or returns no address, fails what needs the address.
+    It is called with every address that a cluster or sentinels name, also in the background. If it
+    raises, or returns no address, whatever needs the address fails.
     """
 
     def __init__(self, function: Callable[[str, int], object]) -> None:
@@ -79,7 +80,7 @@ def check_address_map(given: object) -> AddressMap | None:
     """Return the option `address_map`, checked; what a mapping does not name stays as it is.
 
     Raises:
-        TypeError: It is neither a mapping nor callable, or has something else than addresses in it.
+        TypeError: It is neither a mapping nor callable, or contains something other than addresses.
         ValueError: An address in it is malformed.
     """
     if given is None or isinstance(given, AddressMap):
@@ -93,7 +94,7 @@ def check_address_map(given: object) -> AddressMap | None:
 
 
 def one_argument(function: Callable[[Address], object]) -> Callable[[str, int], object]:
-    """Return a function of host and port, for one that takes both as one, as redis-py's does."""
+    """Return a function of host and port for a function of one tuple, such as redis-py's."""
     return lambda host, port: function((host, port))
 
 

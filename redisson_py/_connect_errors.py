@@ -24,33 +24,33 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILU
 #: How OpenSSL counts that a certificate is for another name, or another address.
 _OTHER_NAME, _OTHER_ADDRESS = 62, 64
 
-#: What helps if other servers named the address.
+#: The remedy if other servers named the address.
 _NAMES = (
     "; to be known by names in certificates, a cluster needs cluster-preferred-endpoint-type"
     " hostname, and sentinels need sentinel announce-hostnames yes"
 )
 
-#: How redis-py says that.
+#: redis-py's text for a connection that the server closed.
 _CLOSED = "Connection closed by server."
 
-#: How Redis goes on when it does not know a command; after HELLO that is the password.
+#: What follows in Redis' error for an unknown command; for HELLO, the password comes next.
 _REPEATED = ", with args beginning with"
 
-#: Letters in a row that a text must share with the password to count as telling a part of it.
+#: A text that shares this many consecutive characters with the password counts as revealing it.
 _PART = 6
 
 
 def connect_error(
     error: Exception, where: str, password: object, announced: bool = False
 ) -> BackendError:
-    """Return what a failed attempt to connect means to us; its cause is `error`, if that is safe.
+    """Return our error for a failed attempt to connect; its cause is `error`, if that is safe.
 
     `announced` says that other servers may have named the address, and not the user.
 
     It must be raised outside of the `except` that caught `error`, or `error` becomes its context.
     """
     if any(isinstance(each, UnicodeError) for each in _chain(error)):
-        # Its arguments have the whole text.
+        # The arguments of the error contain the whole text.
         return BackendError(
             f"cannot connect to Redis at {where}: the host, the user name or the password cannot"
             " be encoded"
@@ -66,7 +66,7 @@ def connect_error(
 
 
 def was_cut(error: BaseException | None) -> bool:
-    """Whether a server that was reached broke the connection, or what it said is no RESP."""
+    """Whether a server that was reached broke the connection, or sent something other than RESP."""
     return error is not None and any(
         isinstance(each, ConnectionResetError | BrokenPipeError | redis.exceptions.InvalidResponse)
         or str(each) == _CLOSED
@@ -116,9 +116,9 @@ def _reason(error: BaseException) -> str:
 
 
 def _from_transport(error: Exception) -> bool:
-    """Whether the event loop raised this, for it was given bytes after the connection broke.
+    """Whether the event loop raised this because something was written to a broken connection.
 
-    uvloop then says RuntimeError, asyncio from Python 3.12 on AttributeError.
+    uvloop then raises RuntimeError, asyncio from Python 3.12 on AttributeError.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -128,7 +128,7 @@ def _from_transport(error: Exception) -> bool:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Return an error with all that it comes from."""
+    """Return an error with all its causes and contexts."""
     chain: list[BaseException] = []
     to_see: list[object] = [error]
     while to_see:
@@ -140,13 +140,13 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _answers(error: BaseException) -> list[BaseException]:
-    """Return the errors that may have words of the server in them: none if the network failed."""
+    """Return the errors that may quote the server: none if the network failed."""
     chain = _chain(error)
     return [] if any(isinstance(each, OSError) for each in chain) else chain
 
 
 def _tells(text: str, password: object) -> bool:
-    """Whether a text has a part of the password. Redis 5 repeats what it does not understand."""
+    """Whether a text has a part of the password: Redis 5 quotes commands it does not know."""
     if not password:
         return False
     secret = password.decode(errors="replace") if isinstance(password, bytes) else str(password)

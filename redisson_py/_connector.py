@@ -1,8 +1,8 @@
 """How a connection is opened, through redis-py, and taken from it.
 
-redis-py does what it is best at: TLS, credentials, HELLO 3, the client's name. The open
-connection's transport is then handed to our own stream, which reads and writes faster and in an
-order we can rely on.
+redis-py sets up TLS, credentials, HELLO 3 and the client's name. The transport of the open
+connection is then handed to our own stream, which reads and writes faster and in an order that we
+can rely on.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedSer
 
 __all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
 
-#: A server that is away, behind a proxy that is not, should not be asked for ever.
+#: How often a server is asked in vain whether it speaks TLS. A proxy may accept connections for a
+#: server that is away.
 _MOST_ASKED = 3
 
-#: Other servers that are remembered: addresses change where nodes come and go.
+#: How many other servers are remembered: addresses change as nodes come and go.
 _MOST_KEPT = 64
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What has been seen of a server.
+    """What is known of a server from earlier attempts.
 
     Attributes:
-        tried: It was tried to connect.
-        opened: That worked once: TLS is spoken by both, or by none.
+        tried: There was an attempt to connect.
+        opened: An attempt succeeded: both sides use TLS, or neither does.
         asked: How often it was asked in vain whether it speaks TLS.
     """
 
@@ -51,7 +52,7 @@ class Connector:
 
     Attributes:
         connect_timeout: Seconds that one attempt may take, if the user said so.
-        announced: Whether a cluster or sentinels may have named this address, and not the user.
+        announced: Whether a cluster or sentinels, not the user, may have named this address.
     """
 
     connection_class: type[AbstractConnection]
@@ -97,7 +98,7 @@ class Connector:
             limit: Seconds that this attempt may take.
 
         Raises:
-            BackendError: Credentials, permission or certificates are wrong: trying again is no use.
+            BackendError: Credentials, permissions or certificates are wrong: a retry cannot help.
             UnsupportedServerError: The server does not speak RESP3.
             ConnectionLostError: It could not be reached; it may be reachable later.
         """
@@ -106,7 +107,7 @@ class Connector:
         until = asyncio.get_running_loop().time() + limit
         seconds = limit
         if unsure and encrypted:
-            # A server that speaks no TLS is silent. It is then asked without, and at first soon.
+            # A server without TLS is silent. It is then asked without TLS, the first time soon.
             seconds = limit * 0.75 if seen.tried else min(limit / 2, 1.0)
         seen.tried = True
         timer = asyncio.timeout(seconds)
@@ -127,7 +128,7 @@ class Connector:
         try:
             raise problem
         finally:
-            # It has this frame in its traceback.
+            # Its traceback refers to this frame: without this they would form a cycle.
             del problem
 
     async def _connect(self) -> AbstractConnection:
@@ -144,18 +145,18 @@ class Connector:
             return connection
         await connection.disconnect(nowait=True)
         try:
-            # Not where the other error is at hand, which then would be its context.
+            # Raised outside of `except`, or the other error would become its context.
             raise problem
         finally:
-            # It has this frame in its traceback.
+            # Its traceback refers to this frame: without this they would form a cycle.
             del problem
 
     async def _without_or_with_tls(self, until: float) -> BackendError | None:
-        """Ask a server that did not understand us the other way; return what is wrong then."""
+        """Return an error if the server speaks TLS and we do not, or the other way round."""
         limit = min(1.0, until - asyncio.get_running_loop().time())
         if issubclass(self.connection_class, SSLConnection):
             if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
-                # The next attempt is to be told as soon.
+                # The next attempt should learn it just as soon.
                 self._seen.tried = False
                 why = "; a cluster with tls-cluster no names plain ports" if self.announced else ""
                 return BackendError(
@@ -171,7 +172,7 @@ class Connector:
         return None
 
     async def _first_byte(self, said: bytes, limit: float) -> bytes:
-        """Return how the server begins its answer to `said`; nothing if there is none."""
+        """Return the first byte of the server's answer to `said`; empty if there is none."""
         host, port = self.settings.get("host", "localhost"), self.settings.get("port", 6379)
         try:
             async with asyncio.timeout(limit):
@@ -186,9 +187,9 @@ class Connector:
 
 
 def _client_hello() -> bytes:
-    """Return how a client begins to speak TLS."""
+    """Return the first message of a TLS client."""
     context, out = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.MemoryBIO()
-    # The name of no host, for nothing is checked: how the answer begins is all that matters.
+    # No certificate is checked: only the first byte of the answer matters.
     context.check_hostname = False
     tls = context.wrap_bio(ssl.MemoryBIO(), out)
     with suppress(ssl.SSLWantReadError):
@@ -201,8 +202,8 @@ def take_over(
 ) -> asyncio.Transport:
     """Make `protocol` the reader of an open connection to a server; return its transport.
 
-    The one place that uses a private name of redis-py. The connection object must be kept
-    and disconnected in the end: it still owns the socket.
+    This function, `let_go` and `tear_off` use private names of redis-py. The connection object must
+    be kept and disconnected in the end: it still owns the socket.
 
     Raises:
         UnsupportedServerError: This release of redis-py keeps its transport elsewhere.
@@ -214,7 +215,7 @@ def take_over(
         raise UnsupportedServerError("this release of redis-py hides the transport we need")
     reader = getattr(connection, "_reader", None)
     if transport.is_closing() or (reader is not None and reader.at_eof()):
-        # Its end was told to redis-py's protocol and will not be told to ours.
+        # redis-py's protocol was informed that it ended; ours will not be.
         text = f"the connection to Redis at {where} broke while it was opened"
         raise ConnectionLostError(text, maybe_held=False)
     transport.set_protocol(protocol)
@@ -237,7 +238,7 @@ def tear_off(connection: AbstractConnection) -> None:
     transport = getattr(writer, "transport", None)
     # Not uvloop's, which have no base class in asyncio.
     while isinstance(transport, asyncio.BaseTransport):
-        # What the finalizers of both ask, and complain of.
+        # The finalizers of both transports check these flags, and warn.
         for flag in ("_closing", "_closed"):
             if hasattr(transport, flag):
                 setattr(transport, flag, True)
@@ -250,7 +251,7 @@ def tear_off(connection: AbstractConnection) -> None:
 
 
 async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...]) -> list[Any]:
-    """Return the replies to some commands, over a connection for nothing else.
+    """Return the replies to some commands, over a connection of their own.
 
     A `BackendError` stands for the reply to a command that was refused.
 
@@ -289,5 +290,5 @@ async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...
     try:
         raise problem
     finally:
-        # It has this frame in its traceback.
+        # Its traceback refers to this frame: without this they would form a cycle.
         del problem

@@ -1,6 +1,6 @@
-"""The dialects of scripts: what a server understands, and how a text is put into each.
+"""The dialects of scripts: what servers understand, and how a text is translated.
 
-The files of `lua/` are written in one of them, `MODERN`. The others are made from that text, so a
+The files of `lua/` are written in the dialect `MODERN`. The others are made from that text, so a
 script has one version and, where its text differs, one sha for each dialect.
 """
 

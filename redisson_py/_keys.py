@@ -1,4 +1,6 @@
-"""Every key and channel name, as Redisson derives them (redisson-protocol.md 1.1).
+"""How keys and channels are named, as Redisson derives them from the name of a resource.
+
+Names that only one kind of resource uses are made from these functions in its file of `_commands`.
 
 Redisson's rule is literal: does the name contain an opening brace? It is followed to the
 letter, because a Java service computes the same names.
@@ -78,7 +80,7 @@ def waiting_writers(key: bytes) -> bytes:
 
 
 def hash_tag(key: bytes) -> bytes | None:
-    """Return the part in braces that alone decides the slot of `key`, None if all of it does."""
+    """Return the part in braces that alone decides the slot of `key`; None if all of it does."""
     start = key.find(b"{") + 1
     end = key.find(b"}", start) if start else 0
     return key[start:end] if end > start else None
@@ -87,7 +89,7 @@ def hash_tag(key: bytes) -> bytes | None:
 def key_slot(key: bytes) -> int:
     """Return the slot of a cluster that `key` belongs to.
 
-    redis-py has the same function, but it is not imported before there is a client.
+    redis-py has the same function, but is not imported before there is a client.
     """
     start = key.find(b"{") + 1
     if start:
@@ -98,7 +100,7 @@ def key_slot(key: bytes) -> int:
 
 
 def client_description(prefix: str, client_id: str) -> bytes:
-    """Return the key under which a client says who it is, for `inspect`."""
+    """Return the key under which a client describes itself, for `inspect`."""
     return f"{prefix}redisson_py:client:{client_id}".encode()
 
 
@@ -127,7 +129,7 @@ class Names:
         self.prefix = prefix
         self.in_cluster = in_cluster
         self._mapper = name_mapper
-        #: The types of names whose key is always the same. A mapper may say another one each time.
+        #: The types of names whose key never changes. A mapper may return another one each time.
         self.fixed: frozenset[type] = frozenset((str, bytes) if name_mapper is None else ())
 
     def key(self, name: Name, channel: Callable[[bytes], bytes] = lock_channel) -> bytes:

@@ -1,7 +1,7 @@
-"""The narrow door to redis-py: the servers that a URL or a client of redis-py names.
+"""The servers that a URL or a client of redis-py names.
 
-Settings are taken, and where to connect. Nothing connects here, and redis-py's own discovery of
-nodes and masters is not used.
+Addresses and settings are read from them. Nothing connects here (`_connector` does), and redis-py's
+own discovery of nodes and masters is not used.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ __all__ = [
 
 log = logging.getLogger("redisson_py")
 
-#: What a connection of ours must not take over from the user's settings: retries (ours to
-#: decide), decoding, health checks and pushes that would come between our replies.
+#: Settings of the user that our connections must not use: retries (we decide on those), decoding,
+#: and health checks and pushes, which would come between our replies.
 _DROPPED = (
     "connection_class",
     "connection_pool",
@@ -68,7 +68,7 @@ _DROPPED = (
     "timeout",
 )
 
-#: How long redis-py takes to connect where nobody says anything: no wish of the user's.
+#: redis-py's own default for connecting, in seconds: the user did not ask for it.
 _REDIS_PY_CONNECT_TIMEOUT = 5
 
 _CLASSES: dict[Kind, type[AbstractConnection]] = {
@@ -77,7 +77,7 @@ _CLASSES: dict[Kind, type[AbstractConnection]] = {
     "unix": UnixDomainSocketConnection,
 }
 
-#: What a client of a Sentinel connects with, and what we do: the master is found by us.
+#: The connection classes of Sentinel clients, and those used here, because we find the master.
 _MANAGED: dict[type[AbstractConnection], type[AbstractConnection]] = {
     SentinelManagedConnection: Connection,
     SentinelManagedSSLConnection: SSLConnection,
@@ -89,8 +89,8 @@ class Servers:
     """The servers that a client is for, and how to connect to them.
 
     Attributes:
-        connector: How to connect to those that have the data: the settings are for all of them,
-            the address is the first one's.
+        connector: How to connect to the servers with the data: the settings are for all of them,
+            the address is that of the first.
         addresses: Where to begin: the nodes of a cluster, the sentinels, or the servers one of
             which is master. Empty for a Unix socket.
         service: What the sentinels call the master.
@@ -116,7 +116,7 @@ class Servers:
 
     @property
     def database(self) -> str:
-        """What is the same for all clients of these servers and this database."""
+        """A text that is the same for all clients of these servers and this database."""
         if self.topology == "single":
             return self.connector.database
         addresses = ",".join(sorted(write_address(*address) for address in self.addresses))
@@ -187,7 +187,7 @@ def servers_from_client(client: object, client_name: str | None) -> Servers:
 
 def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:
     given = client.get_connection_kwargs()
-    # The function is redis-py's own: it has a replica serve what it can.
+    # This function is redis-py's own: it sends READONLY, for replicas.
     settings = {name: value for name, value in given.items() if name != "redis_connect_func"}
     addresses = _distinct((str(node.host), int(node.port)) for node in client.startup_nodes)
     settings["host"], settings["port"] = addresses[0]
@@ -268,7 +268,7 @@ def _connector(
     settings["protocol"] = 3
     settings["retry"] = Retry(NoBackoff(), 0)
     settings["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
-    # Ours bound an attempt as a whole.
+    # Our own timeouts limit an attempt as a whole.
     settings["socket_timeout"] = settings["socket_connect_timeout"] = None
     if client_name is not None:
         settings["client_name"] = client_name
@@ -286,7 +286,7 @@ def _connector(
         raise ValueError(
             "redis-py does not take a setting of this client's pool: the client itself fails, too"
         )
-    # To find out its own version, redis-py reads a file: once is enough, not for each connection.
+    # redis-py reads a file to find its own version: done once here, not for each connection.
     settings["driver_info"] = connection.driver_info
     return Connector(connection_class, settings, connect_timeout)
 
@@ -296,7 +296,7 @@ def _made(
 ) -> AbstractConnection | None:
     """Return a connection that is not open, or None if redis-py does not take these settings.
 
-    Its own error is not told: the name of a setting may come from a URL.
+    Its error is not passed on: the name of a setting may come from a URL.
     """
     try:
         return connection_class(**settings)

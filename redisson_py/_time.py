@@ -1,6 +1,6 @@
 """Durations and moments.
 
-Users give float seconds, Redis takes whole milliseconds; the two meet here and nowhere else.
+Users give float seconds or timedeltas, Redis takes whole milliseconds; they are converted here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from functools import lru_cache, partial
 
 Duration = float | timedelta
 
-#: Seconds by which a timer may fire early: what is that near counts as reached. uvloop's clock
-#: has whole milliseconds.
+#: Seconds by which a timer may fire early: a moment this near counts as reached. uvloop's clock has
+#: whole milliseconds.
 PUNCTUAL = 0.002
 
 #: Ten years: far above any lease that makes sense, far below what Redis can add to its clock.
 LONGEST_LEASE = 10 * 365 * 86_400.0
 
-#: Seconds on a clock that never jumps and that goes on while the machine is suspended: a lease
-#: runs out on the server whether or not this machine is awake, so the plain monotonic clock,
-#: which stands still in suspend, would overrate what is left.
+#: Seconds on a clock that never jumps and that goes on while the machine is suspended. A lease runs
+#: out on the server whether or not this machine is awake; the plain monotonic clock, which stops
+#: during suspend, would overestimate what is left.
 now: Callable[[], float] = partial(
     time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 )

@@ -1,8 +1,8 @@
-"""What the URL of one or several servers says, checked.
+"""Reads and checks the URL of one or several servers.
 
-No text of a URL is ever told: where something in it is not escaped, any part of it may belong to
-the password. Errors therefore have fixed texts, name at most an argument that exists, and are
-raised outside of `except`, so that no error that quotes the URL hangs on them.
+No error quotes a URL: if something in it is not escaped, any part of it may belong to the password.
+Errors therefore have fixed texts, name at most an argument that exists, and are raised outside of
+`except`, so that no error that quotes the URL is attached to them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCHEMES = (
     "redis://, rediss://, valkey://, valkeys://, unix:// or, for a cluster or Sentinel,"
     " redis+cluster://, rediss+cluster://, redis+sentinel://, rediss+sentinel://"
 )
-#: What redis-py gives a port by default, and what a sentinel listens at.
+#: The default ports of a server and of a sentinel.
 _PORT, _SENTINEL_PORT = 6379, 26379
 _HOST = re.compile(r"[\w.-]+|[0-9a-fA-F:.]+(%[\w.-]+)?")
 _TIMEOUTS = ("socket_connect_timeout", "socket_timeout")
@@ -111,7 +111,7 @@ def read_url(url: object) -> Target:
     if topology != "sentinel":
         return Target(topology, kind, arguments, tuple(pairs), *timeouts)
     wanted: bool | None = arguments.get("sentinel_ssl")
-    # Sentinels are spoken to as the servers are, if nothing else is said.
+    # Unless the URL says otherwise, sentinels are reached as the servers are.
     sentinel_kind: Kind = kind if wanted is None else "tls" if wanted else "tcp"
     return Target(
         topology,
@@ -142,7 +142,7 @@ def _scheme(text: str) -> tuple[Topology, Kind]:
 
 
 def _one_a_host(text: str) -> list[str]:
-    """Return a URL with one host for each host of a URL: all else is the same in each."""
+    """Return one URL for each host of a URL; everything else is the same in each."""
     start = text.index("//") + 2
     end = start + re.match(r"[^/?#]*", text[start:]).end()  # type: ignore[union-attr]  # may be ""
     user, at, hosts = text[start:end].rpartition("@")
@@ -157,7 +157,7 @@ def _one_a_host(text: str) -> list[str]:
 
 def _split(text: str) -> SplitResult:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
-        # urlsplit() drops some of them in silence, from passwords too.
+        # urlsplit() silently drops some of them, even from passwords.
         raise ValueError("the URL has a tab, a line break or another control character in it")
     if attempt(text.encode) is None:
         raise ValueError("the URL has characters in it that UTF-8 does not know")
@@ -178,7 +178,7 @@ def _address(parts: SplitResult) -> dict[str, Any]:
     """Return host and port, each if it is there."""
     settings: dict[str, Any] = {}
     port = attempt(lambda: parts.port)
-    # What stands behind the colon: it may be empty.
+    # The text after the colon; it may be empty.
     given = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]
     if given and not port:
         raise ValueError(f"the port in the URL must be a number from 1 to 65535; {ESCAPE}")
@@ -229,7 +229,7 @@ def _path(parts: SplitResult) -> dict[str, Any]:
     return {"path": path}
 
 
-# What is for sentinels, and what is for TLS.
+# Arguments for sentinels, and for TLS.
 
 
 def _check_needs(arguments: dict[str, Any], topology: Topology, kind: Kind) -> None:
@@ -250,7 +250,7 @@ def _of_servers(arguments: dict[str, Any], kind: Kind) -> dict[str, Any]:
 
 
 def _of_sentinels(arguments: dict[str, Any], kind: Kind) -> dict[str, Any]:
-    """Return what is for sentinels: as for the servers, but they have their own users."""
+    """Return the settings for sentinels: those of the servers, but with users of their own."""
     settings = _of_servers(arguments, kind)
     for name in ("username", "password", "db"):
         settings.pop(name, None)

@@ -1,4 +1,4 @@
-"""The arguments behind the ? of a URL: which there are, and how each is read.
+"""The arguments after the ? of a URL: which exist, and how each is read.
 
 No error quotes a value, or an argument that does not exist: see `_url`.
 """
@@ -28,7 +28,7 @@ _ON_PURPOSE = (
 
 
 def attempt(read: Callable[[], T]) -> T | None:
-    """Return what `read` returns, or None; its error must not be the context of ours."""
+    """Return what `read` returns; None if it fails, so that its error is no context of ours."""
     try:
         return read()
     except (ValueError, TypeError):
@@ -36,7 +36,7 @@ def attempt(read: Callable[[], T]) -> T | None:
 
 
 def read_arguments(query: str) -> dict[str, Any]:
-    """Return the arguments of a query that are taken.
+    """Return the arguments of a query that are used.
 
     Raises:
         ValueError: One does not exist, is there twice, is malformed or switches TLS checks off.
@@ -75,7 +75,7 @@ def _value(name: str, text: str) -> object:
 
 @dataclass(frozen=True)
 class _Weaker:
-    """A value that makes TLS check less, and what it would do."""
+    """A value that would weaken the checks of TLS, and its effect."""
 
     what: str
 
@@ -151,7 +151,7 @@ _SOME_TEXT = (_text, "some text")
 _A_SWITCH = (_switch, "true or false")
 _A_TIME = (_seconds, "a number of seconds between 0.001 and ten years")
 
-#: How each argument is read, and what is said when it cannot be.
+#: How each argument is read, and the error text if it cannot be.
 _TAKEN: dict[str, tuple[Callable[[str], object], str]] = {
     "client_name": _SOME_TEXT,
     "db": (_whole, "a number"),
@@ -180,8 +180,8 @@ _TAKEN: dict[str, tuple[Callable[[str], object], str]] = {
     "username": _SOME_TEXT,
 }
 
-#: What says how redis-py's own clients work. A URL may be shared with them; our stream repeats,
-#: checks and decodes in its own way.
+#: Arguments that concern redis-py's own clients, which may share the URL. Our stream has its own
+#: ways of retrying, checking and decoding.
 _DROPPED = (
     "decode_responses",
     "encoding",

@@ -1,7 +1,7 @@
 """What the fixtures of the pytest plugin do: servers, clients, and restoring what a test broke.
 
-pytest itself loads the module `_redisson_py_pytest`, which has the options and the fixtures and
-imports this one when a test first asks for one of them.
+pytest itself loads the module `_redisson_py_pytest`, which has the options and the fixtures. It
+imports this module when a test first asks for one of the fixtures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from redisson_py.testing import (
 
 URL_VARIABLE: Final = "REDISSON_PY_TEST_URL"
 _WORKER: Final = "{worker}"
-#: Seconds in which servers that nothing happened to say so.
+#: Seconds in which unharmed servers must say that they are healthy.
 _HEALTHY: Final = 5.0
 #: Seconds in which a server must have emptied itself.
 _ANSWERS: Final = 15.0
@@ -53,8 +53,8 @@ class Database:
     Args:
         url: Its URL.
         command: What empties it.
-        where: What errors call it; nothing of the URL but what may be told.
-        server: What keeps it, if that is ours: started again where it cannot be emptied.
+        where: Its name in errors, without secrets of the URL.
+        server: Its server, if that is ours: started again if the database cannot be emptied.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Database:
         """Empty it; the test fails if that is not possible."""
         problem = self._emptied()
         if problem is not None and self._server is not None:
-            # A test has ended it, or has it answer nobody.
+            # A test has ended it, or has made it refuse or ignore clients.
             self._server.kill_blocking()
             self._server.start_blocking()
             problem = self._emptied()
@@ -87,7 +87,7 @@ class Database:
             with redis.Redis.from_url(self.url, retry=Retry(NoBackoff(), 0), **options) as plain:
                 plain.execute_command(self._command)
         except (redis.RedisError, OSError, ValueError) as error:
-            # Not its text, which may have the URL, nor the error itself, for the same reason.
+            # Neither the text nor the error itself: they may contain the URL.
             return type(error).__name__
         return None
 
@@ -148,7 +148,7 @@ def _server_is_found() -> Generator[None, None, None]:
             f"{error}. `pip install 'redisson-py[pytest]'` brings a server, or name yours with"
             " --redisson-url"
         )
-        # Not `pytest.fail`, which would have pytest print the error it comes from as well.
+        # Not `pytest.fail`: pytest would print the error that is being handled as well.
         raise pytest.fail.Exception(message, pytrace=False) from None
 
 
@@ -192,7 +192,7 @@ class Kept(Generic[_S]):
     Args:
         make: Finds the binary; nothing is started.
         empty: Deletes all data; returns True.
-        mend: Undoes what a test did; returns whether the next test can have them.
+        mend: Undoes what a test did; returns whether the next test can use them.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Kept(Generic[_S]):
 
     @contextmanager
     def lent(self) -> Generator[_S, None, None]:
-        """Lend them for one test; new ones if the last test broke what cannot be mended."""
+        """Lend them for one test; start new ones if the last test broke them beyond repair."""
         servers = self._servers
         if servers is None or not _run_apart(self._succeeds(self._empty, servers)):
             self.close()
@@ -281,8 +281,8 @@ async def _empty_sentinel(sentinel: EmbeddedSentinel) -> bool:
 async def _is_untouched(sentinel: EmbeddedSentinel) -> bool:
     """Return whether everything is as in the beginning.
 
-    Sentinels remember a failover for long, and one that was frozen takes part in nothing for half a
-    minute: new ones are there sooner than they forget.
+    Sentinels remember a failover for a long time, and one that was frozen takes part in nothing for
+    half a minute: starting new ones is faster than waiting.
     """
     for each in (*sentinel.nodes, *sentinel.sentinels):
         if not each.running or each.paused:

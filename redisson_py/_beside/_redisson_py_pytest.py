@@ -1,8 +1,8 @@
 """What pytest loads: options and fixtures. `redisson_py.pytest_plugin` does the work.
 
-Every pytest run loads this where redisson_py is installed, used or not. So it is not a part of the
-package and imports nothing that pytest has not imported: an import of redisson_py would make each
-run later by some tenths of a second, and would come before coverage begins to measure.
+Where redisson_py is installed, every pytest run loads this, used or not. So it is not a part of the
+package and imports nothing that pytest has not imported: an import of redisson_py would delay each
+run by some tenths of a second, and would come before coverage begins to measure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SCOPES: Final = ("function", "class", "module", "package", "session")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that name a server of the user's."""
+    """Add the options by which users name a server of their own."""
     group = parser.getgroup("redisson_py", "servers for tests of redisson_py")
     group.addoption(
         "--redisson-url",
@@ -75,7 +75,7 @@ def _redisson_sentinels() -> Iterator[Kept[EmbeddedSentinel]]:
         yield kept
 
 
-# What tests ask for.
+# Fixtures for tests.
 
 
 @pytest.fixture

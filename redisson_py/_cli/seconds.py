@@ -35,7 +35,7 @@ class Seconds(click.ParamType[float]):
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds; of what click takes for one, NaN is within any bounds."""
+    """A number within bounds. click alone would accept NaN, which is within any bounds."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

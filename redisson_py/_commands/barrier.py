@@ -18,10 +18,11 @@ WAIT = source.load("barrier.wait")
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """All parties have come.
+    """All parties have arrived.
 
     Attributes:
-        position: The place of this party in the order of arrival; None if Redis has forgotten it.
+        position: The position of this party in the order of arrival; None if Redis no longer
+            knows it.
     """
 
     position: int | None
@@ -29,12 +30,12 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Not all parties have come.
+    """Not all parties have arrived.
 
     Attributes:
         generation: The name of the round under way.
         position: As in `Released`.
-        look_in: Seconds until the arrival of another party ends; None if no other party waits.
+        look_in: Seconds until the arrival of another party expires; None if no other party waits.
     """
 
     generation: int
@@ -56,7 +57,7 @@ class OtherParties:
 
 @dataclass(frozen=True, slots=True)
 class Void:
-    """This owner has left: its arrival came too late."""
+    """This owner has already left, so its arrival was refused."""
 
 
 WaitReply = Released | Waiting | Broken | OtherParties | Void
@@ -68,7 +69,7 @@ class Entry:
 
     Attributes:
         owner: The owner under which it arrived.
-        remaining: Seconds until its arrival ends, unless it looks again before.
+        remaining: Seconds until its arrival expires, unless it looks again before.
     """
 
     owner: str
@@ -84,7 +85,7 @@ class InspectReply:
         generation: The name of the round under way; None if nobody waits.
         parties: The number of parties of that round; None if nobody waits.
         n_waiting: The number of parties that wait.
-        entries: Some of them, those whose arrival ends first.
+        entries: Some of them: those whose arrivals expire first.
     """
 
     broken: bool
@@ -99,11 +100,11 @@ class BarrierCommands:
     """The keys of one barrier, and the arguments of its scripts.
 
     Attributes:
-        name_key: The key that the name alone would give. The barrier does not use it: a lock of
-            the same name does.
+        name_key: The key of the plain name. The barrier does not use it: a lock with the same
+            name does.
         barrier: The hash of the round under way.
-        arrivals: When the arrival of each waiting party ends.
-        released: The rounds to which all parties came.
+        arrivals: When the arrival of each waiting party expires.
+        released: The rounds in which all parties arrived.
         channel: Where parties are told to look again.
     """
 
@@ -121,13 +122,13 @@ class BarrierCommands:
         object.__setattr__(self, "channel", channel)
 
     def arrival(self, owner: str) -> bytes:
-        """Return the key of what one owner was given."""
+        """Return the key that records the result of one owner's arrival."""
         return _keys.suffixed(self.name_key, b"redisson_py:arrival:" + owner.encode())
 
     def wait(
         self, owner: str, parties: int, generation: int, lease_ms: int, receipt_ms: int
     ) -> bytes:
-        """Return the arguments of `WAIT`; generation 0 arrives, another one looks again."""
+        """Return the arguments of `WAIT`: generation 0 arrives, any other looks again."""
         return WAIT.bind(
             barrier=self.barrier,
             arrivals=self.arrivals,
@@ -155,7 +156,7 @@ class BarrierCommands:
         )
 
     def inspect(self, entries: int) -> bytes:
-        """Return the arguments of `INSPECT`, which lists at most so many parties."""
+        """Return the arguments of `INSPECT`, which lists at most `entries` parties."""
         return INSPECT.bind(barrier=self.barrier, arrivals=self.arrivals, entries=entries)
 
     def change(self) -> dict[str, Arg]:

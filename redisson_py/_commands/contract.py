@@ -10,13 +10,14 @@ from redisson_py._scripts.source import Script
 
 
 class Commands(Protocol):
-    """The scripts of one kind for one key: arguments in, answers out.
+    """The scripts of one kind for one key: they pack arguments and decode answers.
 
     Attributes:
-        kind: What people call it.
-        queues: Redis keeps a queue of those that wait.
-        shares_lease: Others may shorten what keeps a hold in Redis, so each hold is asked after.
-        leaves_traces: A hold that is over stays in Redis until its owner takes it out.
+        kind: Its name for people.
+        queues: Redis keeps a queue of the waiters.
+        shares_lease: Other owners may shorten the expiry that keeps a hold in Redis, so each hold
+            is checked.
+        leaves_traces: A hold whose lease has ended stays in Redis until its owner removes it.
     """
 
     kind: str
@@ -37,14 +38,14 @@ class Commands(Protocol):
 
     @property
     def options(self) -> tuple[float, ...]:
-        """What the constructor takes beside the key."""
+        """The arguments of the constructor after the key."""
         ...
 
     @property
     def renewal_keys(self) -> tuple[bytes, ...]: ...
     @property
     def renewal_values(self) -> dict[str, int]:
-        """What a renewal takes beside the lease: the same for all of one client and script."""
+        """The arguments of a renewal beside the lease: equal for all of one client and script."""
         ...
 
     def wakes(self, message: int) -> int: ...

@@ -17,11 +17,11 @@ TRY_SET_COUNT = source.load("latch.try_set_count")
 class LatchCommands:
     """The keys of one latch, and the arguments of its scripts.
 
-    The arguments of `count_down`, `delete` and `try_set_count` are without those of the receipt.
+    `count_down`, `delete` and `try_set_count` return arguments without those of the receipt.
 
     Attributes:
         latch: The count.
-        start: Says that the first count of one object was set; shared by all its calls.
+        start: Records that the first count of one object was set; shared by all its calls.
         channel: Where zero and new counts are announced.
     """
 

@@ -1,4 +1,4 @@
-"""The scripts of `lua/lock`, `lua/fenced_lock`, `lua/fair_lock`: a hash with a field an owner."""
+"""The scripts of `lua/lock`, `lua/fenced_lock`, `lua/fair_lock`: a hash, one field per owner."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ FORCE_RELEASE_FAIR = source.load("fair_lock.force_release")
 INSPECT_FAIR = source.load("fair_lock.inspect")
 RELEASE_FAIR = source.load("fair_lock.release")
 
-#: Fencing tokens taken with each grant, so that a hold can be passed as often in this process.
+#: Fencing tokens taken with each grant: a hold can be passed on this often in this process.
 TOKENS = 64
 
 _RECEIPT_MS = milliseconds(TOMBSTONE)
 
 
 class LockCommands:
-    """A reentrant lock. Its subclasses are final and differ in single scripts."""
+    """A reentrant lock. Its subclasses replace single scripts."""
 
     __slots__ = ("key",)
 
@@ -73,7 +73,7 @@ class LockCommands:
 
     @property
     def hold_key(self) -> bytes:
-        """What names that share their holds have in common: a lock and its fenced lock."""
+        """The key that names with shared holds have in common: a lock and its fenced lock."""
         return b"lock:" + self.key
 
     @property
@@ -93,7 +93,7 @@ class LockCommands:
 
     @property
     def renewal_values(self) -> dict[str, int]:
-        """What a renewal takes beside the lease."""
+        """The arguments of a renewal beside the lease."""
         return {}
 
     @staticmethod
@@ -103,11 +103,11 @@ class LockCommands:
 
     #: Returns the name of an owner's hold in Redis.
     field: staticmethod[[str], bytes] = staticmethod(str.encode)
-    #: Returns whose hold a name in Redis is.
+    #: Returns the owner from the name of a hold in Redis.
     owner: staticmethod[[bytes], str] = staticmethod(bytes.decode)
 
     def request_channel(self, owner: str) -> bytes:
-        """Return where a request of this owner hears of a release."""
+        """Return the channel on which a request of this owner hears of a release."""
         return self.channel
 
     def acquire(self, wish: Wish) -> bytes:
@@ -145,7 +145,7 @@ class LockCommands:
         return reply is None
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
-        """Return the arguments of the script that gives back what a request may have got."""
+        """Return the arguments of the script that gives back what a request may have acquired."""
         return self._release(wish.field, 0, wish.lease_ms, tombstone_ms, version, version_ms)
 
     def _release(
@@ -183,18 +183,18 @@ class LockCommands:
         )
 
     def force_release(self, receipt: bytes) -> bytes:
-        """Return the arguments of the script that frees it whoever holds it."""
+        """Return the arguments of the script that frees it, whatever the holder."""
         return self.force_release_script.bind(
             lock=self.key, receipt=receipt, channel=self.channel, receipt_ms=_RECEIPT_MS
         )
 
 
 class FencedLockCommands(LockCommands):
-    """A lock whose grants bring fencing tokens.
+    """A lock whose grants come with fencing tokens.
 
     Args:
         key: The key.
-        idle_ms: How long after the lease the counter of tokens is kept; 0 for ever.
+        idle_ms: How long the counter of tokens is kept after the lease ends; 0 for ever.
     """
 
     __slots__ = ("idle_ms", "options", "renew_script", "set_lease_script")
@@ -217,7 +217,7 @@ class FencedLockCommands(LockCommands):
 
     @property
     def renewal_values(self) -> dict[str, int]:
-        """What a renewal takes beside the lease."""
+        """The arguments of a renewal beside the lease."""
         return {"idle_ms": self.idle_ms} if self.idle_ms else {}
 
     @property
@@ -277,7 +277,7 @@ class FairLockCommands(LockCommands):
 
     Args:
         key: The key.
-        alive: Seconds for which a waiter counts as alive after it asked.
+        alive: Seconds for which a waiter counts as alive after its last request.
     """
 
     __slots__ = ("alive", "options")
@@ -312,7 +312,7 @@ class FairLockCommands(LockCommands):
         return (self.key, self._queue, self._timeouts, self._waiters)
 
     def request_channel(self, owner: str) -> bytes:
-        """Return where this waiter alone is told that it is the next."""
+        """Return the channel on which this waiter alone hears that it is next."""
         return self.channel + b":" + owner.encode()
 
     def acquire(self, wish: Wish) -> bytes:
@@ -337,7 +337,7 @@ class FairLockCommands(LockCommands):
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
-        """Return what the reply to `acquire` means; a waiter asks often enough to stay alive."""
+        """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""
         answer = decode(reply)
         if wish.once or not isinstance(answer, Busy):
             return answer
@@ -378,7 +378,7 @@ class FairLockCommands(LockCommands):
         )
 
     def force_release(self, receipt: bytes) -> bytes:
-        """Return the arguments of the script that frees it whoever holds it."""
+        """Return the arguments of the script that frees it, whatever the holder."""
         return FORCE_RELEASE_FAIR.bind(
             lock=self.key,
             receipt=receipt,

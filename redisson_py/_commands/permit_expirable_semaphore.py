@@ -1,8 +1,8 @@
 """The scripts of `lua/expirable_semaphore`: a counter, and a sorted set of permit ids.
 
-An id is the client's and the number of the acquisition: ten bytes tell the client's id, six
-have room for the number. Those of several permits that are taken together follow each other,
-and the owner of the first stands for all where a late repetition is to be refused.
+An id consists of the client's id (ten bytes) and the number of the acquisition (six bytes).
+Permits that are taken together have consecutive numbers. Where a late repetition is to be refused,
+the owner of the first permit stands for all of them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def owner_of(permit: bytes) -> str:
 
 
 def batch_of(owner: str, units: int) -> list[str]:
-    """Return the owners of permits that are taken together, from the first one."""
+    """Return the owners of permits that are taken together, from the owner of the first."""
     client_id, _, number = owner.rpartition(":")
     return [f"{client_id}:{int(number) + place}" for place in range(units)]
 
@@ -62,8 +62,9 @@ class PermitExpirableSemaphoreCommands:
 
     Args:
         key: The key of the counter.
-        start_units: With how many units the first request makes it; below zero: not at all.
-        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was made.
+        start_units: How many units the first request creates it with; below zero: it creates
+            nothing.
+        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was created.
     """
 
     kind = "permit expirable semaphore"
@@ -99,11 +100,11 @@ class PermitExpirableSemaphoreCommands:
 
     @property
     def renewal_values(self) -> dict[str, int]:
-        """What a renewal takes beside the lease."""
+        """The arguments of a renewal beside the lease."""
         return {"idle_ms": self.idle_ms}
 
     def request_channel(self, owner: str) -> bytes:
-        """Return where a request of this owner hears of a release."""
+        """Return the channel on which a request of this owner hears of a release."""
         return self.channel
 
     @staticmethod
@@ -116,11 +117,11 @@ class PermitExpirableSemaphoreCommands:
         return permit_id(owner)
 
     def owner(self, field: bytes) -> str:
-        """Return whose permit a name in Redis is."""
+        """Return the owner from the name of a permit in Redis."""
         return owner_of(field)
 
     def fields(self, owner: str, units: int) -> list[tuple[bytes, int]]:
-        """Return field and units of each hold that a request of so many units gets."""
+        """Return field and units of each hold that a request of `units` gets."""
         return [(permit_id(each), 1) for each in batch_of(owner, units)]
 
     def permit_text(self, field: bytes) -> str:
@@ -159,7 +160,7 @@ class PermitExpirableSemaphoreCommands:
         return self._release([hold.owner], hold.batch or hold.owner, tombstone_ms)
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
-        """Return the arguments of the script that gives back what a request may have got."""
+        """Return the arguments of the script that gives back what a request may have acquired."""
         return self._release(batch_of(wish.owner, wish.target), wish.owner, tombstone_ms)
 
     def _release(self, owners: list[str], batch: str, tombstone_ms: int) -> bytes:
@@ -196,7 +197,7 @@ class PermitExpirableSemaphoreCommands:
             idle_ms=self.idle_ms,
         )
 
-    # Permits by id, whoever has taken them.
+    # Permits by id, whatever their owner.
 
     def release_id(self, permit: bytes) -> tuple[Script, dict[str, Arg]]:
         """Return what gives back one permit."""
@@ -211,7 +212,7 @@ class PermitExpirableSemaphoreCommands:
         }
 
     def release_ids(self, permits: list[bytes]) -> tuple[Script, dict[str, Arg]]:
-        """Return what gives back all of these, or none."""
+        """Return what gives back all of these permits, or none."""
         return RELEASE_ALL, {
             "counter": self.key,
             "permits": self._permits,
@@ -222,7 +223,7 @@ class PermitExpirableSemaphoreCommands:
         }
 
     def update_lease(self, permit: bytes, client_id: str, lease_ms: int, version: int) -> bytes:
-        """Return the arguments of the script that sets the lease of anybody's permit."""
+        """Return the arguments of the script that sets the lease of a permit of any owner."""
         return UPDATE_LEASE.bind(
             counter=self.key,
             permits=self._permits,
@@ -237,7 +238,7 @@ class PermitExpirableSemaphoreCommands:
         )
 
     def lease_left(self, permit: bytes) -> bytes:
-        """Return the arguments of the script that tells what is left of a permit."""
+        """Return the arguments of the script that returns what is left of a permit's lease."""
         return LEASE_LEFT.bind(
             counter=self.key,
             permits=self._permits,
@@ -255,11 +256,11 @@ class PermitExpirableSemaphoreCommands:
         )
 
     def make(self, units: int) -> tuple[Script, dict[str, Arg]]:
-        """Return what makes the semaphore unless there is one."""
+        """Return what creates the semaphore unless it exists."""
         return self.set(units, replaces=0)
 
     def set(self, units: int, replaces: int) -> tuple[Script, dict[str, Arg]]:
-        """Return what makes the semaphore, or sets how many permits there are."""
+        """Return what creates the semaphore, or sets how many permits it has."""
         return SET, {
             "counter": self.key,
             "permits": self._permits,
@@ -271,7 +272,7 @@ class PermitExpirableSemaphoreCommands:
         }
 
     def add(self, units: int) -> tuple[Script, dict[str, Arg]]:
-        """Return what adds units, perhaps fewer than none."""
+        """Return what adds units; the number may be negative."""
         return ADD, {
             "counter": self.key,
             "permits": self._permits,

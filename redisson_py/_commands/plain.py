@@ -1,8 +1,8 @@
-"""The two calls of an uncontended pair, put together but for a key and a field.
+"""The two calls of an uncontended pair, packed in advance except for a key and a field.
 
-Most acquisitions are a new owner's, of one unit, for the client's lease; most releases end such
-a hold. These calls are patterns that all names of one length share; the commands themselves,
-which can say everything else, make the patterns.
+Most acquisitions are by a new owner, of one unit, for the client's lease; most releases end such
+a hold. These calls are patterns that all names of one length share. The commands themselves, which
+cover every other case, make the patterns.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ SET_LEASE_WRITE = source.load("write_lock.set_lease")
 
 INSPECT = source.load("read_write_lock.inspect")
 
-#: How long a writer that waits keeps readers out after it last asked, in seconds: it asks three
-#: times as often, and one that dies is missed for no longer.
+#: Seconds for which a waiting writer keeps readers out after its last request. It repeats the
+#: request three times in this period; a writer that dies blocks readers for no longer than this.
 WRITER_ALIVE = 10.0
 
 #: What Redisson appends to the owner to name a writer's field.
@@ -55,7 +55,7 @@ class _SideCommands(LockCommands):
 
     @property
     def hold_key(self) -> bytes:
-        """What names that share their holds have in common."""
+        """The key that names with shared holds have in common."""
         return self.kind.encode() + b":" + self.key
 
     def _acquire(self, wish: Wish, **how: int) -> bytes:
@@ -75,7 +75,7 @@ class _SideCommands(LockCommands):
 
 
 class ReadLockCommands(_SideCommands):
-    """The side that many hold together."""
+    """The side that many owners may hold together."""
 
     __slots__ = ()
 
@@ -85,11 +85,11 @@ class ReadLockCommands(_SideCommands):
     set_lease_script = SET_LEASE_READ
     renew_script = RENEW_READ
     force_release_script = FORCE_RELEASE_READ
-    # Redisson's watchdog sets the expiry of the hash for all readers, whatever they need.
+    # Redisson's watchdog sets the expiry of the hash for all readers, whatever their leases.
     shares_lease = True
-    # While others read, nothing else takes the field of a reader out.
+    # While others read, nothing else removes the field of a reader whose lease has ended.
     leaves_traces = True
-    #: It lets writers that wait go first.
+    #: Whether it lets waiting writers go first.
     yields = False
 
     def acquire(self, wish: Wish) -> bytes:
@@ -98,7 +98,7 @@ class ReadLockCommands(_SideCommands):
 
 
 class YieldingReadLockCommands(ReadLockCommands):
-    """The same, for readers that let writers go first."""
+    """The same, for readers that let waiting writers go first."""
 
     __slots__ = ()
 
@@ -107,12 +107,12 @@ class YieldingReadLockCommands(ReadLockCommands):
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """Every key of this lock: those of the writers that wait too."""
+        """Every key of this lock: that of the waiting writers too."""
         return (self.key, _keys.waiting_writers(self.key))
 
 
 class WriteLockCommands(_SideCommands):
-    """The side that one holds alone."""
+    """The side that one owner holds alone."""
 
     __slots__ = ()
 
@@ -156,7 +156,7 @@ class WriteLockCommands(_SideCommands):
 
 
 class PreferredWriteLockCommands(WriteLockCommands):
-    """The same, for writers that go before readers which yield."""
+    """The same, for writers that go before yielding readers."""
 
     __slots__ = ()
 
@@ -165,7 +165,7 @@ class PreferredWriteLockCommands(WriteLockCommands):
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """Every key of this lock: those of the writers that wait too."""
+        """Every key of this lock: that of the waiting writers too."""
         return (self.key, _keys.waiting_writers(self.key))
 
     def acquire(self, wish: Wish) -> bytes:
@@ -173,7 +173,7 @@ class PreferredWriteLockCommands(WriteLockCommands):
         return self._acquire(wish, alive_ms=0 if wish.once else milliseconds(WRITER_ALIVE))
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
-        """Return what the reply to `acquire` means; a waiter asks often enough to stay alive."""
+        """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""
         answer = super().answer(reply, wish)
         if wish.once or not isinstance(answer, Busy):
             return answer

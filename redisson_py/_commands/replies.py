@@ -1,4 +1,4 @@
-"""What a script answered to an acquire request, as values; decoded once, beside the script."""
+"""The answers of scripts to an acquire request, as values; decoded once, beside the script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Granted:
     """The request was granted.
 
     Attributes:
-        token: The first of the fencing tokens that come with it, if any do.
+        token: The first of the fencing tokens that come with it, if there are any.
     """
 
     token: int | None = None
@@ -18,12 +18,12 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Not yet.
+    """The request was not granted yet.
 
     Attributes:
         retry_in: Seconds after which to ask again even if no message comes; None: not known.
-        queued: Redis remembers the request, so leaving must be announced.
-        absent: There is nothing that could become free: a semaphore without a number of permits.
+        queued: Redis remembers the request, so a waiter that leaves must say so.
+        absent: Nothing can become free: the number of permits of the semaphore was never set.
     """
 
     retry_in: float | None
@@ -33,7 +33,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The earlier hold that this re-entry counts on is gone."""
+    """The earlier hold that this re-entry relies on is gone."""
 
 
 @dataclass(frozen=True, slots=True)

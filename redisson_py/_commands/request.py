@@ -1,4 +1,4 @@
-"""What the arguments of an acquire and a release are made from."""
+"""The values that the arguments of an acquire and a release are made from."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Wish(Protocol):
     """An acquire request, as far as its script needs to know it.
 
     Attributes:
-        owner: Under which owner.
-        field: What Redis will call its hold.
-        target: The hold count to reach, or how many units.
+        owner: The owner that asks.
+        field: The name that its hold will have in Redis.
+        target: The hold count to reach, or the number of units.
         lease_ms: The lease in milliseconds.
         once: It does not wait, so Redis need not remember it.
-        version: Of this change of a live hold; 0 for the request of a new owner.
-        version_ms: How long Redis has to remember the version; 0: not at all.
+        version: The version of this change to a live hold; 0 for the request of a new owner.
+        version_ms: Milliseconds for which Redis remembers the version; 0: not at all.
     """
 
     @property
@@ -37,7 +37,7 @@ class Wish(Protocol):
     def version_ms(self) -> int: ...
     @property
     def wait_ms(self) -> int:
-        """How long it may wait, for a queue in Redis."""
+        """How long it may wait in a queue in Redis, in milliseconds."""
         ...
 
 
@@ -46,8 +46,8 @@ class Field(Protocol):
 
     Attributes:
         owner: Its owner.
-        batch: The owner of the request that it came from, which may have brought others too.
-        field: What Redis calls it.
+        batch: The owner of the request that brought it, perhaps together with others.
+        field: Its name in Redis.
     """
 
     @property

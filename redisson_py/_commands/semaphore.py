@@ -1,4 +1,4 @@
-"""The scripts of `lua/semaphore` and `lua/permit`: a counter, and beside it its holders."""
+"""The scripts of `lua/semaphore` and `lua/permit`: a counter, and its holders beside it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SET = source.load("semaphore.set")
 RENEW = source.load("permit.renew")
 SET_LEASE = source.load("permit.set_lease")
 
-#: Permits of dead holders that one script gives back, and holders that one look shows.
+#: How many permits of dead holders one script gives back, and how many holders `inspect` lists.
 RECLAIMS = 100
 
 
@@ -32,8 +32,9 @@ class SemaphoreCommands:
 
     Args:
         key: The key of the counter.
-        start_units: With how many units the first request makes it; below zero: not at all.
-        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was made.
+        start_units: How many units the first request creates it with; below zero: it creates
+            nothing.
+        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was created.
     """
 
     kind = "semaphore"
@@ -43,7 +44,7 @@ class SemaphoreCommands:
     renew_script: Script = RENEW
     queues = False
     shares_lease = False
-    # Redisson's clients do not look for what a holder that lost its lease had.
+    # Redisson's clients do not look for permits of holders that lost their lease.
     leaves_traces = True
     passes = True
     """A hold may go from task to task here without Redis."""
@@ -55,7 +56,7 @@ class SemaphoreCommands:
 
     @property
     def options(self) -> tuple[int, int]:
-        """What the constructor takes beside the key."""
+        """The arguments of the constructor after the key."""
         return (self.start_units, self.idle_ms)
 
     @property
@@ -83,11 +84,11 @@ class SemaphoreCommands:
 
     @property
     def renewal_values(self) -> dict[str, int]:
-        """What a renewal takes beside the lease."""
+        """The arguments of a renewal beside the lease."""
         return {"idle_ms": self.idle_ms}
 
     def request_channel(self, owner: str) -> bytes:
-        """Return where a request of this owner hears of a release."""
+        """Return the channel on which a request of this owner hears of a release."""
         return self.channel
 
     @staticmethod
@@ -100,11 +101,11 @@ class SemaphoreCommands:
         return owner.encode()
 
     def owner(self, field: bytes) -> str:
-        """Return whose permit a name in Redis is."""
+        """Return the owner from the name of a permit in Redis."""
         return field.decode()
 
     def fields(self, owner: str, units: int) -> list[tuple[bytes, int]]:
-        """Return field and units of each hold that a request of so many units gets."""
+        """Return field and units of each hold that a request of `units` gets."""
         return [(owner.encode(), units)]
 
     def permit_text(self, field: bytes) -> str:
@@ -145,7 +146,7 @@ class SemaphoreCommands:
         return self._release(hold.field, target, tombstone_ms, version, version_ms)
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
-        """Return the arguments of the script that gives back what a request may have got."""
+        """Return the arguments of the script that gives back what a request may have acquired."""
         return self._release(wish.owner.encode(), 0, tombstone_ms, version, version_ms)
 
     def _release(
@@ -197,11 +198,11 @@ class SemaphoreCommands:
         )
 
     def make(self, units: int, life_ms: int = 0) -> tuple[Script, dict[str, Arg]]:
-        """Return what makes the semaphore unless there is one."""
+        """Return what creates the semaphore unless it exists."""
         return self.set(units, 0, life_ms)
 
     def set(self, units: int, replaces: int, life_ms: int = 0) -> tuple[Script, dict[str, Arg]]:
-        """Return what makes the semaphore, or sets how many permits there are."""
+        """Return what creates the semaphore, or sets how many permits it has."""
         return SET, {
             "counter": self.key,
             "permits": self._permits,
@@ -223,7 +224,7 @@ class SemaphoreCommands:
         }
 
     def add(self, units: int) -> tuple[Script, dict[str, Arg]]:
-        """Return what adds units, perhaps fewer than none."""
+        """Return what adds units; the number may be negative."""
         return ADD, {
             "counter": self.key,
             "permits": self._permits,

@@ -12,30 +12,31 @@ Wakes = Callable[[int], int]
 
 
 def lock_wakes(message: int) -> int:
-    """A lock: 0 is one release, 1 wakes everybody."""
+    """A lock: 0 wakes one waiter, 1 wakes all."""
     return {0: 1, 1: ALL}.get(message, 0)
 
 
 def read_write_wakes(message: int) -> int:
     """A read-write lock: 0, the last reader left; 1, a writer left; 2, a writer goes on reading.
 
-    All readers waited for a writer together. Only this library says 2, and Redisson ignores it.
+    When a writer leaves, all waiting readers may enter. Only this library publishes 2; Redisson
+    ignores it.
     """
     return {0: 1, 1: ALL, 2: ALL}.get(message, 0)
 
 
 def writers_first_wakes(message: int) -> int:
-    """A read-write lock whose readers wait for writers too: after each message all look again.
+    """A read-write lock whose readers yield to writers: after each message all look again.
 
-    The last reader's is for a writer, and one that yields to a writer must not take it.
+    The message of the last reader is meant for a writer: a yielding reader must not use it up.
     """
     return ALL if message in (0, 1, 2) else 0
 
 
 def permit_wakes(message: int) -> int:
-    """A semaphore: as many as there are units.
+    """A semaphore: one waiter for each unit.
 
-    Redisson publishes negative numbers too; they are no chance for anybody.
+    Redisson publishes negative numbers too; they wake nobody.
     """
     return max(0, message)
 

@@ -1,1 +1,1 @@
-"""Configuration files of Redisson: read, and understood as servers and options."""
+"""Reads configuration files of Redisson as servers and options."""

@@ -1,7 +1,7 @@
 """A configuration file as text and tables: YAML, TOML or JSON, with ${NAME} replaced.
 
-What stands in the file may be a password. Errors therefore name the file and a key or a line, never
-a value, and are raised outside of `except`, so that no parser's error hangs on them.
+Any value in the file may be a password. Errors therefore name the file and a key or a line, never
+a value, and are raised outside of `except`, so that no parser's error is attached to them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLASS", "Table", "read_file"]
 
-#: The name under which a value's Java class stands, as in Redisson's JSON; in YAML it is a tag.
+#: The name that holds the Java class of a value, as in Redisson's JSON; in YAML it is a tag.
 CLASS = "class"
 
 Table: TypeAlias = dict[str, Any]
@@ -34,13 +34,13 @@ _DEEPEST = 50
 
 @dataclass(frozen=True)
 class _Wrong:
-    """What is wrong with a file; returned, for what is raised must not come from a parser."""
+    """What is wrong with a file; returned, because no parser's error may be raised."""
 
     text: str
 
 
 def read_file(path: str | os.PathLike[str]) -> Table:
-    """Return what the file has, with text where YAML has any scalar.
+    """Return the content of the file; every scalar of YAML becomes text.
 
     Raises:
         TypeError: The path is neither str nor a path.
@@ -103,7 +103,7 @@ def _expand(file: str, place: str, text: str) -> str:
         if value is None:
             value = found.group(2)
         if value is None:
-            # What looks like the name of a variable may be a part of a password.
+            # What looks like the name of a variable may be part of a password.
             told = f"variable {name}" if _is_told(place, text, found) else "a variable in it"
             raise ValueError(f"{file}: {place}: {told} is not set, and has no default")
         parts += [text[end : found.start()], value]
@@ -132,7 +132,7 @@ def _yaml(file: str) -> Callable[[str], object]:
     def parse(text: str) -> object:
         place = ""
         try:
-            # Not a loader: they take the last of two equal names, and 0123 for 83.
+            # Not `yaml.load`: it keeps the last of two equal names, and reads 0123 as 83.
             return _of_node(file, yaml.compose(text, Loader=yaml.BaseLoader))
         except yaml.MarkedYAMLError as error:
             # Its text quotes the file.
@@ -153,7 +153,7 @@ def _of_node(file: str, node: yaml.Node | None) -> object:
         case yaml.ScalarNode():
             if name := _java_class(node):
                 return {CLASS: name}
-            # Only what is not quoted can be null.
+            # Only an unquoted scalar can be null.
             return None if node.style is None and node.value in _NULL else node.value
         case yaml.SequenceNode():
             return [_of_node(file, each) for each in node.value]
@@ -207,7 +207,7 @@ def _json(_: str) -> Callable[[str], object]:
 
 
 def _twice(name: str) -> str:
-    # What is no name of a setting may be a value that was put in the wrong place.
+    # A text that is not the name of a setting may be a value in the wrong place.
     return (
         f"{name} is there twice" if name.isascii() and name.isalpha() else "a name is there twice"
     )

@@ -1,6 +1,6 @@
-"""The names of Redisson's settings: those that are taken here, and those without effect.
+"""The names of Redisson's settings: those that are used here, and those without effect.
 
-As of Redisson 4.7, with those of releases since 3.27 that it dropped.
+They are the names of Redisson 4.7, and those that releases since 3.27 had and 4.7 dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECTIONS = (
     "replicatedServersConfig",
 )
 
-#: Taken wherever they stand. Those of TLS, and the classes, are checked.
+#: Used in every section. Those of TLS, and the classes, are checked.
 _TAKEN = _names("""
     clientName commandMapper credentialsResolver database nameMapper password sslCiphers
     sslEnableEndpointIdentification sslKeyManagerFactory sslKeystore sslKeystorePassword
@@ -62,7 +62,7 @@ _OF_REPLICAS = _names("""
     subscriptionConnectionPoolSize subscriptionMode
 """)
 
-#: What a section takes, and what has no effect in it.
+#: The names that are used in a section, and those that have no effect in it.
 IN_SECTION: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "singleServerConfig": (_TAKEN | {"address"}, _WITHOUT_EFFECT_IN_SECTION | _OF_SINGLE),
     "masterSlaveServersConfig": (

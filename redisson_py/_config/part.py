@@ -1,6 +1,6 @@
 """The top of a configuration file or a section in it, and how its values are read.
 
-No error has a value in it: it may be a password.
+No error contains a value: it may be a password.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Part:
         if value is None:
             return None
         if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 16:
-            # 010 is 8 in YAML of Java's kind.
+            # Java's YAML parser reads 010 as 8.
             value = None if value[0] == "0" < value[1:] else int(value)
         if type(value) is not int or not least <= value <= most:
             raise self.error(name, f"must be a whole number from {least} to {most}")

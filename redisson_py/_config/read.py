@@ -1,7 +1,7 @@
 """What a configuration file of Redisson means here: which servers, and which options.
 
-Each of Redisson's names is taken, known to have no effect here, or refused because leaving it out
-would be wrong. Errors name the file and the key, never a value.
+Each of Redisson's names is used, known to have no effect here, or refused because ignoring it would
+be wrong. Errors name the file and the key, never a value.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MODES = {"AUTO": "auto", "ON": "on", "OFF": "off"}
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 #: Classes of Redisson that do nothing of their own.
 _DEFAULTS = ("DefaultNameMapper", "DefaultCredentialsResolver", "DefaultCommandMapper")
-#: How long Redisson lets waiters of a fair lock live by default, and we always.
+#: Milliseconds for which a fair lock's waiter counts as alive: Redisson's default, always ours.
 _FAIR_LOCK_WAIT_MS = 300_000
 _ON_PURPOSE = "make a client of redis-py that does, and pass it to Redisson"
 
@@ -56,8 +56,8 @@ def read_config(
 
     Args:
         path: The file.
-        options: The names of options that are given, and win: what the file says of names and
-            addresses in Java is then not needed.
+        options: The names of options that the caller gives. They take precedence, so a name or
+            address mapper of Java in the file is no error then.
 
     Raises:
         TypeError: The path is neither str nor a path.
@@ -110,7 +110,7 @@ def _options(top: Part, section: Part) -> dict[str, Any]:
 
 
 def _refuse(top: Part, section: Part, options: Collection[str]) -> None:
-    """Refuse what would be wrong to leave out."""
+    """Refuse settings that must not be ignored."""
     if top.whole("fairLockWaitTimeout", 0, _MOST_MS) not in (None, _FAIR_LOCK_WAIT_MS):
         raise top.error(
             "fairLockWaitTimeout",
@@ -164,7 +164,7 @@ def _target(
 ) -> Target:
     addresses, kind, user = _addresses(section, name)
     if function is not None and topology == "replicated":
-        # Redisson maps these, too; here nobody announces others.
+        # Redisson maps these too; here no server announces other addresses.
         addresses = [function(*address) for address in addresses]
     each_once = tuple(dict.fromkeys(addresses))
     shared = _tls(top, section) if kind == "tls" else {}
@@ -194,7 +194,7 @@ def _target(
         each_once,
         service=service,
         sentinel_kind=kind,
-        # A user that the address of a sentinel names is the sentinel's.
+        # A user in the address of a sentinel is the sentinel's.
         sentinel=sentinel | user | shared,
     )
 
@@ -230,7 +230,7 @@ def _addresses(section: Part, name: str) -> tuple[list[Address], Kind, dict[str,
 
 
 def _read_url(text: str) -> Target | str:
-    """Return what an address says, or what is wrong with it: that has no part of the address."""
+    """Return what an address says, or what is wrong with it, quoting no part of the address."""
     try:
         return read_url(text)
     except ValueError as error:
@@ -313,7 +313,7 @@ def _lowest_version(part: Part) -> ssl.TLSVersion | None:
 
 
 def _pem(part: Part, name: str) -> str | None:
-    """Return the path of a file with certificates, of a URL of a file or of a path."""
+    """Return the path of a file with certificates, given as a `file:` URL or as a path."""
     text = part.text(name)
     if text is None:
         return None

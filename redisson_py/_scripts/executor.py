@@ -1,4 +1,4 @@
-"""Running scripts and single commands: arguments by name, errors in our own words."""
+"""Runs scripts and single commands: arguments by name, errors of this library."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Executor:
     Args:
         router: The streams.
         begin: Called before the first command, and whenever there is no connection.
-        command_timeout: Seconds to wait for a Redis that does not answer.
+        command_timeout: Seconds to wait for Redis while it does not answer.
     """
 
     def __init__(self, router: Router, begin: Callable[[], None], command_timeout: float) -> None:
         self.router = router
         self.command_timeout = command_timeout
-        #: Grants count only when replicas have confirmed them.
+        #: Whether grants count only when replicas have confirmed them.
         self.confirms = False
         self._begin = begin
         #: The event loop that the client belongs to, from its first use to its end, and its clock.
@@ -39,12 +39,12 @@ class Executor:
         self.time = clock_of(loop)
 
     def close(self) -> None:
-        """Refuse whatever is asked from now on, although the stream still takes the last words."""
+        """Refuse all calls from now on; the stream still sends the last releases."""
         self._closing = True
         self.loop = None
 
     def reopen(self) -> None:
-        """Belong to no event loop, and take what is asked for again."""
+        """Belong to no event loop, and accept calls again."""
         self._closing = False
         self.loop = None
 
@@ -65,7 +65,7 @@ class Executor:
             args: What `script.bind` returned.
             deadline: When to give up, in loop time; None after `command_timeout`.
             must: It has to arrive even if nobody waits for the answer.
-            until: Until when it is repeated, if that is later than it is given up.
+            until: Until when it is repeated, in loop time, if that is later than `deadline`.
         """
         return self.start_packed(script, key, script.head + args, deadline, must, until)
 
@@ -78,7 +78,7 @@ class Executor:
         must: bool = False,
         until: float = 0.0,
     ) -> Call:
-        """As `start`, with a call that is packed as a whole."""
+        """As `start`, with a call that is already packed."""
         stream = self.router.stream_for(key)
         if self._closing or not stream.ready:
             self._begin()
@@ -94,7 +94,7 @@ class Executor:
         must: bool = False,
         until: float = 0.0,
     ) -> Call:
-        """As `start_packed`, in line with all that grants; what it `gives` must be confirmed."""
+        """As `start_packed`, in order with all grants; what it `gives` must be confirmed."""
         stream = self.router.stream_for(key)
         if self._closing or not stream.ready:
             self._begin()
@@ -112,11 +112,11 @@ class Executor:
         must: bool = False,
         until: float = 0.0,
     ) -> Call:
-        """As `start_packed`, in line with all that grants, although it gives nothing itself."""
+        """As `start_packed`, in order with all grants, although it grants nothing itself."""
         return self.start_grant(script, key, call, lambda _: False, deadline, must, until)
 
     def limit(self, deadline: float | None = None) -> float:
-        """Return until when a call waits for a Redis that does not answer, in loop time."""
+        """Return until when a call waits while Redis does not answer, in loop time."""
         return self.time() + self.command_timeout if deadline is None else deadline
 
     def start_batch(
@@ -129,10 +129,10 @@ class Executor:
         splits: bool = False,
         **values: Arg,
     ) -> Call:
-        """Put one renewal of many keys of one group in line with their grants.
+        """Send one renewal of many keys of one group, in order with their grants.
 
-        Those of one turn of the event loop leave in one write, however many they are. With `splits`
-        it fails at once where calls of single keys might be served.
+        The renewals of one turn of the event loop leave in one write, whatever their number. With
+        `splits` it fails at once where calls for single keys might be served.
         """
         deadline = self.time() + seconds
         args = script.bind_batch(keys, values, rest)

@@ -1,4 +1,4 @@
-"""`lua/manifest.txt`: the lock file of the scripts, so that a change shows in review."""
+"""`lua/manifest.txt`: the lock file of the scripts, which makes changes visible in review."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from redisson_py._scripts.source import Script
 
 
 def render(scripts: list[Script]) -> str:
-    """Return the manifest: the layout, then a row a script: name, version, shas, keys, arguments.
+    """Return the manifest: the layout, then one row per script.
 
-    The first sha is that of the text in its file; the others name their dialect.
+    A row has name, version, shas, keys and arguments. The first sha is that of the text in the
+    file; the others name their dialect.
     """
     rows = [f"layout {LAYOUT}"]
     rows += [

@@ -1,7 +1,7 @@
-"""The arguments of a script's calls as RESP, put together by one formatting operation.
+"""Packs the arguments of a script's calls as RESP, by one formatting operation.
 
-hiredis packs any command, argument by argument; that was a seventh of an uncontended acquire
-and release. What a script takes is known from its header, so the format of its calls can be
+hiredis packs any command, argument by argument; that took a seventh of the time of an uncontended
+acquire and release. The header of a script states its arguments, so the format of its calls can be
 made once. Calls of any other shape, a batch or a plain command, are left to hiredis.
 """
 
@@ -13,15 +13,15 @@ from functools import lru_cache
 
 Pack = Callable[..., bytes]
 
-#: Stand for a key and a field while a form is made; no script has them in its text.
+#: Placeholders for a key and a field while a form is made; no script has them in its text.
 _KEY, _FIELD = b"\x01", b"\x02"
 
 
 def packer(script: str, keys: tuple[str, ...], args: tuple[str, ...], ints: frozenset[str]) -> Pack:
-    """Return what packs `numkeys key... arg...`: bytes, or numbers where `ints` says so.
+    """Return a function that packs `numkeys key... arg...`: bytes, and numbers as `ints` says.
 
-    It takes all of them by keyword. Made from the header's text, as `dataclass` makes its
-    `__init__`; only identifiers get here, the header's parser refuses everything else.
+    It takes all of them by keyword. It is compiled from the names in the header, as `dataclass`
+    compiles its `__init__`; the parser of the header accepts only identifiers.
     """
     names = keys + args
     form = _number(len(keys)) + b"".join(b"%b" if n in ints else b"$%d\r\n%b\r\n" for n in names)
@@ -34,16 +34,16 @@ def packer(script: str, keys: tuple[str, ...], args: tuple[str, ...], ints: froz
 
 
 class CallForm(dict[int, Callable[[bytes, bytes], bytes]]):
-    """A call that is always the same but for a key and a field: what packs it, by their lengths.
+    """A call that varies only in a key and a field: functions that pack it, by length of field.
 
-    A name's keys and channels are made from its key, so all the calls of one kind on keys of one
+    The keys and channels of a name are made from its key, so all calls of one kind on keys of one
     length are one pattern with gaps. A form is the pattern for one length of key;
     `form[len(field)](key, field)` is a call.
 
     Args:
         render: Packs the call for a key and a field the slow way.
         key_length: The length of the keys.
-        tagged: They have an opening brace, so that what is made from them has no more.
+        tagged: The keys have an opening brace, so keys derived from them get no braces.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CallForm(dict[int, Callable[[bytes, bytes], bytes]]):
 
 
 def head(sha: str, count: int) -> bytes:
-    """Return what comes before so many arguments of a call of the script with this name."""
+    """Return what precedes the `count` arguments of a call of the script with this sha."""
     return b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n" % (2 + count, sha.encode())
 
 

@@ -1,7 +1,7 @@
 """Lua scripts as files: finding them, and the contract in their headers.
 
-A header is parsed, not decoration: the names in it are the names callers use, and a script
-whose header does not say what it must is refused when it is loaded.
+Headers are parsed: callers use the names in them, and a script with an incomplete header is
+refused when it is read.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 Arg = bytes | str | int
 
-#: A block that several scripts share: `--! include lib.whole`, one function a file.
+#: A block that several scripts share: `--! include lib.whole`, one function per file.
 _INCLUDE = re.compile(r"^--! include lib\.(\w+)$", re.MULTILINE)
 
 _FIELDS = ("script", "version", "keys", "args", "returns", "retry")
-#: The keys that a script builds the names of, and so does not declare; most have no such line.
+#: The keys whose names a script computes, so that it cannot declare them; most scripts have none.
 _COMPUTES = "computes"
 
 
@@ -36,8 +36,8 @@ class Wording:
 
     Attributes:
         text: What is loaded.
-        sha: The name under which a server knows it then.
-        head: What comes before the arguments of a call; equally long in each dialect.
+        sha: The name under which a server then knows it.
+        head: What precedes the arguments of a call; equally long in each dialect.
     """
 
     text: str
@@ -48,7 +48,7 @@ class Wording:
 class Script:
     """A Lua script and its contract, as the header of its file states it.
 
-    The file is read at first use: a service uses a few of the scripts, and imports them all.
+    The file is read at first use: a service imports all scripts and uses a few of them.
 
     Args:
         name: Its folder and its verb, `folder.verb`.
@@ -61,10 +61,10 @@ class Script:
         retry: Why it is safe to repeat.
         follows_ask: It declares every key that it touches, so in a cluster it may run on the node
             that a slot is moving to.
-        wordings: What servers of each `Dialect` are sent.
-        text: The text of its file, in the dialect `MODERN`; `sha` and `head` are of that one too.
-        bind: Takes the keys and arguments by the names in the header, all of them, and
-            returns them packed for one call. A script for batches has none.
+        wordings: What is sent to servers of each `Dialect`.
+        text: The text of its file, in the dialect `MODERN`; `sha` and `head` belong to it.
+        bind: Takes all keys and arguments by their names in the header, and returns them packed
+            for one call. A script for batches has none.
     """
 
     version: int
@@ -88,7 +88,7 @@ class Script:
         return f"{self.name} v{self.version}"
 
     def __getattr__(self, attribute: str) -> Any:
-        """Read the file, because something of it is asked for the first time."""
+        """Read the file when one of its attributes is first used."""
         if "text" in vars(self):
             raise AttributeError(f"{self.name} has no {attribute!r}", name=attribute, obj=self)
         self._fill(self._read())
@@ -105,7 +105,7 @@ class Script:
         self.is_batch = bool(keys and args) and keys[-1][-3:] == args[-1][-3:] == "..."
         self.follows_ask = not header.computes
         texts = wordings(text)
-        # One object for each text: where a dialect changes nothing, its head is the same one.
+        # One object for each text: `Call.pack` compares heads by identity.
         spoken = {text: Wording(text, sha := _sha(text), head(sha, count)) for text in texts}
         self.wordings = tuple(spoken[text] for text in texts)
         self.sha, self.head = spoken[text].sha, spoken[text].head
@@ -132,7 +132,7 @@ class Script:
 
 @dataclass(frozen=True)
 class _Header:
-    """What the first lines of a script say."""
+    """The content of the first lines of a script."""
 
     name: str
     version: int
@@ -145,7 +145,7 @@ class _Header:
 
 def script_root() -> Traversable:
     """Return the Lua folder: inside the package once installed, beside it in a checkout."""
-    # Here, because it would be a tenth of what an import of this library costs.
+    # Imported here: at the top it would be a tenth of the import time of this library.
     from importlib import resources
 
     packaged = resources.files("redisson_py") / "_lua"
@@ -155,7 +155,7 @@ def script_root() -> Traversable:
 def load(name: str) -> Script:
     """Return the script `folder.verb`, to be read from `folder/verb.lua` at its first use.
 
-    That raises `ValueError` if its header is incomplete or says another name, and
+    The first use raises `ValueError` if the header is incomplete or has another name, and
     `FileNotFoundError` if there is no such file.
     """
     folder, _, verb = name.partition(".")
@@ -182,7 +182,7 @@ def load_all() -> list[Script]:
     ]
     scripts = [load(name) for name in sorted(names)]
     for script in scripts:
-        # Reads the file, and raises what is wrong with it.
+        # Reads the file, and raises if something is wrong with it.
         _ = script.version
     return scripts
 
@@ -253,7 +253,7 @@ def _sha(text: str) -> str:
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-#: What clients send beside scripts.
+#: The commands that clients send in addition to scripts.
 OUTSIDE = {
     "client|setname",
     "del",
@@ -276,6 +276,6 @@ CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'")
 
 
 def commands() -> list[str]:
-    """Return the Redis commands a user of this library must be allowed, read from the scripts."""
+    """Return the Redis commands that a user needs permission for, read from the scripts."""
     inside = {c.lower() for script in load_all() for c in CALL.findall(script.text)}
     return sorted(OUTSIDE | inside)

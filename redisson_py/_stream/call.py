@@ -1,4 +1,4 @@
-"""One command on its way: what to send, who waits for the answer, how long."""
+"""One command on its way: what to send, who waits for the answer, and how long."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
 Arg = bytes | str | int
 _E = TypeVar("_E", bound=BaseException)
 
-# hiredis' stubs give this function one argument too few and no result.
+# The type stubs of hiredis lack an argument and the result of this function.
 _pack: Callable[[tuple[Arg, ...]], bytes] = hiredis.pack_command  # type: ignore[assignment]
 
-#: Allows the command behind it to use a slot that is arriving; answered by itself.
+#: Allows the command behind it to use a slot that is being imported; it has a reply of its own.
 ASKING = _pack(("ASKING",))
 
 
@@ -35,7 +35,7 @@ class ScriptWording(Protocol):
 
 
 class ScriptText(Protocol):
-    """What the stream must know of a script to send it, and to load it when it is missing."""
+    """What the stream must know of a script to send it, and to load it where it is missing."""
 
     @property
     def text(self) -> str: ...
@@ -47,12 +47,12 @@ class ScriptText(Protocol):
     def follows_ask(self) -> bool: ...
 
 
-#: The name of the user is part of a URL, which no error quotes.
+#: The name of the user may come from a URL, and no error quotes a URL.
 _USER = re.compile(r"\b(?:User|user) \S+ has\b")
 
 
 def without_user(text: str) -> str:
-    """Return an error reply without the name of the user that it is about."""
+    """Return an error reply without the name of the user in it."""
     return _USER.sub("the user has", text)
 
 
@@ -60,7 +60,7 @@ class ReplyError(BackendError):
     """Raised when Redis answered a command with an error: it was not executed.
 
     Attributes:
-        where: The address of the server, where there are several.
+        where: The address of the server, if there are several.
     """
 
     where: str = ""
@@ -75,21 +75,21 @@ class Call:
     Attributes:
         args: The command's words, or a whole call of a script, packed in the dialect `MODERN`.
         key: The key it is about.
-        future: Gets the reply. Cancelled or failed, it no longer waits; the command stays in
-            its place in the stream all the same.
+        future: Gets the reply. If it is cancelled or failed, nobody waits any more; the command
+            keeps its place in the stream all the same.
         must: The command has to arrive even if nobody waits any more (a release, an undo).
-        until: Until when that is so, in loop time, if that is later than the deadline.
-        asking: Another node of a cluster said that this one may have the key (ASK): ASKING is
-            written right before it. It is reset when the call is sent to yet another node.
+        until: Until when `must` applies, in loop time, if that is later than the deadline.
+        asking: Another node of a cluster replied that this node may have the key (ASK): ASKING is
+            written right before the call. It is reset when the call is sent to yet another node.
         fails_fast: It fails with the first attempt to connect that fails.
-        splits: It is about several keys, and fails at once where single keys would be served: while
-            their slot moves.
-        timed_by: In whose heap its deadline is, or was.
+        splits: It is about several keys, and fails at once where calls for single keys would be
+            served: while their slot moves.
+        timed_by: The deadlines whose heap it is in, or was in.
         sends: How often it was written.
-        refusals: How often the answer was an error that says that it was not executed.
+        refusals: How often the answer was an error which says that it was not executed.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
-        why_not: Why it was refused last, if it is sent again because of that.
+        why_not: The last refusal, if that is why it is sent again.
     """
 
     __slots__ = (
@@ -145,11 +145,11 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What is called, for error messages: a script and its version, or a command."""
+        """The name for error messages: a script and its version, or a command."""
         return str(self.script or self.args[0])
 
     def refusal(self, error: ReplyError) -> ScriptError:
-        """Return what the caller is told of an error reply."""
+        """Return the error for the caller, from an error reply."""
         key = self.key.decode(errors="replace")
         return ScriptError(self.name, str(error), key, error.where)
 
@@ -177,7 +177,7 @@ class Call:
         if type(args) is bytes:
             assert script is not None
             own, head = script.head, script.wordings[dialect].head
-            # Heads are equally long, and many scripts are the same in two dialects.
+            # Heads are equally long, and many scripts have the same text in two dialects.
             return args if head is own else head + args[len(own) :]
         assert isinstance(args, tuple)
         if script is None:
@@ -196,11 +196,11 @@ class Call:
         self.must = False
 
     def give_up(self, error: BaseException) -> None:
-        """Hand over an error, if anybody waits for the answer; what must arrive still must."""
+        """Hand over an error, if anybody waits; a `must` call still has to arrive."""
         if not self.future.done():
             self.future.set_exception(error)
             if self.must:
-                # Often nobody waits for a call that must arrive; asyncio need not complain.
+                # Often nobody waits for a call that must arrive: this keeps asyncio from logging.
                 self.future.exception()
 
 
@@ -210,18 +210,18 @@ def load_command(script: ScriptText, dialect: Dialect) -> bytes:
 
 
 def cut_off(where: str, reason: BackendError | None, maybe_held: bool) -> ConnectionLostError:
-    """Return the error of a call whose time was up while there was no connection."""
+    """Return the error of a call whose deadline passed while there was no connection."""
     text = str(reason or f"no connection to Redis at {where}")
     if maybe_held:
         text += ": the request may have been executed"
     error = ConnectionLostError(text, maybe_held=maybe_held)
-    # Not the reason itself, which says the same.
+    # Not the reason itself: it says the same.
     error.__cause__ = reason.__cause__ if reason is not None else None
     return error
 
 
 def told_again(error: _E) -> _E:
-    """Return an error for one more caller: the same words and cause, an object of its own."""
+    """Return a copy of an error for one more caller: the same words and cause."""
     again = copy(error)
     again.__cause__ = error.__cause__
     return again

@@ -1,4 +1,4 @@
-"""What a stream tells its client, and asks of it."""
+"""The functions by which a stream informs its client, and asks it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def _ignore(_: Stream) -> None:
 
 
 def _unknown(_: Stream, then: Callable[[int | None], None]) -> None:
-    """Know of no replicas."""
+    """Say that the number of replicas is not known."""
     then(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """Functions of the client, each called with the stream but the first.
+    """Functions of the client; each but the first is called with the stream.
 
     Attributes:
         on_message: Called with channel and payload of every message.
         on_connected: Called when a connection is ready, before anything else is written to it.
-        on_down: Called when the connection broke, or could not be opened for good.
+        on_down: Called when the connection broke, or was refused for good.
         needed: Whether somebody relies on the connection even while no command is under way.
-        on_end: Awaited when the background task is cancelled while it has a connection, which
-            it then keeps for that long; and if it returns True until nothing is `needed`.
+        on_end: Awaited when the background task is cancelled while it has a connection. The
+            connection stays open until this returns; if it returns True, until nothing is `needed`.
         on_outlived: Called when that connection is closed.
-        count_replicas: Calls a function, now or later, with how many replicas the stream's master
-            has as far as other servers know; with None if nobody says it.
+        count_replicas: Calls a function, now or later, with the number of replicas that the
+            stream's master has according to other servers; with None if none of them knows.
     """
 
     on_message: Callable[[bytes, bytes], None]

@@ -1,8 +1,8 @@
-"""When each call is given up: one timer, and a heap that only an outage fills.
+"""When each call is given up: one timer, and a heap that is empty unless answers are late.
 
-A call that is answered in time never gets here. The timer is set for the earliest deadline; when
-it fires, the calls still in flight are put in the heap, each once, and those whose time is up
-are given up. So a deadline costs a logarithm at most, however many calls wait.
+The timer is set for the earliest deadline. When it fires, the calls still in flight are put in the
+heap, each once, and those whose deadline has passed are given up. A call that was answered before
+that never enters the heap. So a deadline costs at most a logarithm of the number of waiting calls.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from redisson_py._loop import Timer, running_loop
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT
 from redisson_py._stream.call import Call
 
-#: Entries that are over before it is worth looking for them.
+#: How many entries must be over before the heap is searched for them.
 _SWEEP_FROM = 128
 
 
 def grace(deadline: float) -> float:
     """Return seconds to wait for an answer after a deadline that a blocked event loop missed.
 
-    As long as it was blocked past the deadline, half a second at most: on a busy machine the server
-    may have had no time either.
+    The loop waits as long as it was blocked past the deadline, at most half a second: on a busy
+    machine the server may have had no time either.
     """
     return min(max(running_loop().time() - deadline, SHORTEST_WAIT), LAST_LOOK)
 
@@ -33,12 +33,12 @@ class Deadlines:
     """The deadlines of the calls of one stream.
 
     Args:
-        sent_since: Returns the calls that were sent since it was asked last and are in flight.
+        sent_since: Returns the calls in flight that were sent since it was last called.
         give_up: Called with each call whose deadline has passed and whose answer is awaited.
 
     Attributes:
-        next: When the timer fires, in loop time; whoever sends a call that is due earlier must
-            `arm` it.
+        next: When the timer fires, in loop time. The sender of a call with an earlier deadline
+            must `arm` it.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Deadlines:
         self._heap: list[tuple[float, int, Call]] = []
         self._number = itertools.count().__next__
         self._timer: Timer | None = None
-        #: How many entries are over, at the most.
+        #: How many entries are over, at most.
         self._over = 0
         self.next = math.inf
 
@@ -81,7 +81,7 @@ class Deadlines:
             self.forget()
 
     def forget(self) -> None:
-        """One of the calls is over, perhaps long before its deadline."""
+        """Note that one of the calls is over, perhaps long before its deadline."""
         self._over += 1
         if self._over > max(_SWEEP_FROM, len(self._heap) / 2):
             self._over = 0
@@ -110,7 +110,7 @@ class Deadlines:
             if not self._is_over(call) and call.deadline <= present:
                 self._give_up(call)
             if not self._is_over(call):
-                # It has to arrive although nobody waits any more.
+                # It has to arrive, although nobody waits for it any more.
                 self._push(call)
-        # What was sent meanwhile, because another call had failed, may have set it already.
+        # A call that was sent meanwhile, because another one failed, may have set it already.
         self.rearm()

@@ -1,4 +1,4 @@
-"""What a server says of itself when it is greeted."""
+"""What a server's answer to HELLO says about it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from redisson_py._dialect import Dialect
 from redisson_py.errors import UnsupportedServerError
 
-#: The oldest server whose replies and commands suffice.
+#: The oldest version with all commands and replies that are needed.
 OLDEST = (6, 2)
 #: The first version with `#!lua` lines and sharded pub/sub.
 FIRST_MODERN = 7
 
-#: What counts of a version; forks and previews write `7.4.0-v3`, `8.0-m02`, `7.2-rc1`.
+#: The part of a version that counts; forks and previews write `7.4.0-v3`, `8.0-m02`, `7.2-rc1`.
 _VERSION = re.compile(rb"[vV]?(\d{1,9})(?:\.(\d{1,9}))?(?!\d)")
 
 
 def dialect_of(facts: object, *, sharded: bool = False) -> Dialect:
     """Return the dialect of a server's scripts, from its answer to HELLO.
 
-    A server whose version cannot be read is sent scripts without `#!lua` lines, which every server
-    takes, unless it has `sharded` pub/sub, which came with them.
+    A server whose version cannot be read gets scripts without `#!lua` lines, which every server
+    accepts; with `sharded` pub/sub, which is as new as these lines, it gets them.
 
     Raises:
         UnsupportedServerError: It does not speak RESP3, or is too old.

@@ -1,4 +1,4 @@
-"""Noticing that a connection is dead although nobody said so (half-open TCP)."""
+"""Notices a dead connection of which the system reports nothing (half-open TCP)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from redisson_py._loop import Timer, call_later
 if TYPE_CHECKING:
     from redisson_py._stream.stream import Stream
 
-#: How finely a silence is measured.
+#: Ticks in one `reply_timeout`.
 _TICKS = 4
 
-#: Seconds without a call, a hold or a seat after which a connection to one of several servers is
-#: closed.
+#: Seconds without a call, a hold or a seat after which a connection is closed, where there are
+#: several servers.
 _REST_AFTER = 60.0
 
 
 class Health:
-    """Counts ticks of silence and gives a silent connection up.
+    """Counts ticks of silence and gives up a silent connection.
 
-    Ticks, not seconds, so that an event loop that was blocked does not mistake its own
-    silence for the server's: a tick counts only when the loop had its turn in between.
+    It counts ticks, not seconds, so that a blocked event loop does not mistake its own silence for
+    the server's: the loop has run between two ticks.
     """
 
     def __init__(self, stream: Stream, reply_timeout: float) -> None:
@@ -29,8 +29,8 @@ class Health:
         self._stream = stream
         self._silent = 0
         self._idle = 0
-        #: Nobody relied on the connection when the server was sent something last. To find that out
-        #: takes a look at each hold, and whoever begins to rely on it sends something first.
+        #: Nobody relied on the connection when something was last sent. Finding that out means
+        #: looking at each hold, and whoever begins to rely on the connection sends something first.
         self._unneeded = False
         self._sent = 0
         self._seen = 0

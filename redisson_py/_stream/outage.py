@@ -1,4 +1,4 @@
-"""Outages: told once when one begins and once when it is over, however many attempts fail."""
+"""Outages: reported once when one begins and once when it is over, whatever fails in between."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ log = logging.getLogger("redisson_py")
 class Outages:
     """An outage lasts from the loss of the connection until one is ready.
 
-    One that cannot be opened when it is needed first is lost as well.
+    A connection that cannot be opened at first need counts as lost.
 
     Args:
         where: The address of the server.
-        counts: Where to count those that are over.
-        teller: Tells a listener, if there is one.
-        server: What is there.
+        counts: Where to count the outages that are over.
+        teller: Informs a listener, if there is one.
+        server: What kind of server is there.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Outages:
             log.debug("connection to %s at %s lost again: %s", self._server, self._where, why)
 
     def failed(self, error: BackendError) -> None:
-        """An attempt to connect failed; the next one may not."""
+        """An attempt to connect failed; the next one may succeed."""
         why = str(error).removeprefix(f"no connection to Redis at {self._where}: ")
         level = logging.WARNING if self._began(why) else logging.DEBUG
         log.log(level, "no connection to %s at %s: %s", self._server, self._where, why)
 
     def refused(self, error: BackendError) -> None:
-        """An attempt to connect failed, and there is no use in others before somebody acts."""
+        """An attempt to connect failed, and so will others until somebody changes something."""
         self._began(str(error))
         log.log(logging.DEBUG if self._refused else logging.ERROR, "%s", error)
         self._refused = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 
-#: Error replies that say "not executed, ask again": the server starts, fails over, or is busy.
+#: Error replies that mean "not executed, ask again": the server starts, fails over, or is busy.
 TRY_AGAIN = (
     "READONLY",
     "LOADING",
@@ -15,17 +15,17 @@ TRY_AGAIN = (
     "TRYAGAIN",
     "NOREPLICAS",
 )
-#: How Redis 6.2 wraps what a command answered to a script that called it.
+#: How Redis 6.2 wraps the error of a command that a script called.
 _IN_SCRIPT = re.compile(r"ERR Error running script .*: -(?=[A-Z]+ )")
-#: Error replies while a slot moves key by key that a call of one key may not get.
+#: Error replies while a slot moves key by key; a call for one of the keys may be served.
 _MOVING = ("TRYAGAIN", "ASK ")
-#: The slot has left, or is leaving, while a script computes the name of a key.
+#: The slot left, or began to leave, before a script used a key whose name it computes.
 _NOT_LOCAL = " non local key "
 _LONGEST_PAUSE = 1.0
 
 
 def is_try_again(text: str) -> bool:
-    """Return whether an error reply says "not executed, ask again"."""
+    """Return whether an error reply means "not executed, ask again"."""
     wrapped = _IN_SCRIPT.match(text)
     return text.startswith(TRY_AGAIN, wrapped.end() if wrapped else 0) or _NOT_LOCAL in text
 

@@ -1,4 +1,4 @@
-"""Callers that wait until a connection takes more commands, first come first served."""
+"""Callers that wait until a connection takes more commands, first come, first served."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from redisson_py.errors import ConnectionLostError
 
 
 class Room:
-    """Lets as many callers in as there is room for: a chunk of replies does not wake a crowd.
+    """Wakes only as many callers as there is room for.
 
     Args:
         spare: Returns how many commands may be sent now.
-        too_late: Returns the error of a caller whose time was up.
+        too_late: Returns the error of a caller whose deadline passed.
     """
 
     def __init__(
@@ -23,9 +23,9 @@ class Room:
         self._spare = spare
         self._too_late = too_late
         self.waiting: OrderedDict[Future[None], None] = OrderedDict()
-        #: Callers that were let in and have not gone on yet.
+        #: Callers that were let in and have not run yet.
         self._let_in: set[Future[None]] = set()
-        #: Whether there are callers that wait, or were let in: then nobody may go before them.
+        #: Whether there are callers that wait or were let in: nobody may overtake them.
         self.crowded = False
         #: How often a caller was woken, for tests.
         self.wakes = 0
@@ -50,19 +50,19 @@ class Room:
             self._let_in.discard(future)
             self.crowded = bool(self.waiting or self._let_in)
             if self.waiting and not self._let_in:
-                # Perhaps none of them sends anything, or all were cancelled: the next ones may.
+                # Those that were let in may send nothing, or be cancelled: then others may enter.
                 running_loop().call_soon(self.give)
 
     @property
     def is_full(self) -> bool:
-        """Whether a caller that comes now has to wait: what there is belongs to others."""
+        """Whether a new caller has to wait: all room there is belongs to others."""
         return bool(self.waiting) or self._spare() <= len(self._let_in)
 
     def _give_up(self, future: Future[None]) -> None:
         fail(future, self._too_late())
 
     def give(self) -> None:
-        """There may be room: let in whom it is for."""
+        """Let in as many callers as there is room for."""
         spare = self._spare() - len(self._let_in)
         while spare > 0 and self.waiting:
             future, _ = self.waiting.popitem(last=False)

@@ -1,7 +1,7 @@
 """Which stream serves a key.
 
-One server, one stream; so too where a Sentinel says which of several servers is the master just
-now. A cluster needs one for each node: redisson_py/_topology/cluster.py.
+One server has one stream; so has the current master where Sentinels name it. A cluster needs one
+for each node: redisson_py/_topology/cluster.py.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Router(Protocol):
 
     @property
     def node_ids(self) -> frozenset[str]:
-        """What the nodes of a cluster call themselves, as far as is known; of others nothing."""
+        """The ids of the nodes of a cluster, as far as known; empty for other servers."""
         ...
 
     @property
     def traffic(self) -> Traffic:
-        """What went over the connections of all streams there are and were."""
+        """What went over the connections of all present and former streams."""
         ...
 
     def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
-        """Call `then` with how many replicas a stream's master has as far as others know.
+        """Call `then` with the number of replicas that a stream's master has.
 
-        With None if nobody says it.
+        The number is what other servers say; None if none of them knows.
         """
         ...
 
@@ -60,7 +60,7 @@ class Router(Protocol):
         ...
 
     def break_down(self, cause: BaseException) -> None:
-        """The background task has failed: fail what waits; what must arrive goes out later."""
+        """The background task has failed: fail all calls; those that must arrive go out later."""
         ...
 
     def leave_behind(self) -> None:
@@ -68,7 +68,7 @@ class Router(Protocol):
         ...
 
     def start_over(self) -> object:
-        """Be as new, for another event loop or process; return what was there."""
+        """Start afresh for another event loop or process; return what was there."""
         ...
 
 
@@ -86,7 +86,7 @@ class NewStream(Protocol):
 
 
 class Followers(Protocol):
-    """What relies on the servers of its keys: seats and holds."""
+    """What relies on the servers that serve its keys: seats and holds."""
 
     @property
     def any(self) -> bool:
@@ -94,15 +94,15 @@ class Followers(Protocol):
         ...
 
     def moved(self, concerns: Callable[[bytes], bool]) -> None:
-        """Keys have another master, or their connection is new."""
+        """Note that keys have another master, or a new connection to it."""
         ...
 
     def gone(self, stream: Stream, channel: bytes) -> bool:
-        """A server has ended a subscription; return whether it is needed again."""
+        """Note that a server has ended a subscription; return whether it is still needed."""
         ...
 
     def recover(self) -> None:
-        """Subscribe again to what servers have ended."""
+        """Renew the subscriptions that servers have ended."""
         ...
 
 
@@ -134,7 +134,7 @@ class SingleRouter:
 
     @property
     def node_ids(self) -> frozenset[str]:
-        """Nothing: this is no cluster."""
+        """Empty: this is no cluster."""
         return frozenset()
 
     @property
@@ -143,7 +143,7 @@ class SingleRouter:
         return self.only.whole_traffic
 
     def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
-        """Call `then` with None: there are no others who could know."""
+        """Call `then` with None: no other server could know."""
         then(None)
 
     async def run(self) -> None:
@@ -159,7 +159,7 @@ class SingleRouter:
         self.only.fail(error)
 
     def break_down(self, cause: BaseException) -> None:
-        """The background task has failed: fail what waits; what must arrive goes out later."""
+        """The background task has failed: fail all calls; those that must arrive go out later."""
         self.only.break_down(cause)
 
     def leave_behind(self) -> None:
@@ -167,7 +167,7 @@ class SingleRouter:
         self.only.leave_behind()
 
     def start_over(self) -> object:
-        """Have another stream; return the one that was there."""
+        """Make a new stream; return the old one."""
         before, self.only = self.only, self._new_stream()
         self.only.traffic = before.whole_traffic
         return before

@@ -17,10 +17,10 @@ class StreamSettings:
         opener: Opens connections.
         reply_timeout: Seconds after which a connection without an answer counts as dead.
         tell: The client's functions.
-        outages: Is told when the connection is lost, and when it is back.
+        outages: Is informed when the connection is lost, and when it is back.
         sharded: The server belongs to a cluster with sharded pub/sub.
-        fails_over: Another server may become the master: ours has to say that it is one.
-        topology: The servers around this one that may serve its keys.
+        fails_over: Another server may become the master, so the role of this one is checked.
+        topology: The other servers that may serve its keys.
     """
 
     opener: Opener

@@ -1,14 +1,14 @@
 """One ordered RESP3 stream to one Redis node: scripts, their replies, and the pushes.
 
-Commands leave in the order they were called, those of one turn of the event loop together.
-Replies answer them first in, first out; a push that confirms a subscription takes its
-command's place in that line, because RESP3 sends no other reply to it.
+Commands leave in the order in which they were called, those of one turn of the event loop together.
+Replies answer them in the same order. A push that confirms a subscription counts as the reply to
+its command, because RESP3 sends no other.
 
-When the connection breaks, what was not answered is sent again, in order, on the next one,
-until each caller's own deadline: every script is safe to repeat. What a caller abandoned
-keeps its place, so that an undo written after it cannot overtake it. Where an error reply
-puts a command behind others, and where bytes of an old connection are executed late, the
-tombstones of the scripts keep the promise instead (lua/lock/acquire.lua).
+When the connection breaks, unanswered calls are sent again on the next one, in order, until each
+caller's own deadline: every script is safe to repeat. An abandoned call keeps its place, so that an
+undo written after it cannot overtake it. An error reply can put a command behind others, and bytes
+of an old connection can be executed late: in these cases the tombstones of the scripts ensure that
+an undone acquire has no effect (lua/lock/acquire.lua).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: What most servers understand: a call that is packed already is sent to them as it is.
+#: The dialect of most servers: a call that is already packed is sent to them as it is.
 _MODERN = Dialect.MODERN
 _SHARDED = Dialect.SHARDED
 
@@ -78,9 +78,9 @@ class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
     Attributes:
-        ready: A connection is open and commands go out at once.
-        outlives: The connection, once the event loop has ended everything but blocks that rely on
-            it.
+        ready: A connection is open, and commands go out at once.
+        outlives: The connection, after the event loop has ended the background task and while
+            blocks still rely on it.
     """
 
     def __init__(self, settings: StreamSettings) -> None:
@@ -97,14 +97,14 @@ class Stream:
         self._dialect = _MODERN
         self.ready: bool = False
         self._closed = False
-        #: What waits for a connection, in order: nothing that nobody waits for and need not arrive.
+        #: The calls that wait for a connection, in order; only those that are still wanted.
         self._backlog: dict[Call, None] = {}
-        #: What Redis did not want to do yet, and its reason.
+        #: Calls that Redis could not serve yet, and its reason.
         self._delayed: dict[Call, tuple[Timer, str]] = {}
         self._loads: dict[str, int] = {}
-        #: Of scripts that were refused: the number of that load, and Redis' text.
+        #: For each script that Redis refused to load: the number of that load, and the error reply.
         self._load_errors: dict[str, tuple[int, str]] = {}
-        #: A call whose ASKING was refused, and Redis' answer to that.
+        #: A call whose ASKING was refused, and the error reply.
         self._unasked: tuple[Call, ReplyError] | None = None
         self._room = Room(self._spare, self._no_room)
         self._wanted: Future[None] | None = None
@@ -156,7 +156,7 @@ class Stream:
         return self._in_doubt
 
     def doubt(self) -> None:
-        """Have another server confirm this one before the next connection is used."""
+        """Require another server to confirm this one before the next connection is used."""
         self._in_doubt = True
 
     @property
@@ -205,7 +205,7 @@ class Stream:
         return self.no_answer(maybe_held=False)
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
-        """Return the error of a caller whose time was up."""
+        """Return the error of a caller whose deadline passed."""
         where = self._opener.where
         if not self.ready:
             return cut_off(where, self._last_error, maybe_held)
@@ -213,7 +213,7 @@ class Stream:
         return ConnectionLostError(text, maybe_held=maybe_held)
 
     def send(self, call: Call) -> Call:
-        """Put a command in the line; its future gets the answer.
+        """Send a command in its turn; its future gets the answer.
 
         Raises:
             ClientClosedError: The stream was closed.
@@ -222,7 +222,7 @@ class Stream:
             wire, script = self._wire, call.script
             assert wire is not None
             if script is not None and script.text not in self._loads:
-                # First use on this connection: loaded in the same write, and no NOSCRIPT.
+                # First use on this connection: loaded in the same write, which saves a NOSCRIPT.
                 self._load(script)
             if call.asking:
                 wire.put(Call(_ASKING, 0, must=True), ASKING)
@@ -252,7 +252,7 @@ class Stream:
         return self.send(Call(args, running_loop().time() + seconds, must=must, key=key))
 
     def subscribe(self, channel: bytes) -> None:
-        """Listen to a channel; takes effect before whatever is sent next."""
+        """Listen to a channel; it takes effect before whatever is sent next."""
         self._subscription("SUBSCRIBE", channel)
 
     def unsubscribe(self, channel: bytes) -> None:
@@ -266,11 +266,11 @@ class Stream:
         word = "S" + word if self._dialect is _SHARDED else word
         self.send(Call((word, channel), 0, must=True, channel=channel))
         if word == "SUNSUBSCRIBE":
-            # What closes it, see `Wire`: HELLO is never refused.
+            # Completes the SUNSUBSCRIBE: see `Wire`.
             self.send(Call(("HELLO",), 0, must=True))
 
     def ping(self) -> Call:
-        """Ask for a sign of life on this connection; fails as soon as it breaks."""
+        """Send PING, or HELLO to see the role too; fails as soon as the connection breaks."""
         if not self._fails_over:
             return self.send(Call(("PING",), 0, must=True))
         call = self.send(Call(("HELLO",), 0, must=True))
@@ -278,13 +278,13 @@ class Stream:
         return call
 
     def _said_hello(self, done: Future[object]) -> None:
-        """A server that was a master has said what it is now."""
+        """Give the connection up if a server that was a master no longer is one."""
         if not done.cancelled() and done.exception() is None and not is_master(done.result()):
             self._demoted = True
             self.abort("it is a replica now")
 
     def probe(self) -> None:
-        """Have Redis say something, unless an answer is due anyway."""
+        """Send a ping unless an answer is due anyway."""
         if self.ready and not self.waiting:
             self.ping()
 
@@ -294,7 +294,7 @@ class Stream:
             self._wire.gather()
 
     def answers_at(self, moment: float) -> bool:
-        """Return whether Redis said anything shortly before a moment, in loop time."""
+        """Return whether Redis sent anything shortly before a moment, in loop time."""
         return self.traffic.heard_at >= moment - LAST_LOOK
 
     async def answered_at(self, moment: float) -> bool:
@@ -313,7 +313,7 @@ class Stream:
         broke = False
         while not self._closed:
             self._attempt = attempt
-            # What is held is asked after on the next connection, and not only when it is due.
+            # Holds are checked on the next connection at once, not only when a renewal is due.
             if not (self._backlog or (broke and self.needed)):
                 self._wanted = new_future()
                 await self._wanted
@@ -342,7 +342,7 @@ class Stream:
                 await self._wait_before(attempt)
                 attempt += 1
             except ClientClosedError:
-                # While the server was greeted; whoever waited has been told.
+                # Closed during the handshake; all callers have their error.
                 pass
             except BackendError as error:
                 if self._closed:
@@ -351,13 +351,13 @@ class Stream:
                 self._outages.refused(error)
                 self._fail_all(error)
             except Exception as error:
-                # Not foreseen. Nobody waits in vain, and the next call finds somebody at work.
+                # A bug. No caller is left waiting, and this task goes on for the next call.
                 log.exception("the background task of %s failed", self._opener.where)
                 self.break_down(error)
                 await self._wait_before(attempt)
                 attempt += 1
             else:
-                # HELLO is one: a connection that broke before it answered anything else.
+                # The answer to HELLO is one. The connection broke before it answered anything else.
                 in_vain = self._demoted or self.traffic.received <= received + 1
                 attempt = attempt + 1 if in_vain else 0
                 broke = True
@@ -365,23 +365,23 @@ class Stream:
                     await self._wait_before(attempt)
 
     async def _wait_before(self, attempt: int) -> None:
-        """Pause before an attempt to connect, unless somebody is in a hurry meanwhile."""
+        """Pause before an attempt to connect; `hurry` ends the pause."""
         seconds = pause_before(attempt)
         self._pause = new_future()
         await wait_until(self._pause, min(seconds, LONGEST_PAUSE) if self._fails_over else seconds)
 
     def hurry(self) -> None:
-        """Try to connect at once: there is reason to hope."""
+        """Try to connect at once: the attempt is likely to succeed now."""
         wake(self._pause)
 
     def _send_on(self) -> None:
-        """What waits here for a connection belongs elsewhere."""
+        """Send calls that wait here for a connection to the servers that have their keys."""
         assert self._topology is not None
         for call in self._give_away("there is no connection"):
             self._topology.send_again(call)
 
     def _give_away(self, reason: str) -> list[Call]:
-        """Return what waits here; fail what is about a connection of this stream."""
+        """Return the waiting calls; fail those that concern only a connection of this stream."""
         waiting = self.take(lambda _: True)
         for call in self._backlog:
             call.fail(ConnectionLostError(reason, maybe_held=False))
@@ -404,7 +404,7 @@ class Stream:
             on_down=self._went_down,
         )
         try:
-            # Not imported before somebody connects: redis-py is most of what an import costs.
+            # Imported when somebody connects: redis-py takes most of the import time.
             from redisson_py._redis import take_over
 
             wire.attach(take_over(connection, wire, self._opener.where))
@@ -423,7 +423,7 @@ class Stream:
                     wire.close()
                 raise
         except GeneratorExit:
-            # The event loop was closed, and this is garbage.
+            # The event loop was closed, and this coroutine was collected.
             self.leave_behind()
             raise
         finally:
@@ -448,14 +448,14 @@ class Stream:
         self.ready = False
         self._health.stop()
         if self.outlives is not None:
-            # Nobody is left to open another.
+            # No task is left to open another one.
             self._end_outlived(self.outlives)
 
     async def _open(self) -> AbstractConnection:
         opener, began = self._opener, running_loop().time()
         limit = opener.connect_timeout or max(1.0, self.reply_timeout)
         if self._fails_over and opener.connect_timeout is None:
-            # A crowd that connects to one new master at once takes longer than one client.
+            # When many clients connect to a new master at once, each of them takes longer.
             limit = min(limit * 2.0 ** min(self._attempt, 10), max(limit, LONGEST_ATTEMPT))
         connection = await opener.open(limit)
         if running_loop().time() - began > SLOW_OPENING:
@@ -468,7 +468,7 @@ class Stream:
         return self._health.reply_timeout
 
     async def _greet(self) -> None:
-        """Ask the server who it is, which redis-py did too but keeps to itself."""
+        """Send HELLO again: redis-py sends it too, but keeps the answer to itself."""
         hello = Call(("HELLO",), 0, must=True)
         assert self._wire is not None
         self._wire.put(hello, hello.pack(_MODERN))
@@ -502,7 +502,7 @@ class Stream:
                 self.send(call)
 
     def _collect_unanswered(self, wire: Wire) -> None:
-        """Put what was not answered before what was not sent."""
+        """Put unanswered calls before those that were not sent."""
         unanswered = [c for c in wire.in_flight if c.wanted and c.deadline]
         for call in unanswered:
             call.uncertain = True
@@ -515,10 +515,10 @@ class Stream:
             self._topology.went_down(self)
 
     def take(self, leaves: Callable[[bytes], bool]) -> list[Call]:
-        """Return what waits here for keys that live elsewhere now, in order, and let it go.
+        """Return, in order, the calls that wait here for keys that another server has now.
 
-        What was written to an open connection is answered there, and what has no deadline is about
-        this connection only.
+        A call that was written to an open connection is answered there, and a call without a
+        deadline concerns this connection only; both stay.
         """
         waiting = (*self._backlog, *self._delayed)
         taken = [call for call in waiting if call.deadline and leaves(call.key)]
@@ -531,10 +531,9 @@ class Stream:
         return taken
 
     def retire(self, reason: str) -> list[Call]:
-        """End, because the server serves nothing of ours any more; return what was not answered.
+        """End, because the server serves none of our keys any more; return unanswered calls.
 
-        What it answers from now on is not believed: it may have been frozen while another server
-        took its place.
+        Its later answers are ignored: it may have been frozen while another server took its place.
         """
         self.ready, self._closed, self._retired = False, True, True
         wire = self._wire
@@ -555,7 +554,7 @@ class Stream:
         return unanswered
 
     def let_go(self, call: Call) -> None:
-        """A call that was refused here is sent elsewhere."""
+        """Forget the deadline of a call that was refused here and is sent elsewhere."""
         self._deadlines.release(call)
 
     @property
@@ -564,19 +563,19 @@ class Stream:
         return self._topology is not None
 
     def rest(self) -> None:
-        """Close the connection until somebody needs one: nothing was asked for a long time."""
+        """Close the unused connection until somebody needs one."""
         if self._wire is not None and not self._backlog:
             self.ready, self._resting = False, True
             self._wire.close()
 
     def _forget(self, call: Call) -> None:
-        """Nobody waits for the answer to a call any more, perhaps before it was sent."""
+        """Drop a call for whose answer nobody waits any more, if it need not arrive."""
         if not call.wanted:
             self._backlog.pop(call, None)
             self._deadlines.forget()
 
     def _fail_fast(self) -> None:
-        """An attempt to connect has failed, and with it those who ask only once."""
+        """Fail the calls that wait for one attempt to connect only."""
         for call in [call for call in self._backlog if call.fails_fast]:
             self._give_up(call)
 
@@ -594,16 +593,19 @@ class Stream:
             await wait_until(down, self.reply_timeout)
 
     def close_soon(self, error: ClientClosedError) -> Future[None] | None:
-        """Fail what is under way; return what is done when the connection, if any, is closed."""
+        """Fail what is under way; return a future that is done when the connection is closed.
+
+        Without a connection, return None.
+        """
         self.fail(error)
         if self._wire is None:
             return None
-        # Graceful where the server reads, so that the last releases still arrive.
+        # Closed only after everything is written, so that the last releases still arrive.
         self._wire.close()
         return self._wire.down
 
     def break_down(self, cause: BaseException) -> None:
-        """The background task has failed: fail what waits; what must arrive goes out later."""
+        """The background task has failed: fail all calls; those that must arrive go out later."""
         text = f"the background task of {self._opener.where} failed: {cause!r}"
         calls, present = self._under_way(), running_loop().time()
         for timer, _ in self._delayed.values():
@@ -642,16 +644,16 @@ class Stream:
         self._backlog.clear()
         self._delayed.clear()
         for call in calls:
-            # Each its own: what is raised in one task must not change what another one sees.
+            # Each gets its own: raising an error changes it, which other tasks must not see.
             call.fail(told_again(error))
         self._give_room()
         if not self._closed:
             self._tell.on_down(self)
 
     def mistrust(self) -> None:
-        """The server is silent: it may be frozen, and another one may take its place meanwhile.
+        """Hold back what a silent server sends next until another server has confirmed its role.
 
-        So what it says next is read only after another server has confirmed it.
+        It may be frozen, and another server may take its place meanwhile.
         """
         wire, topology = self._wire, self._topology
         if wire is None or topology is None:
@@ -664,7 +666,7 @@ class Stream:
         wire.hold_back(lambda: topology.confirm_late(self, read_on))
 
     def abort(self, reason: str) -> None:
-        """Give this connection up; what was not answered goes out again on the next."""
+        """Give this connection up; unanswered calls go out again on the next."""
         log.debug("connection to %s given up: %s", self._opener.where, reason)
         self.ready = False
         if self._wire is not None:
@@ -688,10 +690,10 @@ class Stream:
         let_go(connection)
         self._tell.on_outlived(self)
 
-    # Answers that are errors.
+    # Error replies.
 
     def _refused(self, call: Call, error: ReplyError) -> None:
-        """An error reply: the command was not executed. Send it again where that helps."""
+        """Handle an error reply: send the call again where that helps, else fail it."""
         text = str(error)
         if not is_half_done(text):
             call.refusals += 1
@@ -708,18 +710,18 @@ class Stream:
         elif is_try_again(text) and call.deadline:
             self.delay(call, text)
             if "READONLY" in text:
-                # A demoted master: a new connection finds the new one, sooner or later.
+                # A demoted master: sooner or later a new connection finds the new one.
                 self._demoted = True
                 self.abort(text)
         elif call.channel is not None:
-            # An end that is refused because the slot has moved away is one all the same.
+            # A SUNSUBSCRIBE that is refused because the slot moved away has taken effect anyway.
             if call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
                 log.error("cannot listen to %r: %s", call.channel, text)
         else:
             call.fail(error)
 
     def _not_asked(self, call: Call, error: ReplyError) -> bool:
-        """See to an ASKING that is refused, and to the call behind it; return whether it is one."""
+        """Handle a refused ASKING and the call behind it; return whether the call was failed."""
         if call.args is _ASKING:
             assert self._wire is not None
             self._unasked = (self._wire.in_flight[0], error)
@@ -729,12 +731,12 @@ class Stream:
         (_, reason), self._unasked = self._unasked, None
         if is_try_again(str(reason)) or not str(error).startswith("MOVED"):
             return False
-        # Sent back, for ever, to the node that sent it here.
+        # Otherwise two nodes would send it back and forth for ever.
         call.fail(reason)
         return True
 
     def _reload(self, call: Call, script: ScriptText) -> None:
-        """The server does not know a script (any more): load it, then repeat the call."""
+        """Load a script that the server does not know, or forgot, and repeat the call."""
         refused_at, text = self._load_errors.get(script.text, (math.inf, ""))
         if call.written_at >= refused_at:
             refused = ReplyError(text)
@@ -759,14 +761,14 @@ class Stream:
         if not isinstance(error, ReplyError):
             self._load_errors.pop(key, None)
             return
-        # The next call tries again: the permission may have been granted by then.
+        # The next call loads it again: the permission may have been granted by then.
         if self._loads.get(key) == number:
             del self._loads[key]
         if not is_try_again(str(error)):
             self._load_errors[key] = number, str(error)
 
     def delay(self, call: Call, reason: str) -> None:
-        """Send a call again after a pause: Redis did not want to do it yet."""
+        """Send a call again after a pause: Redis cannot serve it yet."""
 
         def again() -> None:
             del self._delayed[call]
@@ -780,7 +782,7 @@ class Stream:
         call.why_not = reason
         call.errors += 1
         self._deadlines.add(call)
-        # It may have been sent by another stream until now.
+        # Until now it may have been a call of another stream.
         self._deadlines.rearm()
 
     # Deadlines.
@@ -789,7 +791,7 @@ class Stream:
         return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]
 
     def _sent_since(self) -> Iterable[Call]:
-        """Yield the calls in flight that were written since this was asked last, newest first."""
+        """Yield the calls in flight that were written since the last call of this, newest first."""
         seen, self._seen = self._seen, self.traffic.commands
         for call in reversed(self._wire.in_flight) if self._wire else ():
             if call.deadline and call.written_at < seen:
@@ -797,7 +799,7 @@ class Stream:
             yield call
 
     def _give_up(self, call: Call) -> None:
-        """The time of a call is up, or it fails with an attempt to connect."""
+        """Give up a call whose deadline passed, or that fails with an attempt to connect."""
         timer, reason = self._delayed.pop(call, (None, ""))
         if timer is not None:
             timer.cancel()

@@ -1,4 +1,4 @@
-"""What a stream must know of the servers around its own, where there are any."""
+"""What a stream must know of other servers that may serve its keys."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from redisson_py._stream.call import Call, ReplyError
     from redisson_py._stream.stream import Stream
 
-#: Longest pause in seconds between two attempts to connect where another server may take over.
+#: Longest pause in seconds between two attempts to connect, where another server may take over.
 LONGEST_PAUSE = 0.25
 
-#: Seconds that the longest attempt to connect takes where another server may take over. The first
-#: one takes a second, and each one after that twice as long.
+#: Seconds that an attempt to connect may take, where another server may take over. The first one
+#: may take a second, and each one after that twice as long, up to this; a longer `reply_timeout`
+#: takes the place of the second, and of this.
 LONGEST_ATTEMPT = 4.0
 
 #: A server that took longer than this to answer a new connection may have been frozen meanwhile.
@@ -22,7 +23,7 @@ SLOW_OPENING = 0.25
 
 
 class Opener(Protocol):
-    """Opens connections; to the same server each time, or to the one that is master just now."""
+    """Opens connections: always to the same server, or to the current master."""
 
     @property
     def where(self) -> str:
@@ -40,24 +41,24 @@ class Opener(Protocol):
         Raises:
             BackendError: It is refused for good.
             ConnectionLostError: There is none; there may be later.
-            Elsewhere: What waits for it is to be sent elsewhere.
+            Elsewhere: The calls that wait for it are to be sent elsewhere.
         """
         ...
 
 
 class Elsewhere(Exception):
-    """Raised by an opener: the keys of what waits for a connection live elsewhere by now."""
+    """Raised by an opener: other servers have the keys of the calls that wait for a connection."""
 
 
 class Topology(Protocol):
-    """Several servers that serve each other's keys when one of them fails, or gives them away."""
+    """Several servers that take over keys when one of them fails or gives them away."""
 
     def send_again(self, call: Call) -> Call:
-        """Send a call to where its key lives now."""
+        """Send a call to the server that has its key now."""
         ...
 
     def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
-        """See to a call that was refused because its key lives elsewhere; return whether it is."""
+        """Handle a call that was refused because its key is elsewhere; return whether it was."""
         ...
 
     def went_down(self, stream: Stream) -> None:
@@ -65,13 +66,13 @@ class Topology(Protocol):
         ...
 
     def gone(self, stream: Stream, channel: bytes) -> None:
-        """A server stopped to send messages of a channel, because its slot moved."""
+        """A server stopped sending messages of a channel, because its slot moved."""
         ...
 
     async def confirm(self, stream: Stream) -> None:
-        """Return when another server has said what is served at a stream's address now."""
+        """Return when another server has said what the server of a stream serves now."""
         ...
 
     def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
-        """Call `then` when another server has said so, if anything is served there still."""
+        """Call `then` when another server has said so, if the server still serves anything."""
         ...

@@ -1,4 +1,4 @@
-"""The answer to a call that counts only when replicas have it too."""
+"""The answer to a call that counts only when replicas have confirmed it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ _NOTHING = object()
 
 
 class Unconfirmed(Future[Any]):
-    """The future of a call: an answer that gives nothing is passed on at once, a grant waits.
+    """The future of a call that may grant something: a grant waits for the replicas.
 
-    Where nothing has to be confirmed it is a future like any other.
+    An answer that grants nothing is passed on at once. Where nothing has to be confirmed, this is a
+    future like any other.
 
     Args:
-        gives: Returns whether a reply gives or keeps something, so that replicas must have it.
+        gives: Returns whether a reply grants or keeps something, which replicas must confirm.
 
     Attributes:
-        gated: Replicas have to confirm what it gives.
-        reply: What the server has answered, of something that has to be confirmed.
-        since: From when on the time of the replicas counts, in loop time; 0 before that.
+        gated: Replicas have to confirm a grant.
+        reply: The server's answer, while the replicas have to confirm it.
+        since: When the time of the replicas began, in loop time; 0 before that.
     """
 
     def __init__(self, gives: Callable[[Any], bool]) -> None:
@@ -44,7 +45,7 @@ class Unconfirmed(Future[Any]):
 
     @property
     def is_held(self) -> bool:
-        """Whether the server has answered, and the replicas have not."""
+        """Whether the server has answered and the replicas have not."""
         return self.reply is not _NOTHING and not self.done()
 
     def confirm(self) -> None:
@@ -53,20 +54,20 @@ class Unconfirmed(Future[Any]):
             super().set_result(self.reply)
 
     def begin(self, gated: bool, present: float) -> None:
-        """The call is written; the time of the replicas may have begun while it waited for that."""
+        """Note that the call is written; the time of the replicas may have begun before that."""
         self.gated = gated
         self.reply = _NOTHING
         self.since = self.since or present
 
     def begin_anew(self) -> None:
-        """The call will be written once more: to another server, or on another connection."""
+        """Note that the call will be written again: to another server or connection."""
         self.gated = False
         self.reply = _NOTHING
         self.since = 0.0
 
 
 def denied(future: Future[Any], asked: Sequence[T]) -> list[T]:
-    """Return what the server has said no to, of a call that replicas have not confirmed."""
+    """Return what the server has denied in a call that replicas have not confirmed."""
     if not isinstance(future, Unconfirmed) or future.reply is _NOTHING:
         return []
     return [each for each, given in zip(asked, future.reply, strict=True) if not given]

@@ -1,7 +1,7 @@
-"""Which server is the master, by what several Sentinels say. No I/O.
+"""Decides which server is the master, from what several Sentinels say. No I/O.
 
 A Sentinel that has not heard of a failover yet names the old master. `config-epoch` grows with each
-failover, so the answer with the highest one is the newest, in whatever order answers come.
+failover, so the answer with the highest epoch is the newest, in whatever order answers come.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from redisson_py._addresses import Address
 from redisson_py.errors import BackendError, ConnectionLostError
 
-#: Seconds for which an older answer does not replace a newer one that nobody repeats. Sentinels
-#: tell each other every two seconds, so an older epoch means after this time that they were reset.
+#: Seconds for which an answer with an older epoch does not replace a newer one that no Sentinel
+#: repeats. Sentinels inform each other every two seconds, so if only an older epoch is known after
+#: this time, they were reset.
 MEMORY = 10.0
 
-#: What a Sentinel says of an instance that it does not reach.
+#: The flags of an instance that a Sentinel does not reach.
 _OUT_OF_REACH = frozenset({"disconnected", "o_down", "s_down"})
 
 
@@ -27,7 +28,7 @@ class Named:
 
     Attributes:
         address: Where it is.
-        epoch: Which failover made it master.
+        epoch: The epoch of the failover that made it master.
         promoted: The failover that makes it master is not over yet; this Sentinel leads it.
         sentinel: Address of the Sentinel, as text.
     """
@@ -48,17 +49,17 @@ def fields(reply: object) -> dict[str, str]:
 
 
 def read_address(host: object, port: object) -> Address | None:
-    """Return an announced address; None if it is none."""
+    """Return an announced address; None if it is not one."""
     name, number = _text(host), _text(port)
     return (name, int(number)) if name and number.isdecimal() and int(number) < 2**16 else None
 
 
 def read_named(master: object, address: object, sentinel: str = "") -> Named | None:
-    """Return whom a Sentinel names.
+    """Return the master that a Sentinel names.
 
     Args:
         master: Its answer to SENTINEL MASTER.
-        address: Its answer to SENTINEL GET-MASTER-ADDR-BY-NAME, asked behind that.
+        address: Its answer to SENTINEL GET-MASTER-ADDR-BY-NAME, which was sent after that.
         sentinel: Its address.
     """
     known = fields(master)
@@ -84,7 +85,7 @@ def read_sentinels(reply: object) -> list[Address]:
 def read_replicas(reply: object) -> int | None:
     """Return how many replicas a Sentinel reaches, from an answer to SENTINEL REPLICAS.
 
-    None if it is no answer. Sentinels forget no replica, so those out of reach are listed, too.
+    None if the answer is malformed. Sentinels list replicas out of reach too; these do not count.
     """
     if not isinstance(reply, list):
         return None
@@ -103,8 +104,8 @@ def read_switch(payload: bytes, service: str) -> Address | None:
 def choose(answers: Iterable[Named]) -> Named | None:
     """Return the newest answer.
 
-    Of equal ones: the promoted master, known to the leader of the failover first; then the one that
-    more Sentinels name.
+    Of answers with the same epoch, the promoted master, which only the leader of the failover
+    knows at first, precedes the others; then the master that more Sentinels name.
     """
     answers = list(answers)
     names = Counter(answer.address for answer in answers)
@@ -116,14 +117,14 @@ def choose(answers: Iterable[Named]) -> Named | None:
 
 
 class Knowledge:
-    """The newest answer so far, for the case that only Sentinels that lag behind answer now."""
+    """The newest answer so far; needed when only Sentinels answer that lag behind."""
 
     def __init__(self) -> None:
         self._last: Named | None = None
         self._until = 0.0
 
     def learn(self, answers: Iterable[Named], present: float) -> Named | None:
-        """Return who is master, from the answers of this moment and the newest before.
+        """Return the master, from the present answers and the newest one before.
 
         None if there is no answer now.
         """
@@ -146,7 +147,7 @@ class Failure:
 
     Attributes:
         text: What is wrong, naming the server.
-        final: It stays so until somebody changes something.
+        final: It will not change until somebody changes something.
         cause: The error behind it.
     """
 
@@ -156,7 +157,7 @@ class Failure:
 
 
 def not_found(what: str, failures: list[Failure]) -> BackendError:
-    """Return the error of a search in vain: final if most of the servers said so for good."""
+    """Return the error of a failed search: final if the failures of most servers are final."""
     text = f"{what}: {'; '.join(failure.text for failure in failures)}"
     if 2 * sum(failure.final for failure in failures) > len(failures):
         return BackendError(text)

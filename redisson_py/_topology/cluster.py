@@ -1,16 +1,17 @@
-"""A Redis cluster: one stream a node, and which of them serves a key just now.
+"""A Redis cluster: one stream per node, and which of them serves a key now.
 
-The map of the slots comes from the nodes, when there is a reason to ask: at the start, when a node
-sends a call elsewhere or stops a channel, and when a node is silent or gone. Never by the clock.
+The map of the slots comes from the nodes. They are asked when there is a reason: at the start, when
+a node redirects a call or ends a subscription, when a node is silent or gone, and when the replicas
+of a node must be counted that does not say how many it has. They are never asked by the clock.
 
 Invariants:
 
-- Each slot has one stream: that of the node that is its master as far as is known, or the lobby,
-  where calls wait until that is known.
-- What a stream was given for a slot that moved goes on to the slot's new master, in order. A
-  stream whose node serves nothing any more is given up, and what it may still say is not read: it
+- Each slot has one stream: that of the node that is its master as far as known, or the lobby, where
+  calls wait until the master is known.
+- Calls that a stream was given for a slot that moved go on to the slot's new master, in order. A
+  stream whose node serves nothing any more is given up, and later replies are not read: the node
   may have been frozen for longer than it took to replace it.
-- A connection that follows a doubt is used only after another node has said what its node serves.
+- A new connection to a node in doubt is used only after another node has said what it serves.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: Seconds for which a MOVED is believed more than the map of a node that may not have heard yet.
+#: Seconds for which a MOVED overrides the map of a node that may not know of the move yet.
 _MOVED_TRUST = 2.0
 
 #: Redirections of one call that are followed at once; later ones after a pause.
@@ -56,7 +57,7 @@ _QUICK_REDIRECTS = 2
 #: Shortest time in seconds between two questions for the map.
 _QUESTION_GAP = 0.02
 
-#: Questions for the map during one failure that come quickly: enough for ten seconds.
+#: How many questions for the map follow quickly during one failure: enough for ten seconds.
 _QUICK_QUESTIONS = 50
 
 
@@ -67,7 +68,7 @@ class ClusterRouter:
         connector: How to connect to a node, wherever it is.
         seeds: The addresses that the user knows.
         address_map: Turns an announced address into one that can be reached from here.
-        sharded_pubsub: What the user wants.
+        sharded_pubsub: The option of the user.
         new_stream: Makes a stream.
         followers: What relies on the servers of its keys.
     """
@@ -98,24 +99,24 @@ class ClusterRouter:
         self._sharded: bool | None = {"on": True, "off": False}.get(self._sharded_pubsub)
         self._slots: SlotMap | None = None
         self._owners: list[Stream] = [self._lobby] * SLOTS
-        #: What a MOVED has said of a slot, and when: (address, loop time).
+        #: The master of a slot according to a MOVED, and when it came: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
-        #: Nodes have ended subscriptions that are needed again.
+        #: Nodes have ended subscriptions that are still needed.
         self._homeless = False
-        #: Nodes that say the cluster is down. They may be cut off, and then their map is old.
+        #: Nodes that say the cluster is down: they may be cut off and have an old map.
         self._cut_off: set[Address] = set()
         self._asking: Task | None = None
         self._ask_again = False
         #: Done at the end of each round of questions.
         self._round: Future[None] | None = None
-        #: When the answer was asked for that the map is from, in loop time.
+        #: When the question was asked that the present map answers, in loop time.
         self._asked_at = 0.0
 
     def _new_node(self, address: Address) -> Stream:
         opener = self._connector.at(*address)
         return self._new_stream(opener, self, sharded=bool(self._sharded), fails_over=True)
 
-    # Where things are.
+    # Keys, slots and streams.
 
     def stream_for(self, key: bytes) -> Stream:
         """Return the stream to the master of the slot of `key`."""
@@ -131,12 +132,12 @@ class ClusterRouter:
 
     @property
     def node_ids(self) -> frozenset[str]:
-        """What the nodes call themselves, as far as is known: the same from whatever seeds."""
+        """The ids of the nodes, as far as known; they do not depend on the seeds."""
         return frozenset() if self._slots is None else self._slots.node_ids
 
     @property
     def traffic(self) -> Traffic:
-        """What went over the connections of all streams there are and were."""
+        """What went over the connections of all present and former streams."""
         return self._nodes.traffic
 
     # The life of the streams: see `Nodes`.
@@ -154,7 +155,7 @@ class ClusterRouter:
         await self._nodes.close(error)
 
     def break_down(self, cause: BaseException) -> None:
-        """The background task has failed: fail what waits; what must arrive goes out later."""
+        """The background task has failed: fail all calls; those that must arrive go out later."""
         self._nodes.break_down(cause)
 
     def leave_behind(self) -> None:
@@ -162,7 +163,7 @@ class ClusterRouter:
         self._nodes.leave_behind()
 
     def start_over(self) -> object:
-        """Be as new, for another event loop or process; return what was there."""
+        """Start afresh for another event loop or process; return what was there."""
         before = self._nodes, self._discovery
         self._begin(self._nodes.traffic)
         return before
@@ -170,7 +171,7 @@ class ClusterRouter:
     # The map.
 
     def ask(self) -> None:
-        """Ask for the map, unless that is under way; then once more after that."""
+        """Ask for the map; if a question is under way, ask once more after it."""
         if self._asking is not None and not self._asking.done():
             self._ask_again = True
         elif self._nodes.running:
@@ -193,7 +194,7 @@ class ClusterRouter:
             if self._ask_again:
                 await sleep(_QUESTION_GAP)
             elif self._homeless or self._nodes.in_trouble:
-                # Another master may be chosen at any moment; later it is not that likely any more.
+                # At first another master may be elected at any moment; later it is less likely.
                 pause = pause_before(attempt)
                 await sleep(pause if attempt > _QUICK_QUESTIONS else min(pause, LONGEST_PAUSE))
                 attempt += 1
@@ -211,13 +212,13 @@ class ClusterRouter:
         return answer
 
     def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
-        """Call `then` with how many replicas the map names for a node; ask for a newer one."""
+        """Call `then` with the number of a node's replicas on the map; ask for a newer map."""
         address, slots = self._nodes.address(stream), self._slots
         then(None if address is None or slots is None else len(slots.replicas.get(address, ())))
         self.ask()
 
     async def confirm(self, stream: Stream) -> None:
-        """Return when another node has said, from now on, what this one serves."""
+        """Return when another node, asked from now on, has said what this one serves."""
         address, attempt = self._nodes.address(stream), 0
         while address is not None and self._nodes.get(address) is stream:
             answer = await self._answer(besides=address)
@@ -228,7 +229,7 @@ class ClusterRouter:
             attempt += 1
 
     def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
-        """Call `then` when another node has said what this one serves, if that is anything."""
+        """Call `then` when another node has said what this one serves, unless that is nothing."""
 
         async def confirm() -> None:
             await self.confirm(stream)
@@ -238,10 +239,10 @@ class ClusterRouter:
         self._nodes.start(confirm(), f"redisson_py confirms {stream.where}")
 
     async def _wait_for_map(self, limit: float) -> None:
-        """Return when all that waits in the lobby was sent on, because its slots have masters.
+        """Return when all calls in the lobby were sent on, because their slots have masters.
 
         Raises:
-            ConnectionLostError: Nobody has told, or a slot has no master.
+            ConnectionLostError: No node answered, or a slot has no master.
             BackendError: All nodes refused us.
         """
         self.ask()
@@ -256,9 +257,9 @@ class ClusterRouter:
         return ConnectionLostError(text, maybe_held=False)
 
     def _take(self, answer: Answer) -> None:
-        """Serve every slot where a node says, unless a newer MOVED says otherwise."""
+        """Serve every slot as the map says, unless a newer MOVED says otherwise."""
         if answer.asked_at < self._asked_at:
-            # A newer one was faster.
+            # The answer to a later question came first.
             return
         self._asked_at = answer.asked_at
         self._cut_off.clear()
@@ -270,7 +271,7 @@ class ClusterRouter:
                 slots.move(slot, address)
         self._slots = slots
         moved: set[int] = set()
-        # A MOVED may have taken their last slots.
+        # A MOVED may have moved their last slots away.
         losers = dict.fromkeys(self._nodes.without(slots.masters))
         for (before, now), numbers in changes(old or _NO_SLOTS, slots).items():
             stream = self._lobby if now is None else self._nodes.at(now)
@@ -284,7 +285,7 @@ class ClusterRouter:
             self._follow(moved, losers)
 
     def _serve_at(self, slot: int, address: Address) -> None:
-        """A node has said that another one serves a slot."""
+        """Serve a slot at another node, as a MOVED says."""
         stream, before = self._nodes.at(address), self._owners[slot]
         if before is stream or self._slots is None:
             return
@@ -296,7 +297,7 @@ class ClusterRouter:
             self.send_again(call)
 
     def _follow(self, moved: Collection[int], losers: Collection[Stream]) -> None:
-        """Send on what waits at streams that have lost slots; give up those with none left."""
+        """Send on the calls that wait at streams which lost slots; give up those without slots."""
         assert self._slots is not None
         calls: list[Call] = []
         for loser in losers:
@@ -305,15 +306,15 @@ class ClusterRouter:
                 calls += loser.take(lambda key: key_slot(key) in moved)
             else:
                 calls += self._nodes.retire(loser)
-        # Before any of these calls, so that no message is missed behind one that is answered.
+        # Before any of these calls: no message may be missed after one of them is answered.
         self._followers.moved(lambda key: key_slot(key) in moved)
         for call in calls:
             self.send_again(call)
 
-    # What streams tell.
+    # Called by streams.
 
     def send_again(self, call: Call) -> Call:
-        """Send a call to where its key lives now, if it is still wanted."""
+        """Send a call to the server that has its key now, if it is still wanted."""
         call.asking = False
         return self.stream_for(call.key).send(call) if call.wanted else call
 
@@ -335,7 +336,7 @@ class ClusterRouter:
         self.ask()
 
     def redirected(self, stream: Stream, call: Call, error: ReplyError) -> bool:
-        """See to a call that was refused because its key lives elsewhere; return whether it is."""
+        """Handle a call that was refused because its key is elsewhere; return whether it was."""
         text, address = str(error), self._nodes.address(stream)
         if address is None:
             return False
@@ -362,13 +363,13 @@ class ClusterRouter:
             if call.script is not None and not call.script.follows_ask:
                 stream.delay(call, f"its slot moves ({error})")
             elif call.wanted and call.channel is None:
-                # Redis 8 says it to SUNSUBSCRIBE, too, and ends the subscription with the move.
+                # Redis 8 replies so to SUNSUBSCRIBE too, and ends the subscription with the move.
                 stream.let_go(call)
                 call.asking = True
                 self._nodes.at(redirect.address).send(call)
             return True
         if call.channel is not None:
-            # Subscribed again with the next map, or by this.
+            # It is subscribed again here, or with the next map.
             self.gone(stream, call.channel)
             self._serve_at(redirect.slot, redirect.address)
             return True

@@ -1,17 +1,17 @@
 """A stream whose grants count only when replicas have confirmed them.
 
-WAIT says how many replicas have what its own connection wrote, and nothing passes it on that
-connection but messages. So grants have a connection to themselves, apart from releases: all calls
-of one turn of the event loop, and one WAIT behind them. What is sent until its answer gathers, in
-order, and is the next batch. "Busy" is passed on as soon as it comes.
+WAIT says how many replicas have what its own connection wrote, and while it waits, nothing but
+messages comes over that connection. So grants have a connection of their own, apart from releases:
+all calls of one turn of the event loop, and one WAIT behind them. Calls that are sent before its
+answer gather, in order, and are the next batch. "Busy" is passed on as soon as it comes.
 
-The replicas have `sync_timeout` for a call from when it was asked, also if it had to gather. So a
-WAIT ends when the time of its oldest call is up. Too few replicas then: the caller gets
-`ReplicationError` and undoes the grant; what gathers and has hardly any time left fails as well,
-unsent, and calls that have more are waited for again, by the next WAIT. No answer to
-WAIT, because the connection broke or the server stopped to be the master, is no answer to the
-grant either: it is asked for again on the next connection, where the script writes again, so that
-WAIT covers it (lua/README.md).
+The replicas have `sync_timeout` for a call from the moment it was sent here, even if it had to
+gather. So a WAIT ends when the time of its oldest call is up. If too few replicas have confirmed by
+then, the caller gets `ReplicationError` and undoes the grant. Gathered calls that have hardly any
+time left fail as well, unsent; written calls with more time are covered by the next WAIT. If WAIT
+is not answered, because the connection broke or the server is no longer the master, the grant is
+not answered either: it is asked for again on the next connection, where the script writes again, so
+that WAIT covers it (lua/README.md).
 
 An undo travels on the other stream, and may overtake its grant: the tombstone refuses it then.
 """
@@ -40,10 +40,10 @@ from redisson_py.errors import (
 
 log = logging.getLogger("redisson_py")
 
-#: Seconds after which a master without replicas is asked again whether it has any.
+#: Seconds after which a master that had no replicas is asked again.
 _LOOK_AGAIN = 1.0
 
-#: The share of `sync_timeout` that a WAIT lasts at least: replicas that answer are not too late
+#: The least share of `sync_timeout` that a WAIT lasts, so that working replicas are not too late
 #: because a call had to gather. Calls with less time left fail together, not after a WAIT each.
 _SHORTEST_WAIT_SHARE = 0.25
 
@@ -51,15 +51,15 @@ _SHORTEST_WAIT_SHARE = 0.25
 _ONLINE = re.compile(r"^slave\d+:.*\bstate=online,offset=(\d+)", re.MULTILINE)
 _NOTHING_FOLLOWED = re.compile(r"^master_repl_offset:0\s*$", re.MULTILINE)
 
-#: What a server says to WAIT that is not the master (any more): the answer is not known.
+#: Error replies to WAIT of a server that is not, or no longer, the master.
 _NO_MASTER = re.compile(r"UNBLOCKED|replica instances")
 
 
 def count_replicas(replication: str) -> int:
-    """Return how many replicas can confirm, from what the master says of its replication.
+    """Return how many replicas can confirm, from the master's INFO replication.
 
-    A new one is not counted before its first word. Online or not, it gets nothing until then,
-    which is up to a second, and WAIT would last as long.
+    A new replica counts only after its first acknowledgement, which takes up to a second. Until
+    then it gets no data even if it is online, and WAIT would last as long.
     """
     heard_of = _ONLINE.findall(replication)
     if _NOTHING_FOLLOWED.search(replication):
@@ -68,7 +68,7 @@ def count_replicas(replication: str) -> int:
 
 
 class _Gate(Future[Any]):
-    """The answer for which everything behind it waits, told at once and not in the next turn."""
+    """The future of a call that holds up all later ones; it reports at once, not a turn later."""
 
     def __init__(self, then: Callable[[Any], None], failed: Callable[[ReplyError], None]) -> None:
         super().__init__()
@@ -81,19 +81,19 @@ class _Gate(Future[Any]):
 
     def set_exception(self, exception: Any) -> None:
         super().set_exception(exception)
-        # Any other: the connection is gone, and what waits is asked for again.
+        # With any other error the connection is gone, and waiting calls are sent again.
         if isinstance(exception, ReplyError):
             self._failed(exception)
 
 
 class ConfirmingStream(Stream):
-    """The stream for grants and renewals, and for the messages of those that wait for a grant.
+    """The stream for grants and renewals, and for the messages to those that wait for a grant.
 
     Args:
         settings: As for `Stream`.
         replicas: How many must confirm; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
-        beside: Waits until releases have a connection, at most for the seconds that it is given.
+        beside: Waits until releases have a connection, at most for the given seconds.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class ConfirmingStream(Stream):
         self._number = 0 if replicas == "auto" else replicas
         #: Written, and not confirmed yet; the oldest first.
         self._batch: dict[Call, None] = {}
-        #: How many replicas have confirmed it, if too few.
+        #: How many replicas have confirmed it, if these were too few.
         self._got = 0
         #: The WAIT, or the question for replicas, behind which calls gather.
         self._gate: Call | None = None
@@ -125,24 +125,24 @@ class ConfirmingStream(Stream):
 
     @property
     def has_room(self) -> bool:
-        """Never: there is more to each grant than the fast paths know of."""
+        """Never: the fast paths cannot send grants that replicas must confirm."""
         return False
 
     def _spare(self) -> int:
-        """Return how many more commands may be sent now; what gathers is to be sent first."""
+        """Return how many more commands may be sent now; gathered calls go first."""
         spare = super()._spare()
         return spare if self._gate is None else spare - len(self._backlog)
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer is due; WAIT's is not before its time is up."""
+        """Whether an answer is due; that of WAIT only when its time is up."""
         wire = self._wire
         if wire is None or not wire.in_flight:
             return False
         return wire.in_flight[0] is not self._gate or running_loop().time() >= self._gate_ends
 
     def send(self, call: Call) -> Call:
-        """Put a command in the line, or in the next batch; its future gets the answer."""
+        """Send a command in its turn, or with the next batch; its future gets the answer."""
         if not self.ready:
             return super().send(call)
         future = call.future
@@ -169,7 +169,7 @@ class ConfirmingStream(Stream):
 
     def _begin_batch(self) -> None:
         if not self._ending:
-            # Before the wire's own: WAIT leaves in one write with what it confirms.
+            # Called before the wire's own callback: WAIT leaves in one write with its calls.
             self._ending = True
             loop = running_loop()
             self._turn_at = loop.time()
@@ -201,7 +201,7 @@ class ConfirmingStream(Stream):
         failed: Callable[[ReplyError], None],
         seconds: float = 0.0,
     ) -> None:
-        """Write a command behind which all others wait; its answer may take `seconds`."""
+        """Write a command that holds up all later ones; its answer may take `seconds`."""
         assert self._wire is not None
         gate = self._gate = Call(words, 0, must=True)
         gate.future = _Gate(then, failed)
@@ -213,7 +213,7 @@ class ConfirmingStream(Stream):
         if got < self._number:
             self._got = got
             if self._wanted_replicas == "auto":
-                # Perhaps the last of them is gone for good.
+                # The last replica may be gone for good.
                 self._look()
             else:
                 self._fall_short()
@@ -227,7 +227,7 @@ class ConfirmingStream(Stream):
         self._open_gate()
 
     def _fall_short(self) -> None:
-        """Too few replicas have it: calls whose time is up fail, others are waited for again."""
+        """Too few replicas confirmed: fail calls whose time is up; a new WAIT covers the others."""
         began = running_loop().time() - self._sync_timeout * (1 - _SHORTEST_WAIT_SHARE)
         held = self._held()
         self._batch = {call: None for call in held if self._future(call).since > began}
@@ -259,12 +259,12 @@ class ConfirmingStream(Stream):
                 self.send(call)
 
     def _short(self, got: int) -> ReplicationError:
-        # The time of the replicas, or a shorter one of the caller.
+        # `sync_timeout` has passed, or a shorter timeout of the caller.
         text = f"{got} of {self._number} replicas confirmed it in time: nothing is held"
         return ReplicationError(text, self._number, got)
 
     def _behind(self) -> ReplicationError:
-        # The server would answer; it is the replicas that do not.
+        # The master answers; the replicas do not.
         text = "replicas have not confirmed what was asked for before in time: nothing is held"
         return ReplicationError(text, self._number, 0)
 
@@ -272,7 +272,7 @@ class ConfirmingStream(Stream):
         """Redis refuses WAIT, or has broken it off."""
         text = str(error)
         if is_try_again(text) or _NO_MASTER.search(text):
-            # It is not known which replicas have it: all of it is asked for again, at the master.
+            # Nobody knows which replicas have it: all of it is asked for again, at the new master.
             self._demoted = True
             self.abort(text)
             return
@@ -294,7 +294,7 @@ class ConfirmingStream(Stream):
         self._use(count_replicas(text))
 
     def _not_told(self, error: ReplyError) -> None:
-        """Redis does not say how many replicas it has: perhaps somebody else does."""
+        """The master does not say how many replicas it has: ask what other servers know."""
         log.debug("sync_replicas='auto' without INFO: %s", error)
         gate = self._gate
 
@@ -305,7 +305,7 @@ class ConfirmingStream(Stream):
         self._tell.count_replicas(self, use)
 
     def _use(self, replicas: int) -> None:
-        """Go on with this number of replicas: one of them must confirm, if there is any."""
+        """Go on with this number of replicas: one of them must confirm, if there are any."""
         self._number = 1 if replicas else 0
         if self._number and self._batch:
             self._fall_short()
@@ -316,7 +316,7 @@ class ConfirmingStream(Stream):
 
     async def _greet(self) -> None:
         await super()._greet()
-        # What is granted before it can be given back stays if the client is closed meanwhile.
+        # Without a connection for releases, a closed client could not give back its grants.
         await self._beside(self.reply_timeout)
         if self._wire is None or self._wire.down.done():
             raise ConnectionLostError("the connection broke", maybe_held=False)
@@ -327,13 +327,13 @@ class ConfirmingStream(Stream):
         super()._become_ready()
 
     def _collect_unanswered(self, wire: Wire) -> None:
-        """Put first what was answered and not confirmed: it is asked for again."""
+        """Put calls first that were answered and not confirmed: they are sent again."""
         held, batch = self._held(), self._batch
         self._batch, self._gate = {}, None
         wire.in_flight.extendleft(reversed(held))
         for call in list(self._backlog):
             if not call.deadline:
-                # Of this connection only: seats are subscribed anew on the next one.
+                # It concerns this connection only: the next one subscribes all seats.
                 del self._backlog[call]
                 call.fail(self.no_answer(maybe_held=False))
             elif call.wanted:
@@ -348,14 +348,14 @@ class ConfirmingStream(Stream):
         call.future.add_done_callback(lambda _: self._forget(call))
 
     def _refused(self, call: Call, error: ReplyError) -> None:
-        """An error reply: the WAIT of this batch is not about that call, wherever it goes now."""
+        """Handle an error reply: the WAIT of this batch does not cover the call any more."""
         if self._batch.pop(call, call) is None:
             self._future(call).begin_anew()
         super()._refused(call, error)
 
     @staticmethod
     def _is_unsent(call: Call) -> bool:
-        """Whether the server has never heard of a grant that gathers, and need not."""
+        """Whether a gathered grant was never sent to the server, and need not be."""
         return type(call.future) is Unconfirmed and not (call.must or call.sends)
 
     @staticmethod
@@ -370,11 +370,11 @@ class ConfirmingStream(Stream):
         return [*self._held(), *super()._under_way()]
 
     def _sent_since(self) -> Iterable[Call]:
-        # What has gathered is in no heap: most of it is sent long before its time is up.
+        # Gathered calls are in no heap: most of them are sent long before their deadline.
         return [*super()._sent_since(), *self._held(), *self._backlog]
 
     def _give_up(self, call: Call) -> None:
-        """The time of a call is up; its grant may only have to be confirmed."""
+        """Give up a call whose deadline passed; only the confirmation may be missing."""
         future = call.future
         if isinstance(future, Unconfirmed) and future.is_held:
             call.fail(self._short(0))

@@ -1,7 +1,7 @@
-"""Asking the nodes of a cluster who serves what.
+"""Asks the nodes of a cluster which node serves which slot.
 
-The first answer counts, of up to three nodes that are asked, a moment after each other; those to
-which a connection is open go first. Others are asked over a connection for this one question.
+At most three nodes at a time are asked, one a moment after the other, and the first answer counts.
+Nodes with an open connection go first. Others are asked over a connection for this one question.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: Nodes that are asked at the same time.
+#: How many nodes are asked at the same time.
 _ASKED_TOGETHER = 3
 
-#: Seconds for which the first of them is alone, and the second: most often one is enough.
+#: Seconds between the first question and the second, and so on: usually one is enough.
 _HEAD_START = 0.1
 
 _MAP = (("CLUSTER", "SLOTS"),)
 _QUESTIONS = (*_MAP, ("PUBSUB", "SHARDNUMSUB", "0"))
 
-#: Seconds that a node has for its answer, connecting included. Twice as many after each time that
-#: nobody answered: where a hundred clients start at once, nobody is that fast.
+#: Seconds that a node has for its answer, connecting included. They double each time that no node
+#: answered: when a hundred clients start at once, all answers are slow.
 _PATIENCE = 0.5
 _LONGEST_PATIENCE = 4.0
 
-#: Seconds for which another cluster that a seed tells of is not believed. Longer than a cluster
-#: takes to restart; a cluster that was made anew elsewhere has to be found as well.
+#: Seconds for which a seed is ignored that belongs to another cluster. Longer than a cluster takes
+#: to restart; after that, ours may have been set up anew elsewhere, and must be found there.
 _STRANGER_TIMEOUT = 10.0
 
 
@@ -49,7 +49,7 @@ class Answer(NamedTuple):
         slots: The map.
         origin: The node that said so.
         asked_at: When it was asked, in loop time.
-        sharded: Whether that node lets us use sharded pub/sub; None if it was not asked.
+        sharded: Whether we may use sharded pub/sub at that node; None if that was not asked.
     """
 
     slots: SlotMap
@@ -68,7 +68,7 @@ class Discovery:
         nodes: The streams there are.
 
     Attributes:
-        error: Why nobody answered the last question.
+        error: Why no node answered the last question.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Discovery:
         self._seeds = seeds
         self._address_map = address_map
         self._nodes = nodes
-        # Clients that start at once do not all ask the same node.
+        # Clients that start at the same time should not all ask the same node.
         self._turn = randrange(1000)
         self._patience = _PATIENCE
-        #: Since when only strangers have answered, in loop time.
+        #: Since when only nodes of other clusters have answered, in loop time.
         self._strangers_since: float | None = None
         self.error: BackendError | None = None
 
@@ -97,9 +97,9 @@ class Discovery:
         besides: Address | None = None,
         probe: bool = False,
     ) -> Answer | None:
-        """Return what a node of the cluster answers, or None if nobody answered in time.
+        """Return what a node of the cluster answers, or None if none answered in time.
 
-        A seed that is not on the map may serve another cluster by now. So it is asked last.
+        A seed that is not on the map may serve another cluster by now, so it is asked last.
 
         Args:
             known: The map so far.
@@ -113,7 +113,7 @@ class Discovery:
         seeds = [address for address in self._seeds if address not in {*members, besides}]
         answer = await self._first_answer(trusted, probe)
         if answer is None and len(others) > len(trusted):
-            # The nodes that are left were away too.
+            # The trusted nodes do not answer either.
             answer = await self._first_answer(others, probe)
         if answer is None and seeds:
             answer = await self._first_answer(seeds, probe)
@@ -125,7 +125,7 @@ class Discovery:
         return answer
 
     def _is_strange(self, answer: Answer, known: SlotMap) -> bool:
-        """Return whether this is the map of another cluster, and ours may be back soon."""
+        """Return whether this is the map of another cluster while ours may come back soon."""
         named = answer.slots.node_ids
         if not (named and known.node_ids) or not named.isdisjoint(known.node_ids):
             return False
@@ -137,7 +137,7 @@ class Discovery:
         return present < self._strangers_since + _STRANGER_TIMEOUT
 
     async def _first_answer(self, candidates: Sequence[Address], probe: bool) -> Answer | None:
-        """Return the first answer of some of these nodes, or None if nobody answered in time."""
+        """Return the first answer of some of these nodes, or None if none answered in time."""
         if not candidates:
             return None
         questions: list[Task] = []
@@ -156,7 +156,7 @@ class Discovery:
                 if open_ones:
                     until = running_loop().time() + _HEAD_START
                     await wait_for_all(open_ones, _HEAD_START if chosen else None, first=True)
-                    # The event loop is busy then, and one more question would make that worse.
+                    # Then the event loop is busy, and one more question would make that worse.
                     late = running_loop().time() > until + _HEAD_START / 2
                 elif chosen:
                     late = False
@@ -169,14 +169,14 @@ class Discovery:
             self.error, self._patience = None, _PATIENCE
             return answers[0]
         self._patience = min(2 * self._patience, _LONGEST_PATIENCE)
-        # What the user has to mend first; else one that may become better, if there is one.
+        # First an error that the user has to fix, then one that may pass.
         ours = [error for error in errors if isinstance(error, AddressMapError)]
         lost = [error for error in errors if isinstance(error, ConnectionLostError)]
         self.error = (ours or lost or errors or [None])[0]
         return None
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
-        """Return the nodes to ask this time: connected ones, or else each in its turn."""
+        """Return the nodes to ask this time: connected ones, else each in its turn."""
         connected = [each for each in candidates if self._nodes.connected(each)][:_ASKED_TOGETHER]
         if connected and self.error is None:
             return connected
@@ -194,7 +194,7 @@ class Discovery:
         try:
             stream = self._nodes.connected(address)
             if stream is not None:
-                # On this connection or not at all: no other node is to answer for this one.
+                # `must` without a deadline: sent on this connection only.
                 question = stream.send(Call(("CLUSTER", "SLOTS"), 0, must=True))
                 if not await wait_until(question.future, self._patience):
                     text = f"Redis at {write_address(*address)} did not answer CLUSTER SLOTS"
@@ -227,7 +227,7 @@ class Discovery:
         if slots.masters:
             answers.append(Answer(slots, address, asked_at, sharded))
         else:
-            # A node that was reset, or is new, knows nothing of the cluster.
+            # A new node, or one that was reset, does not know the cluster.
             text = f"Redis at {write_address(*address)} serves no slots of a cluster"
             errors.append(ConnectionLostError(text, maybe_held=False))
 
@@ -235,14 +235,14 @@ class Discovery:
 def _has_sharded_pubsub(reply: object, address: Address) -> bool:
     """Return whether a node knows sharded pub/sub, and lets us use it.
 
-    Redisson asks the same and takes any error for a no, so that both speak alike.
+    Redisson asks the same question and takes any error for a no, so both use the same channels.
     """
     if not isinstance(reply, BackendError):
         return True
     text = without_user(str(reply))
     if "shardnumsub" in text:
-        # Messages go the other way then than those of clients that may. What names no subcommand
-        # is Redis 6.2, which has none of this.
+        # Clients with this permission use other channels. An error that names no subcommand comes
+        # from Redis 6.2, which has no sharded pub/sub.
         where = write_address(*address)
         log.warning("Redis at %s refused sharded pub/sub, plain is used: %s", where, text)
     return False

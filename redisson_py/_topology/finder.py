@@ -1,7 +1,8 @@
 """Opens connections to the one master: what all finders share, and the one that asks Sentinels.
 
-A stream takes a finder where one server has a connector. It checks the role of what the finder
-opens: Sentinels name a server shortly before it is master, and an old master after it was demoted.
+Here a stream has a finder in place of a connector. It checks the role of the server that the finder
+reaches: Sentinels name a server shortly before it is master, and an old master after it was
+demoted.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ log = logging.getLogger("redisson_py")
 
 _C = TypeVar("_C")
 Opening = asyncio.Task["AbstractConnection"]
-#: None from a server that is no master.
+#: The result is None if the server is no master.
 Attempt = asyncio.Task["AbstractConnection | None"]
 
 #: Seconds after which the Sentinels are asked again while the master does not answer.
@@ -46,7 +47,7 @@ class Finder:
     Args:
         connector: The settings for the data servers.
         on_elsewhere: Called with the reason when the master is not where the last connection was
-            opened: what is connected there must be given up at once.
+            opened: connections to the old address must be given up at once.
 
     Attributes:
         connect_timeout: Seconds that one attempt may take, if the user said so.
@@ -65,7 +66,7 @@ class Finder:
 
     @property
     def where(self) -> str:
-        """The address of the master, or how it is looked for."""
+        """The address of the master, or how it is found."""
         return self._looked_for() if self.master is None else write_address(*self.master)
 
     async def open(self, limit: float) -> AbstractConnection:
@@ -75,23 +76,23 @@ class Finder:
             limit: Seconds that this may take.
 
         Raises:
-            BackendError: Trying again is no use: refused, or nobody knows the service.
+            BackendError: Trying again is no use: we were refused, or no Sentinel knows the service.
             ConnectionLostError: There is no master now, or it was not reached.
         """
         raise NotImplementedError
 
     def count_replicas(self, then: Callable[[int | None], None]) -> None:
-        """Call `then` with how many replicas the master has, None if that is not known."""
+        """Call `then` with the number of the master's replicas, or with None if it is not known."""
         then(None)
 
     def start(self) -> None:
-        """Begin to hear of changes, in tasks of the running loop."""
+        """Start to listen for changes, in tasks of the running loop."""
 
     async def stop(self) -> None:
         """End these tasks."""
 
     async def close(self, error: ClientClosedError) -> None:
-        """Close what hears of changes."""
+        """Close what listens for changes."""
 
     def fail(self, error: ClientClosedError) -> None:
         """As `close`, where nothing can be awaited."""
@@ -117,7 +118,7 @@ class Finder:
         return attempt
 
     def _reached(self, address: Address, reason: str) -> None:
-        """The master is here: another stream may still be where it was."""
+        """Note the master's address; if it has changed, other streams must leave the old one."""
         before, self.master = self.master, address
         if before not in (None, address):
             self._on_elsewhere(reason)
@@ -134,7 +135,7 @@ class SentinelFinder(Finder):
         reply_timeout: Seconds without an answer after which a Sentinel's connection counts as dead.
         address_map: Changes the addresses that Sentinels announce.
         on_elsewhere: As for a `Finder`.
-        on_news: Called when a Sentinel has said something that makes another attempt promising.
+        on_news: Called when a Sentinel has said something that makes an attempt worthwhile.
         kept: Whether streams to Sentinels are to be opened again when they break.
         needed: Whether somebody relies on them even while nothing is asked.
     """
@@ -155,7 +156,7 @@ class SentinelFinder(Finder):
     ) -> None:
         super().__init__(connector, on_elsewhere)
         self._on_news = on_news
-        #: Done, and replaced, with each `+switch-master`.
+        #: Done with the next news; then a new one is made.
         self._news: Future[None] | None = None
         self.sentinels = Sentinels(
             sentinel,
@@ -172,7 +173,7 @@ class SentinelFinder(Finder):
         return repr(self.sentinels)
 
     def count_replicas(self, then: Callable[[int | None], None]) -> None:
-        """Call `then` with how many replicas the Sentinels reach, None if none of them says it."""
+        """Call `then` with the number of replicas that the Sentinels reach, or with None."""
         self.sentinels.count_replicas(then)
 
     def start(self) -> None:
@@ -227,13 +228,14 @@ class SentinelFinder(Finder):
     async def _moved_while(self, attempt: Opening, news: Future[None], named: Named) -> bool:
         """Wait until a connection is open, or failed; return whether the master moved meanwhile.
 
-        A server that was just frozen or cut off lets us wait; the Sentinels are asked meanwhile.
+        A server that was just frozen or cut off does not answer, so the Sentinels are asked again
+        during the wait.
         """
         while True:
             await wait_for_all([attempt, news], _ASK_AGAIN, first=True)
             if attempt.done() and not news.done():
                 return False
-            # What was said before is taken into account by the answers to this question.
+            # The answers to this question include all earlier news.
             news = self._listen()
             try:
                 now = await self.sentinels.master(ASK_TIMEOUT)
@@ -266,7 +268,7 @@ def opened(attempt: Attempt | Opening) -> AbstractConnection | None:
 
 async def abandon(attempts: Collection[Attempt | Opening]) -> None:
     """End attempts to connect, and close what they have opened."""
-    # Those of an event loop that was closed are ended by `leave_behind`.
+    # `leave_behind` ends those of a closed event loop.
     attempts = [attempt for attempt in attempts if not is_closed(attempt.get_loop())]
     for attempt in attempts:
         attempt.cancel()

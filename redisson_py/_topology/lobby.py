@@ -1,4 +1,4 @@
-"""Where the calls of a cluster's client wait until it is known where they belong."""
+"""Where the calls to a cluster wait until it is known which node serves them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Lobby:
-    """Opens nothing: waits until it is known where its stream's calls belong.
+    """Opens nothing: it waits until it is known which nodes serve its stream's calls.
 
     Args:
         seeds: The addresses that the user knows.
@@ -32,6 +32,6 @@ class Lobby:
         self._wait = wait
 
     async def open(self, limit: float) -> AbstractConnection:
-        """Wait; see `ClusterRouter`. Errors as for `Opener`, and never a connection."""
+        """Wait; see `ClusterRouter`. Never returns a connection; errors as for `Opener`."""
         await self._wait(limit)
         raise Elsewhere

@@ -11,7 +11,7 @@ from redisson_py.errors import ClientClosedError
 
 
 class FinderRouter(SingleRouter):
-    """The stream of a client of Sentinel or of replicated servers, and what tells it where to be.
+    """The stream of a client of Sentinel or of replicated servers, and the finder of its master.
 
     Args:
         new_stream: Makes the stream.
@@ -23,19 +23,19 @@ class FinderRouter(SingleRouter):
         super().__init__(lambda: new_stream(finder, fails_over=True))
 
     def leave_master(self, reason: str) -> None:
-        """Another server is master: what was not answered goes out again there."""
+        """Leave a server that is not the master any more; unanswered calls go out again."""
         self.only.abort(reason)
 
     def hurry(self) -> None:
-        """Try to connect at once: there is reason to hope."""
+        """Try to connect at once: the attempt is likely to succeed now."""
         self.only.hurry()
 
     def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
-        """Call `then` with how many replicas the Sentinels know, None if none of them says it."""
+        """Call `then` with the number of replicas that the Sentinels reach, or with None."""
         self._finder.count_replicas(then)
 
     async def run(self) -> None:
-        """Keep the stream, and what hears of a new master; ends by cancellation."""
+        """Run the stream, and what listens for a new master; ends by cancellation."""
         self._finder.start()
         try:
             await super().run()
@@ -58,5 +58,5 @@ class FinderRouter(SingleRouter):
         super().leave_behind()
 
     def start_over(self) -> object:
-        """Have other streams; return what was there."""
+        """Make new streams; return the old ones."""
         return super().start_over(), self._finder.start_over()

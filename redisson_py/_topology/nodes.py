@@ -23,9 +23,9 @@ class Nodes:
     """A stream to each node that is known, each in a task of its own.
 
     Args:
-        lobby: The stream of what belongs to no node yet; it is kept with the others.
+        lobby: The stream of calls whose node is not known yet; it is kept with the others.
         new_stream: Makes the stream to an address.
-        past: What went over connections before.
+        past: The traffic of earlier connections.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class Nodes:
     ) -> None:
         self._lobby = lobby
         self._new_stream = new_stream
-        #: Of streams that were given up, too.
+        #: It includes the traffic of streams that were given up.
         self._past = past
         self._streams: dict[Address, Stream] = {}
         self._addresses: dict[Stream, Address] = {}
-        #: Where streams were given up. A map may be older than that, and lead there once more.
+        #: Addresses whose streams were given up. An older map may lead there once more.
         self._left: set[Address] = set()
         self._tasks: set[Task] = set()
         self._over: Future[None] | None = None
-        #: That of the background; streams may also be made in a caller's.
+        #: The context of the background task; streams may also be made in the task of a caller.
         self._context: Context | None = None
 
     @property
@@ -51,7 +51,7 @@ class Nodes:
 
     @property
     def traffic(self) -> Traffic:
-        """What went over the connections of all streams there are and were."""
+        """What went over the connections of all present and former streams."""
         return sum((stream.whole_traffic for stream in self.streams()), self._past)
 
     @property
@@ -69,7 +69,7 @@ class Nodes:
         return (self._lobby, *self._streams.values())
 
     def address(self, stream: Stream) -> Address | None:
-        """Return where a stream leads; None for the lobby, and for one that was given up."""
+        """Return the address of a stream; None for the lobby, and for one that was given up."""
         return self._addresses.get(stream)
 
     def get(self, address: Address) -> Stream | None:
@@ -98,7 +98,7 @@ class Nodes:
         return [each for address, each in streams if address not in masters and each.idle]
 
     def retire(self, stream: Stream) -> list[Call]:
-        """Give a stream up whose node serves nothing any more; return what was not answered."""
+        """Give up a stream whose node serves nothing any more; return unanswered calls."""
         log.info("Redis at %s serves no slots of the cluster any more", stream.where)
         address = self._addresses.pop(stream)
         del self._streams[address]
@@ -120,7 +120,7 @@ class Nodes:
             self._over = None
             tasks = list(self._tasks)
             for task in tasks:
-                # An event loop that shuts down has cancelled them already, and once is enough.
+                # An event loop that shuts down has cancelled them already; not a second time.
                 if not task.cancelling():
                     task.cancel()
             await wait_for_all(tasks)
@@ -140,7 +140,7 @@ class Nodes:
         self._tasks.discard(task)
         failure = None if task.cancelled() else task.exception()
         if failure is not None and self._over is not None and not self._over.done():
-            # Nothing dies quietly: all of it ends, and the next use begins again.
+            # A failure ends all tasks and is reported; the next use starts them again.
             self._over.set_exception(failure)
 
     def fail(self, error: ClientClosedError) -> None:
@@ -155,7 +155,7 @@ class Nodes:
         await wait_for_all(downs, self._lobby.reply_timeout)
 
     def break_down(self, cause: BaseException) -> None:
-        """The background task has failed: fail what waits; what must arrive goes out later."""
+        """The background task has failed: fail all calls; those that must arrive go out later."""
         for stream in self.streams():
             stream.break_down(cause)
 

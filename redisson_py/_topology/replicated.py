@@ -80,7 +80,7 @@ async def _open_master(connector: Connector, limit: float) -> AbstractConnection
     connection = await connector.open(limit)
     try:
         async with asyncio.timeout_at(end):
-            # redis-py asked too, but keeps the answer to itself.
+            # redis-py sends HELLO too, but keeps the answer to itself.
             await connection.send_command("HELLO")
             facts = await connection.read_response()
     except BaseException as error:
@@ -98,7 +98,7 @@ async def _open_master(connector: Connector, limit: float) -> AbstractConnection
 
 
 async def _until_clear(attempts: Collection[Attempt], limit: float) -> None:
-    """Wait until all have ended; where a master is found, not long for those that are silent."""
+    """Wait until all have ended; once a master is found, not long for silent servers."""
     present = running_loop().time()
     end, soon = present + limit, present + min(limit, ASK_TIMEOUT)
     while waiting := [attempt for attempt in attempts if not attempt.done()]:

@@ -1,4 +1,4 @@
-"""Which router a client needs, from the servers that it is for."""
+"""Chooses the router of a client, from its servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def new_router(
         servers: What the user named.
         options: The client's.
         new_stream: Makes its streams.
-        followers: What relies on the servers of its keys.
+        followers: What relies on the servers that serve its keys.
     """
     connector, addresses = servers.connector, servers.addresses
     if servers.topology == "cluster":

@@ -1,7 +1,7 @@
-"""A small stream to one Sentinel: asks who is master, and hears when that changes.
+"""A small stream to one Sentinel: asks for the master, and hears when it changes.
 
-A demoted master may take writes for ten seconds more, and nothing on its own connection says so.
-So each Sentinel is listened to: the first that says `+switch-master` ends it.
+A demoted master may accept writes for ten more seconds, and nothing on its own connection says that
+it was demoted. So we listen to each Sentinel: the first `+switch-master` ends these connections.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostEr
 if TYPE_CHECKING:
     from redisson_py._redis import Connector
 
-#: How long a stream to a Sentinel tries to come back, before it asks whether it is still needed.
+#: Seconds for which a stream to a Sentinel tries to reconnect before it asks if it is still needed.
 _KEEP_TIMEOUT = 10.0
 
 _SWITCH = b"+switch-master"
 
 
 class Question:
-    """What one Sentinel is asked, and its answer when there is one.
+    """The questions to one Sentinel, and its answer when there is one.
 
-    The commands leave together and are executed together, so the address is of that epoch or of
-    a newer one.
+    The commands leave together and are executed together, so the address is that of the epoch or
+    of a newer one.
     """
 
     def __init__(self, sentinel: Sentinel, seconds: float) -> None:
@@ -60,7 +60,7 @@ class Question:
         )
 
     def answer(self) -> Named | Failure:
-        """Return whom the Sentinel names, or why it does not."""
+        """Return the master that the Sentinel names, or why it names none."""
         sentinel, where = self._sentinel, self._sentinel.where
         if not self._calls:
             return Failure(f"Sentinel at {where}: the client is closed", False)
@@ -147,7 +147,7 @@ class Sentinel:
         return f"<Sentinel at {self.where}>"
 
     def is_deaf(self, answered: Call) -> bool:
-        """Whether the subscription was refused, seen from a call behind it that was answered."""
+        """Whether the subscription was refused, judged when a later call was answered."""
         asked = self._subscription
         if asked is None or asked.future.done():
             return False
@@ -155,7 +155,7 @@ class Sentinel:
 
     @property
     def peer(self) -> Address | None:
-        """The address it is connected to, where a name was resolved."""
+        """The IP address and the port it is connected to."""
         wire = self.stream._wire
         transport = None if wire is None else wire._transport
         name = None if transport is None else transport.get_extra_info("peername")
@@ -168,7 +168,7 @@ class Sentinel:
 
     @property
     def has_failed(self) -> bool:
-        """Whether its task ended although nobody ended it."""
+        """Whether its task ended by an error."""
         task = self.task
         return task is not None and task.done() and not (self._closed or task.cancelled())
 
@@ -211,12 +211,12 @@ class Sentinel:
     def _down(self, _: Stream) -> None:
         self._subscription = None
         if self._again is None and not self._closed and self._kept():
-            # Not at once: it may have refused us.
+            # After a pause: the Sentinel may have refused us.
             self._again = call_later(pause_before(self._attempt), self.keep)
             self._attempt += 1
 
     def keep(self) -> None:
-        """Have the stream connect, which it does when there is something to send."""
+        """Have the stream connect, by sending something."""
         self._again = None
         if not self._closed and not self.stream.ready:
             ping = self.stream.command(("PING",), _KEEP_TIMEOUT)

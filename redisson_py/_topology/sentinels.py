@@ -1,4 +1,4 @@
-"""All Sentinels of one service: asks them together, and gets to know those they name."""
+"""All Sentinels of one service: asks them together, and adds those that they name."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: Seconds for which a Sentinel may think about an answer.
+#: Seconds that a Sentinel has for an answer.
 ASK_TIMEOUT = 0.5
 
 _NAME = "client_name"
 
 
 class Sentinels:
-    """All Sentinels of one service: those that were named to us, and those that they name.
+    """All Sentinels of one service: those that the user names, and those that they name.
 
     Args:
         connector: The settings for Sentinels.
@@ -53,7 +53,7 @@ class Sentinels:
         needed: Callable[[], bool] = lambda: False,
     ) -> None:
         self.service = service
-        # Naming the connection takes a permission more.
+        # Naming the connection would need one more permission.
         settings = {name: value for name, value in connector.settings.items() if name != _NAME}
         self._connector = replace(connector, settings=settings)
         self._seeds = tuple(dict.fromkeys(seeds))
@@ -63,7 +63,7 @@ class Sentinels:
         self._kept = kept
         self._needed = needed
         self._all: dict[Address, Sentinel] = {}
-        #: Those that said `+switch-master` and were not asked since: their answers are waited for.
+        #: Those that sent `+switch-master` and were not asked since: we wait for their answers.
         self._informants: set[Sentinel] = set()
         self._knowledge = Knowledge()
         self._runs = False
@@ -80,13 +80,13 @@ class Sentinels:
         return tuple(self._all.values())
 
     async def master(self, seconds: float) -> Named:
-        """Ask all at once; return who is master, its address mapped.
+        """Ask all at once; return the master, its address mapped.
 
         It returns as soon as most have answered, so that a silent one costs nothing. Those that
         have announced a new master must be among them.
 
         Raises:
-            ConnectionLostError: Nobody says it now.
+            ConnectionLostError: No Sentinel names it now.
             BackendError: Most refuse us, or do not know the service.
         """
         end = running_loop().time() + min(seconds, ASK_TIMEOUT)
@@ -109,7 +109,7 @@ class Sentinels:
                 break
             waiting = [question.done for question in asked.values() if not question.done.done()]
             await wait_for_all(waiting, left, first=True)
-        # Those that are silent are waited for once, and not each time from now on.
+        # We wait for a silent one once, not each time from now on.
         self._informants -= asked.keys()
         for sentinel in set(self._all.values()) - asked.keys():
             sentinel.keep()
@@ -117,7 +117,7 @@ class Sentinels:
             self._part(answered.values())
         newest = self._knowledge.learn(named, running_loop().time())
         for sentinel in asked.keys() - answered.keys():
-            # Perhaps the only one that knows of a failover.
+            # It may be the only one that knows of a failover.
             asked[sentinel].done.add_done_callback(partial(self._late, sentinel, asked[sentinel]))
         if newest is None:
             raise self._unknown(answers, asked.keys() - answered.keys())
@@ -125,14 +125,14 @@ class Sentinels:
         return Named(there, newest.epoch, newest.promoted, newest.sentinel)
 
     def count_replicas(self, then: Callable[[int | None], None]) -> None:
-        """Call `then` with how many replicas they know; with None if none of them says it."""
+        """Call `then` with the number of replicas that they reach; None if none of them knows."""
         words = ("SENTINEL", "REPLICAS", self.service)
         streams = [each.stream for each in self.known if each.stream.ready]
         replies = [stream.command(words, ASK_TIMEOUT).future for stream in streams]
 
         def count(done: Future[list[Any | BaseException]]) -> None:
             counts = [read_replicas(reply) for reply in done.result()]
-            # The most, because one of them may not have met a replica yet.
+            # The highest number: some of them may not have found a replica yet.
             then(max((each for each in counts if each is not None), default=None))
 
         asyncio.gather(*replies, return_exceptions=True).add_done_callback(count)
@@ -148,7 +148,7 @@ class Sentinels:
         self._runs = False
         tasks = [each.task for each in self.known if each.task is not None]
         for task in tasks:
-            # An event loop that shuts down has cancelled them already, and once is enough.
+            # An event loop that shuts down has cancelled them already; not a second time.
             if not task.cancelling():
                 task.cancel()
         await wait_for_all(tasks)
@@ -194,7 +194,7 @@ class Sentinels:
         sentinel.start().add_done_callback(_ended)
 
     def _meet(self, announced: Iterable[Address]) -> None:
-        """Get to know the Sentinels that another one names."""
+        """Add the Sentinels that another one names."""
         if self._closed:
             return
         peers = {sentinel.peer for sentinel in self.known}
@@ -204,12 +204,12 @@ class Sentinels:
                 self._add(address)
 
     def _part(self, questions: Iterable[Question]) -> None:
-        """Forget those that nobody names any more; not the seeds, which may be anything."""
+        """Forget those that no other names any more, except the seeds."""
         named = {self._mapped(each) for q in questions for each in q.others()}
         for address in [a for a in self._all if a not in named and a not in self._seeds]:
             sentinel = self._all[address]
             if sentinel.stream.ready:
-                # Alive, and perhaps the only one that names the others.
+                # It is alive, and may be the only one that names the others.
                 continue
             del self._all[address]
             self._informants.discard(sentinel)
@@ -222,12 +222,12 @@ class Sentinels:
         try:
             address = self._mapped(announced)
         except BackendError:
-            # The next attempt to connect fails with it.
+            # The next attempt to connect fails with the same error.
             address = announced
         self._on_switch(address, sentinel.where)
 
     def _late(self, sentinel: Sentinel, question: Question, _: object) -> None:
-        """An answer came when most others had answered already."""
+        """Take an answer that came after most others."""
         answer = question.answer()
         if isinstance(answer, Named) and not self._closed and self._knowledge.is_news(answer):
             self._switched(sentinel, answer.address)
@@ -246,7 +246,7 @@ class Sentinels:
 
 
 def _ended(task: Task) -> None:
-    """Nothing dies quietly."""
+    """Log the error of a task that failed."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         log.critical("background task of a Sentinel failed", exc_info=error)

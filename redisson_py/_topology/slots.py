@@ -1,10 +1,10 @@
-"""Which node of a cluster serves a slot, as its nodes say it.
+"""Which node of a cluster serves a slot, according to its nodes.
 
 Nothing here does I/O: replies and error texts go in, addresses come out.
 
-A node may not know under which name we reach it, or must not say it: then it leaves the host out,
-and means the host that was asked. Every address that a node announces goes through the user's
-`address_map`, with the host filled in.
+A node that does not know its own name, or must not say it, leaves the host out and means the host
+that was asked. Every address that a node announces goes through the user's `address_map`, with the
+host filled in.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from redisson_py._addresses import Address, AddressMap
 from redisson_py._keys import SLOTS
 from redisson_py.errors import BackendError
 
-#: Redis 6.2 puts text before what a command answered to a script, Redis 7 puts some behind it.
+#: If a command of a script was redirected, Redis 6.2 puts text before the error, Redis 7 after it.
 _REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) (\d+) (\S*):(\d+)(?= |$)")
-#: What stands for the host where a node that is to name itself has no name.
+#: Stands for the host of a node that should announce its name and has none.
 _NAMELESS = "?"
 
 
@@ -32,8 +32,7 @@ class SlotMap:
         owners: The address of the master of each slot, by its number; None where there is none.
             All slots of one master have the same object. Change it with `move`.
         replicas: The addresses of the replicas of each master that has slots.
-        node_ids: The names that the cluster's nodes have among themselves: of every master that
-            has slots, and of their replicas.
+        node_ids: The ids of the nodes: of every master that has slots, and of their replicas.
     """
 
     __slots__ = ("_served", "node_ids", "owners", "replicas")
@@ -101,7 +100,7 @@ class SlotMap:
         }
 
     def move(self, slot: int, address: Address) -> None:
-        """Let `address` own `slot`, as a MOVED says it."""
+        """Let `address` own `slot`, as a MOVED says."""
         before = self.owners[slot]
         if before == address:
             return
@@ -114,7 +113,7 @@ class SlotMap:
 
 
 def changes(old: SlotMap, new: SlotMap) -> dict[tuple[Address | None, Address | None], list[int]]:
-    """Return the slots whose owner is another now, in order, by (owner before, owner now)."""
+    """Return the slots whose owner has changed, in order, by (owner before, owner now)."""
     moved: dict[tuple[Address | None, Address | None], list[int]] = {}
     olds = iter(_runs(old.owners))
     _, old_end, before = next(olds)
@@ -130,9 +129,9 @@ def changes(old: SlotMap, new: SlotMap) -> dict[tuple[Address | None, Address | 
 
 
 def _runs(owners: list[Address | None]) -> list[tuple[int, int, Address | None]]:
-    """Return which slots that follow each other have one owner: (first, behind the last, owner).
+    """Return the ranges of consecutive slots with one owner: (first, last + 1, owner).
 
-    Most maps have a few long runs, and what compares the owners in them is not Python.
+    Most maps have a few long ranges, in which C code compares the owners.
     """
     runs: list[tuple[int, int, Address | None]] = []
     first = 0
@@ -147,8 +146,8 @@ class Redirect(NamedTuple):
     """Where a node says that a call belongs.
 
     Attributes:
-        asks: Whether it is an ASK: this call only, and with ASKING before it. Else it is a MOVED:
-            the slot is there from now on.
+        asks: Whether it is an ASK, for this call only and with ASKING before it; else it is a
+            MOVED: the slot is there from now on.
         slot: The slot.
         address: The node to send it to.
     """
@@ -161,7 +160,7 @@ class Redirect(NamedTuple):
 def read_redirect(
     text: str, asked: Address, address_map: AddressMap | None = None
 ) -> Redirect | None:
-    """Return where an error reply sends a call, None if it is no MOVED and no ASK.
+    """Return where an error reply sends a call; None if it is neither MOVED nor ASK.
 
     Raises:
         BackendError: It names no slot or no address that can exist.
@@ -189,7 +188,7 @@ def _read_node(node: object, asked: Address, address_map: AddressMap | None) -> 
 
 
 def _ip(metadata: Any) -> str:
-    """Return the address beside a name that is not set: a map in RESP3, else a flat list."""
+    """Return the IP address from the metadata of a node: a map in RESP3, else a flat list."""
     if isinstance(metadata, list):
         metadata = dict(zip(metadata[::2], metadata[1::2], strict=False))
     if not isinstance(metadata, dict):
@@ -202,7 +201,7 @@ def _address(host: str, port: int, asked: Address, address_map: AddressMap | Non
     if not host or host == _NAMELESS:
         host = asked[0]
     if not 0 < port < 65536:
-        # A server with TLS only announces port 0 to clients without it.
+        # A server that takes TLS only announces port 0 to clients without TLS.
         raise _malformed(f"a node at {host} with the port {port}: it takes no such connections")
     return (host, port) if address_map is None else address_map(host, port)
 

@@ -1,8 +1,8 @@
-"""Two connections to one server: one for grants that replicas confirm, one for all else.
+"""Two connections to one server: one for grants that replicas confirm, one for everything else.
 
-To a router and to callers they are one stream. What is sent with an `Unconfirmed` future goes with
-the grants; so do the channels of those that wait for one, because SUBSCRIBE has to leave before
-what asks. Releases pass by: neither a WAIT nor a frozen replica holds them up.
+To a router and to callers they are one stream. Calls with an `Unconfirmed` future go with the
+grants; so do the subscriptions of waiters, because SUBSCRIBE has to leave before the acquire
+request. Neither a WAIT nor a frozen replica holds up releases.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from redisson_py._stream.wire import Traffic
 from redisson_py._topology.confirming import ConfirmingStream
 from redisson_py.errors import ClientClosedError
 
-#: How the channels begin that are not about grants: of latches and barriers.
+#: The prefixes of channels that are not about grants: those of latches and barriers.
 _NO_GRANTS = (b"redisson_countdownlatch__", b"redisson_py_barrier")
 
 
@@ -75,7 +75,7 @@ class SyncedStream(Stream):
         )
 
     def _connected(self, new: Stream) -> None:
-        """One of the two is connected: only what is heard there is subscribed anew."""
+        """One of the two is connected: renew only the subscriptions that belong to it."""
         if new is self:
             wake(self._ready_soon)
         self._new = new
@@ -95,7 +95,7 @@ class SyncedStream(Stream):
 
     @property
     def has_room(self) -> bool:
-        """Never: there is more to a grant than a future that is put in its call's place knows."""
+        """Never: the fast paths cannot send grants that replicas must confirm."""
         return False
 
     @property
@@ -110,7 +110,7 @@ class SyncedStream(Stream):
 
     @property
     def can_begin(self) -> bool:
-        """Whether both connections stand, and there is room; the grant gathers if it must."""
+        """Whether both connections are open and there is room; a grant may have to gather."""
         return self.grants.ready and not self.grants.full and super().has_room
 
     @property
@@ -124,7 +124,7 @@ class SyncedStream(Stream):
         return self.traffic + self.grants.traffic
 
     def doubt(self) -> None:
-        """Have another server confirm this one before the next connections are used."""
+        """Require another server to confirm this one before the next connections are used."""
         super().doubt()
         self.grants.doubt()
 
@@ -143,10 +143,10 @@ class SyncedStream(Stream):
         return [*self.grants.waiting_keys(), *super().waiting_keys()]
 
     def send(self, call: Call) -> Call:
-        """Put a command in its line; its future gets the answer."""
+        """Send a command on its connection, in its turn; its future gets the answer."""
         if type(call.future) is Unconfirmed:
             if not self.ready:
-                # Releases come this way, and it is asked whether Redis still answers.
+                # Open the other connection too: releases and pings go there.
                 wake(self._wanted)
             return self.grants.send(call)
         return super().send(call)
@@ -157,7 +157,7 @@ class SyncedStream(Stream):
         self.grants.gather()
 
     def subscribe(self, channel: bytes) -> None:
-        """Listen to a channel; takes effect before whatever asks for what it is about."""
+        """Listen to a channel; it takes effect before requests for what the channel is about."""
         if channel.startswith(_NO_GRANTS):
             if self._new is not self.grants:
                 super().subscribe(channel)
@@ -180,31 +180,31 @@ class SyncedStream(Stream):
         try:
             await super().run()
         finally:
-            # An event loop that shuts down has cancelled it already, and once is enough.
+            # An event loop that shuts down has cancelled it already; not a second time.
             if not grants.cancelling():
                 grants.cancel()
             await wait_for_all([grants])
 
     def hurry(self) -> None:
-        """Try to connect at once: there is reason to hope."""
+        """Try to connect at once: the attempt is likely to succeed now."""
         super().hurry()
         self.grants.hurry()
 
     def abort(self, reason: str) -> None:
-        """Give the connections up; what was not answered goes out again on the next."""
+        """Give the connections up; unanswered calls go out again on the next."""
         super().abort(reason)
         self.grants.abort(reason)
 
     def take(self, leaves: Callable[[bytes], bool]) -> list[Call]:
-        """Return what waits here for keys that live elsewhere now, in order, and let it go."""
+        """Return, in order, the calls that wait here for keys that another server has now."""
         return [*self.grants.take(leaves), *super().take(leaves)]
 
     def retire(self, reason: str) -> list[Call]:
-        """End, because the server serves nothing of ours any more; return what was not answered."""
+        """End, because the server serves none of our keys any more; return unanswered calls."""
         return [*self.grants.retire(reason), *super().retire(reason)]
 
     def let_go(self, call: Call) -> None:
-        """A call that was refused here is sent elsewhere."""
+        """Forget the deadline of a call that was refused here and is sent elsewhere."""
         super().let_go(call)
         self.grants.let_go(call)
 
@@ -214,12 +214,12 @@ class SyncedStream(Stream):
         self.grants.fail(error)
 
     def close_soon(self, error: ClientClosedError) -> Future[None] | None:
-        """Fail what is under way; return what is done when the connection is closed."""
+        """Fail what is under way; return a future for the end of the releases' connection."""
         self.grants.close_soon(error)
         return super().close_soon(error)
 
     def break_down(self, cause: BaseException) -> None:
-        """The background task has failed: fail what waits; what must arrive goes out later."""
+        """The background task has failed: fail all calls; those that must arrive go out later."""
         super().break_down(cause)
         self.grants.break_down(cause)
 
@@ -237,7 +237,7 @@ class SyncedStream(Stream):
 
 
 class _ForGrants:
-    """What the stream of grants knows of other servers: the same, in the name of both."""
+    """The topology for the stream of grants: the same servers, in the name of both streams."""
 
     def __init__(self, topology: Topology, stream: Stream) -> None:
         self._topology = topology

@@ -1,1 +1,1 @@
-"""What joins redisson_py to other packages; each module needs the extra of its name."""
+"""Integrations with other packages. `opentelemetry` needs the extra `otel`."""

@@ -40,8 +40,8 @@ __all__ = ["MAX_OPEN_SPANS", "NamePolicy", "OpenTelemetryListener"]
 #: Which names of locks may leave the process; see `OpenTelemetryListener`.
 NamePolicy: TypeAlias = bool | Collection[str] | Callable[[str], str | None]
 
-#: Holds whose spans are open at the same time. With more of them, the span of the oldest ends
-#: early, with the outcome `"unknown"`: holds whose end is never told must not fill the memory.
+#: How many holds may have open spans at the same time. With more of them, the span of the oldest
+#: ends early, with the outcome `"unknown"`: holds whose end is never reported must not fill memory.
 MAX_OPEN_SPANS = 10_000
 
 #: Upper bounds in seconds, of all histograms: from a hand-off in one process to a long job.
@@ -50,11 +50,11 @@ BOUNDS = (
     *(60.0, 120.0, 300.0, 900.0, 3600.0),
 )
 
-#: Names whose label is remembered, and labels whose attributes are.
+#: How many names are remembered with their labels, and how many labels with their attributes.
 _NAMES_KEPT = 4096
 
 _LOSSES = ("expired", "ended", "taken", "forced", "abandoned")
-#: What is no failure: it went well, the caller gave up, or the lease had an end of its own.
+#: Outcomes that are no errors: it went well, the caller gave up, or the lease ended as agreed.
 _NO_ERRORS = ("granted", "cancelled", "released", "ended")
 
 Attributes: TypeAlias = dict[str, str | int]
@@ -161,7 +161,7 @@ def _label_by(policy: Any, argument: str) -> _Label | None:
     """Return the function of a policy; None if it allows no name at all.
 
     Raises:
-        TypeError: It is no policy.
+        TypeError: It is not a policy.
     """
     if policy is False:
         return None
@@ -203,7 +203,7 @@ class _Spans:
         self, provider: TracerProvider | None, few: _Label | None, label: _Label | None
     ) -> None:
         self._tracer = get_tracer("redisson_py", redisson_py.__version__, provider)
-        #: What of a name may be in that of a span, which has few values.
+        #: Returns the part of a lock's name that may be in the name of a span: few values.
         self._few = few
         self._label = label
         #: Open spans and when they began, in nanoseconds, by acquisition, oldest first.
@@ -228,14 +228,14 @@ class _Spans:
         if found is not None:
             span, began = found
             _conclude(span, "hold", outcome)
-            # By the clock that cannot be set.
+            # Measured by a clock that cannot be set.
             span.end(began + _nanoseconds(event.held_for))
 
     def wait_ended(self, event: WaitEndedEvent) -> None:
         words, attributes = self._describe("wait", event.kind, event.name)
         ended = time.time_ns()
         began = ended - _nanoseconds(event.waited)
-        # Made at its end, in the task that has waited: there is nothing to keep meanwhile.
+        # Made at its end, in the task that has waited, so nothing has to be kept meanwhile.
         span = self._tracer.start_span(words, attributes=attributes, start_time=began)
         _conclude(span, "wait", event.outcome)
         span.end(ended)
@@ -252,7 +252,7 @@ class _Spans:
 
 
 def _conclude(span: Span, act: str, outcome: str) -> None:
-    """Say what came of it."""
+    """Set the outcome, and the status if it is an error."""
     span.set_attribute(f"redisson_py.{act}.outcome", outcome)
     if outcome not in _NO_ERRORS:
         span.set_attribute("error.type", outcome)
@@ -349,7 +349,7 @@ class _Metrics:
 
     def _new_series(self, kind: str, label: str | None) -> _Series:
         series = _Series(kind, label)
-        # From zero: the first loss is an increase then, which an alert sees.
+        # Start from zero, so that an alert sees the first loss as an increase.
         self._timeouts.add(0, series.plain)
         self._delays.add(0, series.plain)
         for reason in _LOSSES:
@@ -370,7 +370,7 @@ class _Series:
 
     def with_outcome(self, act: str, outcome: str) -> Attributes:
         """Return those of something that has ended."""
-        # No outcome of a wait is one of a hold.
+        # One cache for both acts: no outcome of a wait is also one of a hold.
         attributes = self._with_outcome.get(outcome)
         if attributes is None:
             attributes = {**self.plain, f"redisson_py.{act}.outcome": outcome}
@@ -381,7 +381,7 @@ class _Series:
 
 
 def _server(where: str) -> Attributes:
-    """Return the attributes of an address, or of servers that are named otherwise."""
+    """Return the attributes of an address, or of servers that have another description."""
     host, _, port = where.rpartition(":")
     if not port.isdecimal() or "," in host or " " in host:
         return {"server.address": where}

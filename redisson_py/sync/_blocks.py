@@ -1,13 +1,13 @@
 """`with`: each block owns what it acquired, and gives it back however it ends.
 
-A signal handler may raise anywhere: as the first thing inside `__exit__` too, before any of our
-code has run. Python then forgets the block, and that is the sign: a block that becomes garbage
-gives back what it still owns. So a block must not be kept alive by the lock that it is of, and
-`with lock:` needs an object of its own: `with` looks up `__enter__` and `__exit__` one right
-after the other (from Python 3.14 on, `__exit__` first), before it calls either, and both look-ups
-get the two methods of one new block.
+A signal handler may raise anywhere, even as the first thing inside `__exit__`, before any of our
+code has run. Python then drops its reference to the block. So a block that becomes garbage gives
+back what it still owns. For this the lock must not keep its blocks alive, and each `with lock:`
+needs an object of its own: `with` looks up `__enter__` and `__exit__` one right after the other
+(from Python 3.14 on, `__exit__` first), before it calls either, and both look-ups get the two
+methods of one new block.
 
-Who calls `lock.__enter__()` by hand gets a block that the lock remembers, with its thread.
+If `lock.__enter__()` is called by hand, the lock remembers the block, with its thread.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ L_co = TypeVar("L_co", covariant=True)
 
 
 class HoldBlock(Generic[L_co]):
-    """A block with options of its own, an object that is used once at a time.
+    """A block with options of its own; it may be entered again after it was left.
 
     Args:
         source: The lock or semaphore.
@@ -47,7 +47,7 @@ class HoldBlock(Generic[L_co]):
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
         """Return `func` inside such a block at every call, each time with these options.
 
-        The name is made from the arguments of the call, as for `@lock`, which see.
+        The name is made from the arguments of the call, as for `@lock`.
 
         Raises:
             TypeError: `func` is no plain function.
@@ -94,7 +94,7 @@ class HoldBlock(Generic[L_co]):
         try:
             Call(lambda: block.__aexit__(kind, error, trace)).outcome()
         except BaseException:
-            # If it was interrupted before it began, there is something left to give back.
+            # If the release was interrupted before it began, the hold still has to be given back.
             guard.entry.abandon()
             self._left(guard)
             raise
@@ -132,7 +132,8 @@ class _Guard:
         self.entry.abandon()
 
 
-#: Those of blocks that were entered. The garbage collector forgets a reference with its object.
+#: The guards of entered blocks. They are kept here because a weak reference that is itself
+#: collected calls nothing.
 _guards: set[_Guard] = set()
 
 
@@ -141,7 +142,7 @@ _FIRST = "__enter__" if sys.version_info < (3, 14) else "__exit__"
 
 
 class Half:
-    """`__enter__` or `__exit__` of what can be held: see the module."""
+    """`__enter__` or `__exit__` of what can be held: see the docstring of the module."""
 
     __slots__ = ("_name",)
 
@@ -168,7 +169,7 @@ class _Statement:
 
     Attributes:
         source: What is held.
-        paired: Both methods were looked up one after the other, as `with` does.
+        paired: Both methods were looked up one right after the other, as `with` does.
     """
 
     __slots__ = ("_block", "paired", "source")

@@ -1,14 +1,14 @@
 """Calls from threads: each thread has a task in the event loop that makes its calls.
 
-The holder of a lock is the current task of the event loop. So each thread that calls has one
+The holder of a lock is the current task of the event loop. So each calling thread has one
 long-lived task there, its actor, which makes the calls of the thread one after the other: what
-the actor holds, the thread holds. It ends with its thread; what that left held is then not renewed
-any more, as for a task that ended, unless somebody still has the lease.
+the actor holds, the thread holds. The actor ends with its thread. Holds that are left are then not
+renewed any more, as after the end of a task, unless somebody still has the lease.
 
 A call may be abandoned at any moment: its thread was interrupted by a signal whose handler raised
-(Ctrl-C, Celery's soft time limit), or the block that it was for is garbage. What was not begun
-is dropped, what is under way is cancelled, and what it brought is given back. The event loop
-decides which of these it is; so a lease never gets lost between the two threads.
+(Ctrl-C, Celery's soft time limit), or its block became garbage. A call that has not begun is
+dropped, one that is under way is cancelled, and leases that it brought are given back. The event
+loop decides which of these applies, so a lease never gets lost between the two threads.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Call(Generic[T]):
 
     Args:
         work: Makes the coroutine, in the event loop.
-        leases: Names the leases in an outcome: what is given back if nobody takes it.
+        leases: Returns the leases in an outcome, which are given back if nobody takes them.
     """
 
     __slots__ = (
@@ -79,7 +79,7 @@ class Call(Generic[T]):
     # In the thread that calls.
 
     def outcome(self, by_actor: bool = True) -> T:
-        """Have the thread's actor make the call, and wait for what comes of it.
+        """Have the thread's actor make the call, and wait for its outcome.
 
         Args:
             by_actor: False has a task of its own make it, at once, whatever the actor does.
@@ -107,7 +107,7 @@ class Call(Generic[T]):
         return cast("T", self._result)
 
     def _wait(self) -> None:
-        # It can be acquired once, and that may be before the interruption.
+        # It can be acquired only once, perhaps before the interruption.
         if self._state is not _State.OVER:
             self._finished.acquire()
 
@@ -115,7 +115,7 @@ class Call(Generic[T]):
         """Give it up, and give back what it brought; return whether an event loop will do that."""
         loop_thread = self._loop_thread
         if loop_thread is None or loop_thread is not _loop_thread.running():
-            # Never begun; or it was the parent's, before a fork.
+            # It never began, or it belongs to the parent, before a fork.
             return False
         return loop_thread.soon(self._abandon)
 
@@ -163,7 +163,7 @@ class Call(Generic[T]):
             self._finish()
 
     def refuse(self) -> None:
-        """It is not made: the event loop ends."""
+        """Fail the call without making it: the event loop ends."""
         self._error = ClientClosedError("the interpreter is exiting")
         self._finish()
 
@@ -232,7 +232,7 @@ class Actor:
         self._wake_up()
 
     def end(self) -> None:
-        """Its thread has ended."""
+        """Note that its thread has ended."""
         self._thread_ended = True
         self._wake_up()
 
@@ -242,7 +242,7 @@ class Actor:
 
 
 class _Seat:
-    """What a thread keeps of its actor; it goes when the thread ends."""
+    """The thread's reference to its actor; it is deleted when the thread ends."""
 
     #: None until the actor may have been started: a signal handler may raise before.
     loop_thread: LoopThread | None = None

@@ -56,8 +56,8 @@ class LoopThread:
         except BaseException as error:
             if self._ready.is_set() and not _exiting:
                 raise
-            # Python 3.12 starts no thread at exit, and an event loop wants one to stop those that
-            # resolved host names.
+            # From Python 3.12 on no thread starts at exit, and an event loop needs one to stop the
+            # threads that resolved host names.
             self._failure = error
         finally:
             self._ready.set()
@@ -87,12 +87,12 @@ class LoopThread:
             self._thread.join(_LAST_WAIT)
 
 
-#: Held while the thread starts, and by every fork: or a child could wait for ever for a module that
-#: the thread of its parent was importing. A signal handler may come here once more.
+#: Held while the thread starts, and by every fork. Otherwise a child could wait for ever for a
+#: module that its parent's thread was importing. Reentrant, because a signal handler may call this.
 _starting = threading.RLock()
 _running: LoopThread | None = None
 _exiting = False
-#: Of a parent process. Never collected: their cleanup would reach for what the parent still uses.
+#: The threads of parent processes. Never collected: their cleanup would touch what the parent uses.
 _of_parents: list[LoopThread] = []
 #: The clients that close when the interpreter exits. One that is connected refers to itself.
 _clients: weakref.WeakSet[AsyncRedisson] = weakref.WeakSet()
@@ -154,7 +154,7 @@ def _forked() -> None:
 
 
 def _exit() -> None:
-    """Close all clients and stop the thread: when only daemon threads are left beside this one."""
+    """Close all clients and stop the thread, when no other non-daemon thread is left."""
     global _exiting
     with _starting:
         _exiting = True

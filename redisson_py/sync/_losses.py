@@ -16,7 +16,7 @@ log = logging.getLogger("redisson_py")
 
 Told = Callable[[LostEvent], object]
 
-#: What the thread still has to call. One thread serves all clients; it starts with the first loss.
+#: The calls that the thread still has to make. One thread serves all clients, from the first loss.
 _losses: queue.SimpleQueue[tuple[Told, LostEvent]] | None = None
 
 

@@ -1,8 +1,9 @@
-"""What each class here is: the object of the async client, which only the event loop touches.
+"""The base of all classes here, which wrap objects of the async client.
 
-There are two of each. The one that works is made by the event loop, at first use. The other
-is made at once, by a client that is never used: it checks arguments and knows names and keys,
-without any event loop. So a module may make clients and locks before a fork.
+Each wraps two objects. The one that works is made by the event loop at first use, and only the
+event loop touches it. The other is made at once, by a client that is never used: it checks
+arguments and knows names and keys, without any event loop. So a module may make clients and locks
+before a fork.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from redisson_py.sync._calling import Call
 
 T = TypeVar("T")
 W = TypeVar("W", bound="Wrapper")
-#: Finds the object of the async client that belongs to one of ours; other objects stay themselves.
+#: Returns the async object of one of our objects, and any other object unchanged.
 Of = Callable[[Any], Any]
 
 _making = threading.RLock()
@@ -46,7 +47,7 @@ class Wrapper:
     """Base of what this package has instead of a class of `redisson_py`.
 
     Args:
-        make: Makes the object of the async client; is given what finds those it is made of.
+        make: Makes the object of the async client; its argument finds the objects it is made of.
     """
 
     def __init__(self, make: Callable[[Of], Any]) -> None:
@@ -84,7 +85,7 @@ class Wrapper:
 
 
 class LeaseWrapper(Wrapper):
-    """Base of the leases, which are there already."""
+    """Base of the leases, whose async objects exist already."""
 
     def __init__(self, lease: redisson_py.Lease) -> None:
         self._shape = self._working = lease

@@ -1,4 +1,4 @@
-"""What a server is started with: its configuration file and its ports."""
+"""The configuration file and the ports of a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, final
 
 HOST: Final = "127.0.0.1"
-#: From a cluster node's port to that of its bus; every version's default, and 6.2 has no other.
+#: From a cluster node's port to that of its bus: the default of all versions, fixed in Redis 6.2.
 BUS_OFFSET: Final = 10_000
 
 # Below every system's range for outgoing connections. A port from that range can be taken by
@@ -46,7 +46,7 @@ class Part:
 @final
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Everything that stands in the configuration file.
+    """The content of the configuration file.
 
     Attributes:
         config: The caller's, values as in a configuration file.

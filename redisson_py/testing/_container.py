@@ -41,7 +41,7 @@ class ContainerServer:
         """Start the container and wait until the server in it answers.
 
         Raises:
-            ServerNotFoundError: `testcontainers` or Docker is not there.
+            ServerNotFoundError: `testcontainers` or Docker is missing.
             ServerStartError: The server did not answer in time.
         """
         self._container = container = _started(self.image)

@@ -17,7 +17,7 @@ _CHUNK: Final = 256 * 1024
 @final
 @dataclass(slots=True)
 class Traffic:
-    """What has gone in one direction, over all connections so far.
+    """What has passed in one direction, over all connections so far.
 
     Attributes:
         bytes_in: Bytes received.
@@ -109,7 +109,7 @@ class Lane:
             if data is None:
                 self._cut()
                 return
-            # A side that is gone takes no more; the other side's end is still to come.
+            # A side that is gone takes no more; the end of the other side is still to be passed on.
             with contextlib.suppress(OSError):
                 await self._write_in_pieces(data)
             if data == END:

@@ -135,7 +135,7 @@ class Link:
         finally:
             for writer in self._writers:
                 writer.close()
-            # asyncio logs the error of a connection that nobody asks, whatever else broke.
+            # asyncio logs errors of connections that nobody awaits, so all are awaited.
             await asyncio.gather(*map(_closed, self._writers))
 
     def _abort(self) -> None:

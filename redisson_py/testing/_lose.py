@@ -1,4 +1,4 @@
-"""Losing a lease on purpose, as Redis would have it lost."""
+"""Loses a lease on purpose, as if Redis had lost it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         | PermitExpirableSemaphore
     )
 
-#: Seconds between two looks whether the loss was noticed.
+#: Seconds between two checks whether the loss was noticed.
 _LOOK_AGAIN: Final = 0.001
 
 
@@ -91,7 +91,7 @@ async def _take_away(hold: Hold) -> None:
     ownership = hold.ownership
     ownership.context.check()
     if hold.state == "held":
-        # What a release sends, but here nobody notes it.
+        # The script of a release, but the hold here is not marked as released.
         await ownership.context.executor.answer(ownership._send_release(hold))
     while hold.state == "held":
         # Again, because a renewal that was sent before may be answered first.

@@ -22,9 +22,9 @@ from typing import Any, Final, final
 from ._process import GuardedProcess
 
 NETWORK_VARIABLE: Final = "REDISSON_PY_OWN_NETWORK"
-#: Where we look at servers from; never cut off.
+#: The address from which we query servers; never cut off.
 OBSERVER: Final = "127.0.0.9"
-#: Where connections come from that are bound to no address.
+#: The source address of connections that are bound to no address.
 UNBOUND: Final = "127.0.0.1"
 _FIRST_HOST: Final = 10
 #: Rules must come before the table of local addresses, which is why that one is moved.

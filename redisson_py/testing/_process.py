@@ -1,4 +1,4 @@
-"""A child process that cannot outlive its parent, and the question whether it is ready.
+"""A child process that cannot outlive its parent, and a check whether it is ready.
 
 On Linux the kernel could end the child (PR_SET_PDEATHSIG), but it does so when the *thread*
 that forked ends, and setting it takes a `preexec_fn`, which is unsafe once there are threads.

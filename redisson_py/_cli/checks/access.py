@@ -1,4 +1,4 @@
-"""Checks of what we may do there: connect, run commands, hold a lock."""
+"""Checks of access: connecting, running commands, holding a lock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 from redisson_py._cli.checks.facts import Facts, Server
 from redisson_py._cli.checks.finding import Finding, ok, problem, warning
 
-#: A connection on which an answer is due for a part of the lease is opened anew.
+#: A connection is replaced when an answer is overdue for this part of the lease: a sixth.
 _SILENCE = 6
 _LONGEST_SILENCE = 5.0
 
@@ -38,7 +38,7 @@ def check_lock(facts: Facts) -> Iterator[Finding]:
     """Say what became of a real lock, and of a message on its channel."""
     trial = facts.trial
     if trial is None:
-        # The connection has a finding.
+        # `check_connection` reports it.
         return
     if trial.error:
         todo = "see the other findings: as long as this fails, no lock works"
@@ -55,7 +55,7 @@ def check_lock(facts: Facts) -> Iterator[Finding]:
 
 
 def check_latency(facts: Facts) -> Finding | None:
-    """Say how long an answer takes; judged by what a client takes for a dead connection."""
+    """Say how long an answer takes, compared with when a client takes a connection for dead."""
     pings = facts.trial.pings if facts.trial else ()
     if not pings:
         return None

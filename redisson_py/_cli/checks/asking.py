@@ -14,7 +14,7 @@ from redisson_py._config.read import read_config
 from redisson_py._redis import Connector, Servers, ask_once, servers_from_target, servers_from_url
 from redisson_py.errors import BackendError
 
-#: How many commands a server has the time limit for.
+#: How many commands a server must answer within one time limit.
 ASKED_TOGETHER = 12
 
 Words = tuple[str, ...]
@@ -79,7 +79,7 @@ async def ask_all(connector: Connector, limit: float, questions: Sequence[Words]
 async def ask_or_error(
     connector: Connector, target: Target, questions: Sequence[Words]
 ) -> list[Any] | BackendError:
-    """Return the replies, or why there are none."""
+    """Return the replies, or the error if there are none."""
     try:
         return await ask_once(connector, target.limit, *questions)
     except BackendError as error:

@@ -11,10 +11,10 @@ from itertools import pairwise
 from redisson_py._cli.checks.facts import Clock, Facts
 from redisson_py._cli.checks.finding import Finding, hidden, ok, problem, warning
 
-#: Seconds by which clocks may differ without a word.
+#: Seconds by which clocks may differ before it is reported.
 _BETWEEN_SERVERS = 1.0
 _FROM_OURS = 5.0
-#: By how much clocks may run at different speed, and how much more is no step.
+#: The relative speed difference, and the seconds beyond it, that do not count as a step.
 _DRIFT, _STEP = 0.01, 0.1
 
 _TODO = "slew the clocks of all servers by NTP, and do not step them"

@@ -35,7 +35,7 @@ async def read_all_sentinels(target: Target) -> tuple[tuple[Sentinel, ...], list
     """Return what all Sentinels say, and how to reach the master that they name."""
     servers = target.servers
     assert servers.sentinel is not None
-    # Naming the connection takes a permission more there.
+    # Naming the connection would need one more permission there.
     settings = {k: v for k, v in servers.sentinel.settings.items() if k != "client_name"}
     connector = replace(servers.sentinel, settings=settings)
     about = servers.service

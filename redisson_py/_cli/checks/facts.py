@@ -54,7 +54,7 @@ class Server:
 
     Attributes:
         where: Its address.
-        is_replica: Whether somebody else is its master, as far as is known.
+        is_replica: Whether it is a replica, as far as known.
         error: Why it could not be asked; empty if it was.
         refused: It answered, but not to us: credentials or TLS are wrong.
         info: The fields of INFO; None if that was refused.
@@ -155,8 +155,8 @@ class Cluster:
     Attributes:
         error: Why nobody said it; empty if somebody did.
         uncovered: The slots that no master serves: first and last of each range.
-        replicas: The addresses of the replicas of each master, by its own. A replica that has
-            nothing yet may be left out.
+        replicas: The addresses of the replicas of each master, by its address. A replica without
+            data yet may be left out.
     """
 
     error: str = ""
@@ -198,7 +198,7 @@ class Facts:
         trial: What became of a real lock; None if it was not tried.
         lease_time: Seconds for which the watchdog keeps locks.
         confirms: How many replicas must confirm a grant.
-        acl_options: What `redisson-py acl` has to be told for these servers.
+        acl_options: The options of `redisson-py acl` for these servers.
     """
 
     topology: Topology

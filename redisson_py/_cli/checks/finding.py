@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-#: `problem`: locks can be lost or refused in normal operation. `warning`: they are, or somebody
+#: `problem`: locks can be lost or refused in normal operation. `warning`: they can be, or somebody
 #: waits longer than necessary, when something else fails. `not visible`: this user may not see it.
 Level = Literal["ok", "warning", "problem", "not visible"]
 

@@ -1,6 +1,7 @@
 """Reads the servers, each over a connection of its own. What is refused is left out, not guessed.
 
-Nothing is changed: what a user may do is asked by ACL DRYRUN, or by the commands of `probes`.
+Permissions are checked by ACL DRYRUN, or by the commands of `probes`, one of which writes a key
+that expires by itself. Masters load our scripts into their cache. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from redisson_py._time import now
 from redisson_py._topology.choice import fields
 from redisson_py.errors import BackendError, ConnectionLostError
 
-#: What the checks look at. Redis 6.2 takes one name a question.
+#: The settings that the checks look at. CONFIG GET of Redis 6.2 takes one name.
 SETTINGS = (
     "appendfsync",
     "client-output-buffer-limit",
@@ -77,7 +78,7 @@ async def read_again(facts: Facts, target: Target) -> Facts:
             clock = await _read_clock(connector, target.limit)
             (info,) = await ask_once(connector, target.limit, ("INFO", "memory"))
         except BackendError:
-            # The trial and the first look tell what is wrong.
+            # The trial and the first look report what is wrong.
             return server
         cached = None if isinstance(info, BackendError) else read_info(_text(info))
         count = (cached or {}).get("number_of_cached_scripts", "")

@@ -94,7 +94,7 @@ def check_memory(server: Server, facts: Facts) -> Finding:
 
 
 def check_persistence(server: Server, facts: Facts) -> Finding:
-    """Say what of the locks is left after a restart."""
+    """Say which locks survive a restart."""
     info = server.info or {}
     if "aof_enabled" not in info:
         return hidden("persistence", "persistence", "allow +info, or look at the service")
@@ -145,7 +145,7 @@ def check_scripts(server: Server, facts: Facts) -> Finding | None:
 
 
 def check_idle(server: Server, facts: Facts) -> Iterator[Finding]:
-    """Say what the server does with connections that are silent."""
+    """Say what the server does with silent connections."""
     limit, period = server.setting_number("timeout"), server.setting_number("tcp-keepalive")
     if limit is not None and 0 < limit <= facts.lease_time / 3:
         yield warning(
@@ -168,7 +168,7 @@ def check_idle(server: Server, facts: Facts) -> Iterator[Finding]:
 
 
 def check_buffers(server: Server, facts: Facts) -> Finding | None:
-    """Say whether a connection with many waiters is cut off for what it has to hear."""
+    """Say whether a connection with many waiters may be cut off because its messages pile up."""
     words = (server.setting("client-output-buffer-limit") or "").split()
     if "pubsub" not in words:
         return None

@@ -29,7 +29,7 @@ class _Waiting(Listener):
 
 
 class _Refusals(logging.Handler):
-    """Keeps what the library logs as an error: nothing else tells that SUBSCRIBE was refused."""
+    """Keeps errors that the library logs: nothing else shows that SUBSCRIBE was refused."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

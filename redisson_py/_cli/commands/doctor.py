@@ -45,7 +45,7 @@ async def doctor(*, servers: Servers, timeout: float, strict: bool, as_json: boo
     """Check whether locks are safe on these servers, and say what to do.
 
     It connects, asks for settings and permissions, and uses a real lock under a random name.
-    Nothing of the servers is changed. What the user may not see is "not visible", which is no
+    No setting of a server is changed. What the user may not see is "not visible", which is no
     fault. Exit status: 0 without problems, 1 with problems, 69 if no server answers.
     """
     facts = await _facts(servers, timeout)

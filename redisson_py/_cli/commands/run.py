@@ -169,7 +169,7 @@ async def run(
         with handled(_ENDING, this.pass_on):
             async with client:
                 status = await this.carry_out()
-            # What comes from here on must not change the exit status.
+            # Signals from here on must not change the exit status.
             signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     except AcquireTimeoutError as error:
         fail(busy_exit, f"{name!r} is busy" if once else str(error))
@@ -221,7 +221,7 @@ class _Run:
         self._signal: int | None = None
 
     def pass_on(self, number: int) -> None:
-        """Handle a signal: it is the command's, or ends the wait for the lock."""
+        """Handle a signal: pass it on to the command, or end the wait for the lock."""
         if self._child is not None:
             self._child.signal(number)
         elif self._signal is None:
@@ -257,7 +257,7 @@ class _Run:
         return status
 
     def die_if_interrupted(self) -> None:
-        """Die of Ctrl-C if the command did, or if that ended the wait: scripts look at it."""
+        """Die of SIGINT if the command did, or if it ended the wait: calling scripts rely on it."""
         child = self._child
         interrupted = self._signal if child is None else -min(child.code, 0)
         if interrupted == signal.SIGINT and is_in_foreground():
@@ -276,7 +276,7 @@ class _Run:
                     return LOST, "was not started"
                 child = self._child = stack.enter_context(block)
             except OSError as error:
-                # ENOENT of a file that is there: its interpreter is not.
+                # ENOENT although the file exists: its interpreter is missing.
                 say(f"cannot run {program}: {error.strerror}")
                 return 127 if isinstance(error, FileNotFoundError) else 126, "was not started"
             async with anyio.create_task_group() as tasks:
@@ -309,7 +309,7 @@ def _signal_name(number: int) -> str:
 
 
 def _environment(lease: Lease) -> dict[str, str]:
-    """Return our environment with what the command may want to know, and no outer run's."""
+    """Return our environment plus the variables of this run, without those of an outer run."""
     environment = {**os.environ, _OWNER: lease.owner}
     environment.pop(_TOKEN, None)
     if lease.token is not None:

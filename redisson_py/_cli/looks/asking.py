@@ -1,4 +1,4 @@
-"""Plain read commands for commands that look: pipelined, and at most so many a second."""
+"""Sends plain commands that read: pipelined, and at a limited rate."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Asker:
                     replies.append(error)
         finally:
             for call in calls:
-                # Nobody reads the rest if this was cancelled.
+                # If this was cancelled, nobody reads the other replies.
                 call.future.cancel()
         return replies
 
@@ -116,7 +116,7 @@ class Asker:
         try:
             await self.client.ping()
         except ConnectionLostError:
-            # One master of a cluster may be away: then its commands fail, and not the others.
+            # One master of a cluster may be away: then only its commands fail.
             if len(router.streams()) == 1:
                 raise
         if isinstance(router, SingleRouter):

@@ -1,4 +1,4 @@
-"""What looking finds, as values, JSON documents and words."""
+"""What `inspect`, `locks` and `top` find, as values, JSON documents and words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kind = Literal[
     "latch-or-semaphore",
     "barrier",
 ]
-#: What a user may say: what a resource is cannot always be told from its keys.
+#: The kinds that a user may name: the kind of a resource does not always follow from its keys.
 KINDS: tuple[Kind, ...] = (
     "lock",
     "fair-lock",
@@ -29,7 +29,7 @@ KINDS: tuple[Kind, ...] = (
     "latch",
     "barrier",
 )
-#: What a thing that looks like this may be.
+#: The other kinds that a resource of a recognized kind may be.
 _MAY_BE: dict[Kind, tuple[Kind, ...]] = {
     "lock": ("fair-lock", "fenced-lock"),
     "fair-lock": ("lock",),
@@ -45,7 +45,7 @@ class Party:
     Attributes:
         owner: The client's id and a number; of a permit that nobody describes, its id.
         holds: The hold count, or the number of units; 0 for a waiter.
-        seconds_left: Of its lease; infinity without a lease, None where that is not recorded.
+        seconds_left: What is left of its lease; infinity without a lease, None if not recorded.
         mode: The side of a read-write lock.
         permit: The id of a permit that has one.
         host: The host name of its client, if that is one of this library.
@@ -89,9 +89,9 @@ class Found:
         name: Its name.
         key: The key of its name.
         kind: What it is, as far as its keys tell.
-        holders: Those that hold it, or wait at a barrier; at most as many as were asked for.
+        holders: Its holders, or the parties that wait at a barrier; at most as many as wanted.
         holders_total: How many there are.
-        waiters: Those that wait, where Redis knows them: fair queues, and writers that go first.
+        waiters: The waiters that Redis knows: of fair queues, and writers that go first.
         waiters_total: How many there are; None where Redis does not know them.
         listeners: How many connections listen on its channel; None if that cannot be read.
         channel: That channel.
@@ -176,7 +176,7 @@ def text(raw: bytes) -> str:
 
 
 def printable(words: str) -> str:
-    """Return text that does nothing to a terminal: others choose names and client names."""
+    """Return text with control characters escaped: others choose the names in it."""
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in words
     )

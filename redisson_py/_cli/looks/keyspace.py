@@ -1,9 +1,9 @@
 """From keys that SCAN returns to the resources that they belong to.
 
-How one is recognized: a lock is a hash whose fields are owners (`<uuid>:<number>`), under any
-name; everything else has a key with a prefix or a suffix of its own, and that key is a sorted set
-or a hash. So two passes are enough, `SCAN ... TYPE hash` and `SCAN ... TYPE zset`: the server
-passes over all other keys. Of a hash with a name of its own one field is read (HRANDFIELD).
+A lock is a hash whose fields are owners (`<uuid>:<number>`), under any name. Everything else has a
+key with a prefix or a suffix of its own, which is a sorted set or a hash. So two passes are enough,
+`SCAN ... TYPE hash` and `SCAN ... TYPE zset`: the server skips all other keys. To recognize a lock,
+one field of each other hash is read (HRANDFIELD).
 """
 
 from __future__ import annotations

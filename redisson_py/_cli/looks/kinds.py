@@ -132,7 +132,7 @@ class Looker:
         last = self._listed - 1
         scanned, mode, lock_left, queued, token, writers = yield [
             (key, "HSCAN", key, 0, "COUNT", self._listed + 1),
-            # Of a crowd of readers, what HSCAN returns need not have it.
+            # With many readers, one HSCAN need not return this field.
             (key, "HGET", key, "mode"),
             (key, "PTTL", key),
             (key, "LRANGE", queue, 0, last),
@@ -160,7 +160,7 @@ class Looker:
             ]
             if there:
                 total = max(len(parties), (length or 0) - (mode is not None) - over)
-            # One that died is in the way of nobody.
+            # A dead writer keeps nobody out.
             alive = [owner for owner, ends_at in pairs(writers or []) if until(ends_at, time) > 0]
             waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in alive]
             known = (queue_length or 0) + (writer_count or 0) - len(pairs(writers or []))
@@ -195,7 +195,7 @@ class Looker:
     def _alive(
         self, key: bytes, listed: Sequence[Party]
     ) -> Generator[list[Command], list[Any], tuple[list[Party], int]]:
-        """Return holders, at most as many as are wanted, and how many readers are none any more."""
+        """Return holders, at most as many as wanted, and how many readers no longer hold it."""
         alive: list[Party] = []
         over = 0
         for start in range(0, len(listed), self._listed):
@@ -233,7 +233,7 @@ class Looker:
         permits = _keys.suffixed(key, b"timeout")
         free, total, rows, time = yield self._counted(key, permits)
         held = pairs(rows or [])
-        # Somebody's own sorted set may have such a name.
+        # A sorted set of another application may have such a name.
         if not held or any(len(permit) != 16 for permit, _ in held):
             return None
         holders = tuple(
@@ -296,7 +296,7 @@ class Looker:
         waiting = [Party(text(owner), 1, until(end, time)) for owner, end in pairs(rows or [])]
         if not (generation or broken) or (waiting and all(p.seconds_left == 0 for p in waiting)):
             return None
-        # A party whose arrival has ended has broken it, even if nobody has noticed.
+        # A party whose arrival has expired has broken it, even if nobody has noticed yet.
         dead = any(party.seconds_left == 0 for party in waiting)
         return self._found(
             key,
@@ -314,7 +314,7 @@ class Looker:
         parties = [party for each in found for party in (*each.holders, *each.waiters)]
         unknown = {party.client_id for party in parties} - self._known.keys()
         keys = [_keys.client_description(self._asker.prefix, each) for each in sorted(unknown)]
-        # They may be on other servers than what they describe: no look fails for one of those.
+        # Descriptions may be on other servers than the resources: their errors fail no look.
         texts = await self._asker.try_all([(key, "GET", key) for key in keys])
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
@@ -332,7 +332,7 @@ class Looker:
     def _describe(self, party: Party) -> Party:
         said = self._known.get(party.client_id, {})
         if not said and party.permit is not None:
-            # Redisson's, or nobody has described itself as that owner: any id looks like ours.
+            # The id is Redisson's, or its client has no description: any id looks like ours.
             return replace(party, owner=party.permit)
         return replace(party, **said)
 
@@ -377,7 +377,7 @@ class Looker:
 
 
 def _channels(found: Found) -> list[bytes]:
-    """Return the channels on which those listen that wait."""
+    """Return the channels on which waiters listen."""
     if found.kind == "fair-lock":
         return [found.channel, *(found.channel + b":" + w.owner.encode() for w in found.waiters)]
     if found.kind == "latch-or-semaphore":

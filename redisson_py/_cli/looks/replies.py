@@ -1,4 +1,4 @@
-"""What replies of the server mean."""
+"""Decodes the server's replies to commands that read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from redisson_py._commands.read_write_lock import WRITE_SUFFIX
 #: The score of a permit that never ends.
 _NEVER = 922337203685477
 _INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")
-#: Of a reader that re-entered, the leases of so many of its holds are read.
+#: How many leases are read of a reader that re-entered.
 _READER_HOLDS = 10
 
 
@@ -70,7 +70,7 @@ def until(ends_at: float, time: list[bytes]) -> float:
 
 
 def pairs(rows: list[Any]) -> list[tuple[bytes, float]]:
-    """Return members with their scores, whichever protocol the reply is of."""
+    """Return members with their scores, from a reply in RESP2 or RESP3."""
     if rows and not isinstance(rows[0], list):
         rows = list(zip(rows[::2], rows[1::2], strict=True))
     return [(member, float(score)) for member, score in rows]

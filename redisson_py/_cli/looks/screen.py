@@ -189,12 +189,12 @@ class Screen:
         self._live.start(refresh=True)
 
     def leave(self) -> None:
-        """Have the terminal as it was before."""
+        """Restore the terminal."""
         try:
             self._live.stop()
         finally:
             if self.keys is not None and self._before is not None:
-                # The terminal may be gone, with the session that it was of.
+                # The terminal may be gone, with its session.
                 with suppress(termios.error):
                     termios.tcsetattr(self.keys, termios.TCSADRAIN, self._before)
 

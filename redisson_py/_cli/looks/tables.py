@@ -1,4 +1,4 @@
-"""What was found as rows of a table."""
+"""Findings as rows of a table."""
 
 from __future__ import annotations
 

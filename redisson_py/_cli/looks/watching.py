@@ -1,9 +1,9 @@
-"""What `top` knows: which resources are held, since when that is seen, and how often they change.
+"""What `top` knows: which resources are held, since when, and how often they change hands.
 
-Nothing here does I/O but `Watcher`. A subscription would count every release, and change what is
-counted: a client that releases is told how many listen, and yields to them before it acquires
-again. So nothing is subscribed. Hand-offs are holders that are new since the look before, and the
-releases of a server are its own count of PUBLISH, one for each release (INFO commandstats).
+Only `Watcher` does I/O. A subscription would count every release, but also change what is counted:
+a releasing client learns how many listen, and yields to them before it acquires again. So nothing
+is subscribed. Hand-offs are holders that are new since the look before, and the releases of a
+server are its own count of PUBLISH, one for each release (INFO commandstats).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Row:
         since: When its present holders were first seen together, in the caller's clock.
         free_since: Since when nobody holds it or waits for it; None if somebody does.
         stale: Its server did not answer the latest look.
-        handoffs: When how many new holders were seen.
+        handoffs: When new holders were seen, and how many.
     """
 
     found: Found

@@ -1,7 +1,7 @@
 """A command that runs as a child process, in a process group of its own.
 
-Not by `anyio.open_process`: it gives no process group without a new session, in which the command
-could not read the terminal, and it does not tell of a child that was stopped.
+`anyio.open_process` is not used: it makes a process group only with a new session, in which the
+command could not read the terminal, and it does not report that a child was stopped.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def running(
     grace: float,
     may_continue: Callable[[], bool],
 ) -> Generator[Child]:
-    """Run a command for a block; what its group still runs when an error ends the block is killed.
+    """Run a command for a block; if an error ends the block, the command's group is killed.
 
     Its standard streams and other inheritable descriptors are ours. Where there is a terminal, it
     gets the foreground as from a shell, and Ctrl-Z stops it together with our process group.
@@ -205,7 +205,7 @@ class Child:
     def _stopped(self, number: int) -> None:
         terminal = self._terminal
         if terminal is None or number == signal.SIGSTOP:
-            # Whoever did that continues it. We go on: it keeps its lock.
+            # Somebody stopped it and will continue it. We go on: it keeps its lock.
             return
         in_foreground = terminal.belongs_to(self._group)
         if number in (signal.SIGTTIN, signal.SIGTTOU):

@@ -35,8 +35,8 @@ kill -s KILL -- "-$group"
 class Guard:
     """Guards one process group until it is dismissed.
 
-    It is started before the command, and told of it by the command's process itself, before that
-    becomes the command: there is no moment in which we can be killed and the command goes on.
+    It is started before the command. The child process reports its group to the guard before it
+    executes the command, so there is no moment in which we can be killed and the command goes on.
     """
 
     def __init__(self, grace: float) -> None:

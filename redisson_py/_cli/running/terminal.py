@@ -67,7 +67,7 @@ class Terminal:
 
     @staticmethod
     def _unstopped(change: Callable[[], None]) -> None:
-        """Change the terminal from the background, which stops a process that does not block it."""
+        """Change the terminal from the background with SIGTTOU blocked, which would stop us."""
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         try:
             with suppress(OSError, termios.error):

@@ -14,9 +14,9 @@ from redisson_py.testing._configuration import HOST, Part, quoted
 from redisson_py.testing._network import OBSERVER, host_of
 from redisson_py.testing._server import EmbeddedServer, part_of
 
-#: Neither the master waits for more replicas, nor the replica for its clock (Valkey 9: a second).
+#: Then the master does not wait for more replicas, nor the replica for its clock (Valkey 9: 1 s).
 _ATTACH_AT_ONCE: Final = {"repl-diskless-sync-delay": "0", "repl-diskless-load": "on-empty-db"}
-#: What a server asks to be given before a replica may follow it, or a sentinel watch it.
+#: The permissions that a replica needs to follow a server, and a sentinel to watch it.
 _REPLICA_RULES: Final = "+psync +replconf +ping"
 _SENTINEL_RULES: Final = (
     "allchannels +multi +exec +slaveof +role +info +ping +subscribe +publish +config|rewrite"

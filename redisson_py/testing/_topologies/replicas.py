@@ -66,7 +66,7 @@ class EmbeddedReplicas(Replicated):
 
     Use `embedded_replicas` if all you need is a URL, and `running_replicas` for the time of a
     block. All processes end with `close`, and with this Python process (even if that is killed).
-    Nobody promotes a replica but the test.
+    Only the test promotes a replica.
 
     Attributes:
         nodes: The servers; first the original master.

@@ -159,8 +159,8 @@ class EmbeddedSentinel(Replicated):
                         return self._blame(sentinel, f"it takes {port} for a master")
             return ""
 
-        # A sentinel whose last news (ten seconds apart) of the promoted server are from a time
-        # as master takes it for a stray one and demotes it; and they never mend that.
+        # Sentinels ask for roles every ten seconds. One that last saw the promoted server as a
+        # master takes it for a stray one and demotes it, and the sentinels never recover from that.
         await self._until("the sentinels should know who is a replica", up_to_date)
         command = ["SENTINEL", "FAILOVER", self.service, *(["COORDINATED"] if coordinated else [])]
 
@@ -250,7 +250,7 @@ class EmbeddedSentinel(Replicated):
                         return self._blame(sentinel, "a replica has no link, to its knowledge")
             return ""
 
-        # Needed for a failover; they ask the replicas, and not often.
+        # Needed for a failover; they learn it from the replicas, which they ask rarely.
         await self._until("the sentinels should know the replicas", informed)
 
     async def _new_sentinel(self) -> EmbeddedServer:

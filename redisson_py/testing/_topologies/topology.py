@@ -105,7 +105,7 @@ class Topology(ABC):
 
     @abstractmethod
     async def wait_healthy(self, timeout: float = 30.0) -> None:
-        """Return when all servers that run agree and none misses anything.
+        """Return when all running servers agree and nothing is missing.
 
         Raises:
             TopologyError: That took longer than `timeout` seconds.
@@ -145,7 +145,7 @@ class Topology(ABC):
         """End all servers and delete their directories."""
         await self._cuts.heal()
         servers = self._servers()
-        # Nobody misses what they would write down: a kill is quicker than an orderly end.
+        # Their data is not needed any more, and a kill is quicker than an orderly end.
         await asyncio.gather(*(server.kill() for server in servers))
         await asyncio.gather(*(server.close() for server in servers))
 
@@ -264,7 +264,7 @@ class Topology(ABC):
             raise Blame(self._blame(node, f"{command[0]}: {text}")) from error
 
     async def _order(self, node: EmbeddedServer, *command: str | bytes | int) -> Any:
-        """Have a server do something; what goes wrong is our caller's to know."""
+        """Have a server do something; errors are raised as they are."""
         try:
             return await node.execute(*command, timeout=self._start_timeout)
         except (CommandError, OSError, TimeoutError) as error:
