@@ -1,6 +1,6 @@
 """Who leaves the line of a fair lock, or dies in it, does not stop those of the other side.
 
-How Redisson's scores work is in redisson-protocol.md 4.3 to 4.5.
+How Redisson's scores work is shown in tests/lua/test_fair_golden_vectors.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The leases of readers of both kinds: redisson-protocol.md 6.2, 6.3, 6.8 and 6.9.
+"""The leases of readers of both kinds, ours and Redisson's.
 
 Each read hold has a key; the hash lives as long as the longest of them. Redisson's renewal sets
 the hash to its own lease, even where that is shorter; see protocol 6.8.

@@ -1,4 +1,4 @@
-"""The fair lock's keys, scores and messages are Redisson's: redisson-protocol.md section 19.
+"""The fair lock's keys, scores and messages are those of Redisson.
 
 What Redisson's own scripts left behind was recorded there; here ours must leave the same. Three
 things differ, none of which Redisson can see: replies tell how long not to ask, where Redisson's

@@ -1,4 +1,4 @@
-"""Keys, values, expiries and messages are Redisson's: redisson-protocol.md sections 7 and 19.
+"""Keys, values, expiries and messages are those of Redisson.
 
 What Redisson's own scripts left behind was recorded there; here ours must leave the same. Its
 unlock latch is private to its client and has no counterpart.

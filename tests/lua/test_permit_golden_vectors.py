@@ -1,4 +1,4 @@
-"""Semaphores are Redisson's: redisson-protocol.md sections 12, 13 and 19.
+"""Keys, values and messages of semaphores are those of Redisson.
 
 What Redisson's own scripts left behind was recorded there. Where it published a negative number
 we publish nothing (18, must not 1). Beside its keys ours has records and receipts of its own.

@@ -32,7 +32,7 @@ async def needed(rw: ReadWriteScripts) -> int:
 
 
 class Java:
-    """Redisson's readers, as redisson-protocol.md 6.2, 6.3 and 6.8 have them."""
+    """Redisson's readers: what its scripts do to the keys."""
 
     def __init__(self, rw: ReadWriteScripts) -> None:
         self.rw = rw

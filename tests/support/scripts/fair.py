@@ -24,7 +24,7 @@ while true do
 end
 """
 
-#: What Redisson does to the keys (redisson-protocol.md 4.2, 4.3), in other words.
+#: What Redisson does to the keys in other words.
 #: ARGV: lease, owner, wait, now.
 REDISSON_TRY = (
     _PURGE
