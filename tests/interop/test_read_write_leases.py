@@ -1,7 +1,7 @@
 """The leases of readers of both kinds, ours and Redisson's.
 
 Each read hold has a key; the hash lives as long as the longest of them. Redisson's renewal sets
-the hash to its own lease, even where that is shorter; see protocol 6.8.
+the hash to its own lease, even where that is shorter.
 """
 
 from __future__ import annotations

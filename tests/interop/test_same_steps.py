@@ -1,7 +1,7 @@
 """The same steps by Redisson and by us leave the same keys, expiries and messages.
 
-The steps are those of the golden vectors in tests/lua. Each test ends with the complete list of what
-differs, Redisson's first. Times are seconds left, rounded up to fifty.
+The steps are those of the golden vectors in tests/lua. Each test ends with the complete list of
+what differs, Redisson's first. Times are seconds left, rounded up to fifty.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _ASKS = """\
 """
 _LOADS = """\
             if script is not None and script.text not in self._loads:
-                # First use on this connection: loaded in the same write, and no NOSCRIPT.
+                # First use on this connection: loaded in the same write, which saves a NOSCRIPT.
                 self._load(script)
 """
 

@@ -24,7 +24,7 @@ while true do
 end
 """
 
-#: What Redisson does to the keys in other words.
+#: What Redisson does to the keys, in other words.
 #: ARGV: lease, owner, wait, now.
 REDISSON_TRY = (
     _PURGE
