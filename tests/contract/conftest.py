@@ -76,7 +76,18 @@ class Servers:
         return cast("LockLike", OnePermit(made) if self._kind.semaphore else made)
 
     async def forget(self, *names: str) -> None:
-        """Have every server forget what is held under these names."""
+        """Have every server forget what is held under these names.
+
+        The loss may cancel the task that calls this, and the `wait_for` of Python 3.11, which
+        redis-py uses, can swallow that. So a task of its own does it, to its end.
+        """
+        task = asyncio.create_task(self._forget(names))
+        try:
+            await asyncio.shield(task)
+        finally:
+            await task
+
+    async def _forget(self, names: tuple[str, ...]) -> None:
         for name in names:
             for redis in self.all:
                 for key in (name, f"{{{name}}}:redisson_py:permits", f"{{{name}}}:timeout"):
