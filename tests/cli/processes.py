@@ -28,6 +28,12 @@ STUBBORN = (
 )
 
 
+def _ignore_nothing() -> None:
+    """Undo what a shell does for jobs in the background, as which CI may run."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class CommandLine:
     """One process of the command line, with pipes for its standard streams."""
 
@@ -48,6 +54,7 @@ class CommandLine:
             env=environment,
             # Not in the terminal that the tests were started in.
             start_new_session=True,
+            preexec_fn=_ignore_nothing,
             **options,
         )
         return cls(process)

@@ -206,6 +206,7 @@ class Play(World):
     async def force_release(self, by: Actor, side: str) -> None:
         target = self.targets[by.client][side]
         gone = [grip for grip in self.not_over() if grip.side == side]
+        writes = any(grip.held and not grip.severed for grip in gone)
         if side == "write" and gone:
             # What the writer reads goes with it.
             gone += [grip for grip in self.not_over() if grip.side == "read"]
@@ -216,7 +217,9 @@ class Play(World):
             order = await self._finished(by, target.force_release)
         # It may have cancelled the body that called it.
         assert order.error is None or order.thrown, f"force_release raised {order.error!r}"
-        believers = [grip for grip in gone if grip.client == by.client and grip.held]
+        # After a deletion a reader may hold it while a writer is not over: that one stays.
+        sure = [grip for grip in gone if writes or grip.side == side]
+        believers = [grip for grip in sure if grip.client == by.client and grip.held]
         assert not believers, f"freed by force, and believed in: {believers}"
 
     async def delete(self) -> None:

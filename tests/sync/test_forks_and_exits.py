@@ -34,9 +34,13 @@ def in_child(work):
 """
 
 
+#: From Python 3.12 on, any fork beside threads; here that is what is tested.
+NO_WARNING = ("-W", "ignore:This process:DeprecationWarning")
+
+
 def started(code: str, url: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, *arguments, "-c", START + textwrap.dedent(code), url],
+        [sys.executable, *NO_WARNING, *arguments, "-c", START + textwrap.dedent(code), url],
         cwd=repository.ROOT,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
