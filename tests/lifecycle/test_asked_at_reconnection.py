@@ -106,7 +106,7 @@ async def test_a_lease_of_its_own_is_not_lengthened(
 async def test_ten_thousand_holds_are_checked_in_100_commands_and_10_writes(
     clients: ClientFactory, redis: Redis
 ) -> None:
-    client = clients(lease_time=LONG, client_name="app")
+    client = clients(lease_time=LONG, client_name="app", command_timeout=30)
     leases = await asyncio.gather(*[client.get_lock(f"{{k}}{i}").acquire() for i in range(10_000)])
     traffic, renewals = stream_of(client).traffic, client.statistics().renewals
     commands, writes = traffic.commands, traffic.writes
