@@ -28,7 +28,7 @@ STUBBORN = (
 )
 
 
-def _ignore_nothing() -> None:
+def ignore_nothing() -> None:
     """Undo what a shell does for jobs in the background, as which CI may run."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -54,7 +54,7 @@ class CommandLine:
             env=environment,
             # Not in the terminal that the tests were started in.
             start_new_session=True,
-            preexec_fn=_ignore_nothing,
+            preexec_fn=ignore_nothing,
             **options,
         )
         return cls(process)

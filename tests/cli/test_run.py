@@ -14,7 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.cli.processes import PATIENCE, WAITS, StartCommandLine
+from tests.cli.processes import PATIENCE, WAITS, StartCommandLine, ignore_nothing
 from tests.support.command_line import invoke
 from tests.support.waiting import until_async
 
@@ -330,6 +330,7 @@ async def test_the_command_does_not_inherit_what_python_or_the_event_loop_set_up
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        preexec_fn=ignore_nothing,
     )
     wanted = (await plain.communicate())[0].decode()
     run = await command_line("run", "k", "--", sys.executable, "-c", script)

@@ -222,7 +222,8 @@ async def test_pair_on_five_servers_makes_few_function_calls(fleet: Fleet) -> No
         return calls / (tasks * pairs)
 
     await warm(locks[0])
-    pair = min([await counted() for _ in range(5)])
+    # How many replies arrive at once, and are read by one call, is up to the machine.
+    pair = min([await counted() for _ in range(20)])
     assert pair <= 600, f"{pair:.1f} function calls a pair"
     await until_executed(locks[0])
 
