@@ -230,7 +230,8 @@ def test_one_loop_for_the_session_by_configuration(pytester: pytest.Pytester) ->
 
 
 def test_uvloop(pytester: pytest.Pytester) -> None:
-    pytest.importorskip("uvloop")
+    if find_spec("uvloop") is None:
+        unavailable("uvloop is not installed")
     pytester.makepyfile(used=USES)
     pytester.makeconftest(
         """
