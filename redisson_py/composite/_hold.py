@@ -330,10 +330,11 @@ class CompositeHold:
             # Otherwise the log has it: the loss of any member is that of the composite.
             log.log(
                 logging.DEBUG if reason == "ended" else logging.WARNING,
-                "lost %s %r: too few of its members are left (%s, held for %.3f s)",
+                "lost %s %r: too few of its members are left (%s, owner %s, held for %.3f s)",
                 self.ownership.kind,
                 self.ownership.name,
                 reason,
+                self.owner,
                 now() - self.granted_at,
             )
         for lease in gone:

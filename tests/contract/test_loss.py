@@ -53,8 +53,14 @@ async def test_deleted_key_cancels_the_body(
     assert caught.value.owner == lease.owner
     assert 0 < caught.value.held_for < 30
     assert client.statistics().losses == 1
-    lost = [record.message for record in caplog.records if record.message.startswith("lost ")]
-    assert sum(lease.owner in message for message in lost) == 1
+    told = [
+        record.message
+        for record in caplog.records
+        if record.message.startswith("lost ") and lease.owner in record.message
+    ]
+    # A member of a red lock has the same owner, and a record of its own if its loss came first.
+    too_few = [message for message in told if "too few of its members are left" in message]
+    assert len(too_few if kind.servers > 1 else told) == 1
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0

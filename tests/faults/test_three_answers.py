@@ -31,7 +31,7 @@ from tests.support.waiting import until, until_async, until_listening, until_wai
 
 SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
 #: These have no queue in this process: each of their tasks asks Redis for itself.
-UNQUEUED = ["fair_lock", "read_lock", "multi_lock_of_one", "multi_lock_of_three"]
+UNQUEUED = ["fair_lock", "read_lock", "multi_lock_of_three"]
 FAULTS = ["silent", "away"]
 
 

@@ -72,6 +72,20 @@ def test_members_are_locks_each_once(clients: ClientFactory) -> None:
     assert MultiLock(client.get_lock("a"), elsewhere.get_lock("a")).name == "a"
 
 
+async def test_one_member_is_enough(client: Redisson, clients: ClientFactory, redis: Redis) -> None:
+    other = clients()
+    lock, rival = multi(client, "a"), multi(other, "a")
+    async with lock as lease:
+        assert await redis.hgetall("a") == {lease.owner.encode(): b"1"}
+        assert await rival.try_acquire() is None
+        async with lock:
+            assert await redis.hgetall("a") == {lease.owner.encode(): b"2"}
+        waiting = asyncio.create_task(rival.acquire(timeout=20))
+        await until_listening(other)
+    await (await waiting).release()
+    assert not await redis.exists("a")
+
+
 def test_members_are_sorted_and_multi_locks_opened(client: Redisson) -> None:
     lock = MultiLock(client.get_lock("c"), multi(client, "b", "d"), client.get_lock(b"a"))
     assert [member.name for member in lock._members] == [b"a", "b", "c", "d"]

@@ -76,13 +76,10 @@ def member_names(name: Any, count: int) -> list[Any]:
     return [name, *(f"{short}-{number}" for number in range(2, count + 1))]
 
 
-def _multi(count: int) -> Make:
-    def make(clients: Clients, name: str, _: int) -> Any:
-        # The first has the name itself, so that whatever is wrong with it is found.
-        locks = [clients[0].get_lock(each) for each in member_names(name, count)]
-        return clients[0].get_multi_lock(*locks)
-
-    return make
+def _multi(clients: Clients, name: str, _: int) -> Any:
+    # The first has the name itself, so that whatever is wrong with it is found.
+    locks = [clients[0].get_lock(each) for each in member_names(name, 3)]
+    return clients[0].get_multi_lock(*locks)
 
 
 KINDS: dict[str, Kind] = {
@@ -101,8 +98,7 @@ KINDS: dict[str, Kind] = {
     "write_lock": Kind(
         lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(), suffix=":write"
     ),
-    "multi_lock_of_one": Kind(_multi(1), composite=True),
-    "multi_lock_of_three": Kind(_multi(3), members=3, composite=True),
+    "multi_lock_of_three": Kind(_multi, members=3, composite=True),
     "red_lock": Kind(
         lambda clients, name, _: clients[0].get_red_lock(
             *[each.get_lock(name) for each in clients]
