@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.kinds import REENTRANT, SHARED, Stage, enter, in_a_task, leave
+from tests.support.kinds import DISTINCT_LOCKS, SHARED, Stage, enter, in_a_task, leave
 from tests.support.waiting import until, until_async
 
 shared = pytest.mark.parametrize("stage", SHARED, indirect=True)
 """For what several tasks can hold at once."""
 
-reentrant = pytest.mark.parametrize("stage", REENTRANT, indirect=True)
+reentrant = pytest.mark.parametrize("stage", DISTINCT_LOCKS, indirect=True)
 """For what a task can acquire again."""
 
 

@@ -17,10 +17,10 @@ from redisson_py import (
     ReleasedEvent,
 )
 from tests.fixtures.client import ClientFactory
-from tests.support.kinds import KINDS
+from tests.support.kinds import DISTINCT, KINDS
 from tests.support.waiting import until
 
-SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
+SINGLE = [name for name in DISTINCT if KINDS[name].servers == 1]
 
 
 def made(name: str, client: Redisson) -> Any:

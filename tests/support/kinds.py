@@ -17,6 +17,7 @@ from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
+from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
 
 T = TypeVar("T")
@@ -125,6 +126,14 @@ LOCKS = [name for name, kind in KINDS.items() if not kind.semaphore]
 SINGLE = [name for name in LOCKS if KINDS[name].servers == 1]
 REENTRANT = [name for name in LOCKS if KINDS[name].reentrant]
 
+#: One of each way in which the code of the library acquires, waits and holds. The other kinds run
+#: the same code with scripts of their own, and the contract runs those.
+DISTINCT = [
+    *("lock", "fair_lock", "read_lock", "multi_lock_of_three", "red_lock"),
+    *("semaphore", "expirable_semaphore"),
+]
+DISTINCT_LOCKS = [name for name in DISTINCT if not KINDS[name].semaphore]
+
 
 class Party:
     """One application: clients of its own (one for each server), and what it uses.
@@ -157,6 +166,17 @@ class Party:
     def renewals(self) -> int:
         """The lowest number of renewals of any of its clients."""
         return min(each.statistics().renewals for each in self.clients)
+
+    def renew_now(self) -> None:
+        """Have every client renew what it holds at once: a loss is found now."""
+        for each in self.clients:
+            renew_now(each)
+
+    async def renewed_at_once(self, times: int = 1) -> None:
+        """Have every client renew this many times, now, when it holds something."""
+        # The last server of a red lock may answer after the others.
+        await until(lambda: all(each.statistics().held_leases for each in self.clients))
+        await asyncio.gather(*[renewed_at_once(each, times) for each in self.clients])
 
     async def renewed(self, times: int) -> None:
         """Return when every client has renewed `times` more."""
