@@ -30,8 +30,6 @@ AWAY = 0.0005
 Make = Callable[[Redisson], Any]
 MAKES: dict[str, Make] = {
     "lock": lambda client: client.get_lock("k"),
-    "non_reentrant_lock": lambda client: client.get_lock("k", reentrant=False),
-    "fenced_lock": lambda client: client.get_fenced_lock("k"),
     "fair_lock": lambda client: client.get_fair_lock("k"),
     "write_lock": lambda client: client.get_read_write_lock("k").write_lock(),
     "multi_lock": lambda client: client.get_multi_lock(client.get_lock("k"), client.get_lock("l")),
