@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.kinds import SEMAPHORES, Party, Stage, in_a_task
-from tests.support.waiting import until, until_async
+from tests.support.waiting import until_async
 
 semaphores = pytest.mark.parametrize("stage", SEMAPHORES, indirect=True)
 
@@ -93,7 +93,6 @@ async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureF
         await may_end.wait()
 
     task = asyncio.create_task(work())
-    await until(lambda: party.held)
     await party.renewed_at_once(2)
     assert await stage.out() == 1
     assert warnings(caplog, stage.name) == []

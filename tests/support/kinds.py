@@ -58,9 +58,17 @@ class Kind:
     members: int = 1
     composite: bool = False
 
-    def one(self, client: Redisson, name: str = "k") -> Any:
+    def one(self, client: Redisson, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
-        return self.make([client], name, 1)
+        return self.make([client], name or self.name, 1)
+
+    @property
+    def name(self) -> str:
+        """The name under which tests use it.
+
+        The fixture that looks for keys left behind knows counters by theirs.
+        """
+        return "semaphore" if self.semaphore else "k"
 
     async def owners(self, redis: Redis) -> dict[str, int]:
         """Return the hold count of each owner of the lock `k`, as the server has it."""
@@ -198,8 +206,7 @@ class Stage:
     ) -> None:
         self.kind = kind
         self.servers = [redis] if fleet is None else fleet.redis[: kind.servers]
-        # The fixture that looks for keys left behind knows counters by this name.
-        self.name = "semaphore" if kind.semaphore else "k"
+        self.name = kind.name
         self.permits = 1
         self._clients = clients
         self._fleet = fleet
