@@ -15,7 +15,7 @@ from tests.fixtures.fleet import Fleet, until_executed
 from tests.lifecycle.late_bytes import REENTRANT
 from tests.support.cluster_look import master_of
 from tests.support.streams import answered
-from tests.support.waiting import set_safety_poll, until, until_waiting
+from tests.support.waiting import set_safety_poll, until_waiting
 
 #: What is allowed for the server's rounding to whole milliseconds.
 ROUNDING = 0.005
@@ -258,23 +258,3 @@ async def until_queued(client: Redisson, count: int) -> None:
     async with asyncio.timeout(10):
         while len((await client.get_fair_lock("k").inspect()).waiters) < count:
             await asyncio.sleep(0.005)
-
-
-async def test_a_waiter_asked_about_once_at_more_than_a_lease_is_alive(
-    clients: ClientFactory,
-) -> None:
-    """Nothing else asks: only the waiter's own reports keep it in the queue."""
-    lease_time = 3.0
-    holder, waiter = clients(lease_time=60), clients(lease_time=lease_time)
-    visitor = clients(lease_time=lease_time)
-    lease = await holder.get_fair_lock("k").acquire()
-    waiting = asyncio.create_task(waiter.get_fair_lock("k").acquire())
-    await until_queued(visitor, 1)
-    for _ in range(2):
-        await asyncio.sleep(1.1 * lease_time)
-        assert await visitor.get_fair_lock("k").try_acquire() is None
-        queue = (await visitor.get_fair_lock("k").inspect()).waiters
-        assert [owner.partition(":")[0] for owner in queue] == [waiter.id]
-    await until(lambda: not waiting.done())
-    await lease.release()
-    await (await waiting).release()
