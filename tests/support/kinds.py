@@ -123,6 +123,7 @@ SEMAPHORES = [name for name, kind in KINDS.items() if kind.semaphore]
 SHARED = [name for name, kind in KINDS.items() if kind.shared]
 LOCKS = [name for name, kind in KINDS.items() if not kind.semaphore]
 SINGLE = [name for name in LOCKS if KINDS[name].servers == 1]
+CENTRAL = [name for name, kind in KINDS.items() if kind.servers == 1]
 REENTRANT = [name for name in LOCKS if KINDS[name].reentrant]
 
 
