@@ -77,8 +77,7 @@ def made(name: str, client: Redisson) -> Any:
 
 
 def rival(name: str, client: Redisson) -> Any:
-    kind = KINDS[name]
-    return (kind.rival or kind.make)([client], key_of(name), 1)
+    return KINDS[name].rival_of(client, key_of(name))
 
 
 def key_of(name: str) -> str:

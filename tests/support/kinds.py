@@ -61,6 +61,10 @@ class Kind:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
         return self.make([client], name, 1)
 
+    def rival_of(self, client: Redisson, name: str = "k") -> Any:
+        """Return what cannot be acquired while one of this kind is held."""
+        return (self.rival or self.make)([client], name, 1)
+
     async def owners(self, redis: Redis) -> dict[str, int]:
         """Return the hold count of each owner of the lock `k`, as the server has it."""
         found: Any = await redis.hgetall("k")
