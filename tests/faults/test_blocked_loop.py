@@ -8,7 +8,7 @@ import time
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
-from tests.faults.timed_waits import begun_in_time, was_told_busy
+from tests.faults.timed_waits import begun_in_time, outcomes, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import KINDS
@@ -24,34 +24,39 @@ def block_at_the_last_look() -> None:
     asyncio.get_running_loop().call_later(TIMEOUT - 0.8, time.sleep, 1.3)
 
 
-@pytest.mark.parametrize("name", ["lock", "semaphore", "fair_lock"])
 @pytest.mark.parametrize("silent", [True, False])
-async def test_a_wait_for_another_client_has_the_true_answer(
-    client: Redisson, clients: ClientFactory, proxy: ProxyFactory, name: str, silent: bool
+async def test_waits_for_another_client_have_the_true_answer(
+    client: Redisson, clients: ClientFactory, proxy: ProxyFactory, silent: bool
 ) -> None:
-    link, key = await proxy(), "semaphore" if KINDS[name].semaphore else "k"
+    link = await proxy()
     far = clients(link.url)
-    held = await KINDS[name].make([client], key, 1).acquire()
+    held, waited_for = [
+        [
+            KINDS["lock"].one(each, "k"),
+            KINDS["fair_lock"].one(each, "fair"),
+            KINDS["semaphore"].one(each, "semaphore"),
+        ]
+        for each in (client, far)
+    ]
+    leases = [await each.acquire() for each in held]
     await answered(far)
     waiting = await begun_in_time(
-        lambda: KINDS[name].make([far], key, 1).try_acquire(timeout=TIMEOUT),
+        lambda: outcomes([each.try_acquire(timeout=TIMEOUT) for each in waited_for]),
         TIMEOUT,
-        lambda: was_told_busy(far),
+        lambda: was_told_busy(far, len(leases)) and far._table.seats == len(leases),
     )
     if silent:
         link.black_hole()
     else:
         link.delay(LATE, direction="down")
     block_at_the_last_look()
+    assert await waiting == [ConnectionLostError if silent else type(None)] * len(leases)
     if silent:
-        with pytest.raises(ConnectionLostError):
-            await waiting
         link.pass_through()
         link.cut()
         await answered(far)
-    else:
-        assert await waiting is None
-    await held.release()
+    for lease in leases:
+        await lease.release()
 
 
 async def test_a_wait_behind_a_task_of_the_client_is_busy(

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, ConnectionLostError, Redisson, ScriptError
+from redisson_py import Redisson, ScriptError
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.fair_locks import nothing_left, one_by_one, server_side, until_queued
 from tests.support.waiting import until, until_async, until_listening
 
@@ -55,25 +54,6 @@ async def test_waiter_that_is_stopped_at_the_head_loses_its_place(  # G18
     assert process.returncode == 0
     assert await redis.llen("visits") == 1
     await redis.delete("visits")
-    assert await nothing_left(fair)
-
-
-async def test_waiter_that_gives_up_without_an_answer_leaves_no_place(  # L39
-    client: Redisson, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
-) -> None:
-    link = await proxy()
-    far = clients(link.url)
-    await far.ping()
-    fair = await server_side(redis)
-    async with client.get_fair_lock("k"):
-        (waiting,) = await one_by_one(fair, far.get_fair_lock("k").acquire(timeout=1.5))
-        link.refuse()
-        link.cut()
-        with pytest.raises((AcquireTimeoutError, ConnectionLostError)):
-            await waiting
-        assert len(await fair.queued()) == 1
-        link.pass_through()
-        await until_queued(fair, 0)
     assert await nothing_left(fair)
 
 

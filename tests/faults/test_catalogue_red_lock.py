@@ -3,73 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import (
-    AcquireTimeoutError,
-    ConnectionLostError,
-    Lease,
-    LeaseLostError,
-    QuorumError,
-    Redisson,
-)
+from redisson_py import AcquireTimeoutError, ConnectionLostError, QuorumError, Redisson
+from redisson_py.composite._member import stream_of
 from redisson_py.composite.red_lock import RedLock
-from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory, ServerFactory
+from tests.fixtures.fleet import Fleet, until_executed
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
 
 LEASE = 30.0
 SHORT_LEASE = 3.0
-
-MakeRedLock = Callable[..., RedLock]
-
-
-@pytest_asyncio.fixture
-async def servers(server_factory: ServerFactory) -> list[EmbeddedServer]:
-    """Three servers that know nothing of each other."""
-    return list(await asyncio.gather(*[server_factory() for _ in range(3)]))
-
-
-@pytest.fixture
-def make(clients: ClientFactory, servers: list[EmbeddedServer]) -> MakeRedLock:
-    """Make the RedLock `k` on these servers, with a client of its own for each."""
-
-    def make_red_lock(**options: float) -> RedLock:
-        made = [clients(server.url, **options) for server in servers]
-        return made[0].get_red_lock(*[client.get_lock("k") for client in made])
-
-    return make_red_lock
-
-
-async def is_free(server: EmbeddedServer) -> bool:
-    async with Redis.from_url(server.url) as redis:
-        return not await redis.exists("k")
-
-
-async def all_free(servers: list[EmbeddedServer]) -> bool:
-    return all([await is_free(server) for server in servers])
-
-
-async def held_everywhere(lock: RedLock, servers: list[EmbeddedServer]) -> Lease:
-    """Acquire it on all servers: on a busy machine one may answer too late to count."""
-    for _ in range(10):
-        lease = await lock.acquire(lease_time=LEASE)
-        with suppress(TimeoutError):
-            await until_async(lambda: held_on_all(servers), 1)
-            return lease
-        await lease.release()
-    pytest.fail("one server or another always answered too late")
-
-
-async def held_on_all(servers: list[EmbeddedServer]) -> bool:
-    return not any([await is_free(server) for server in servers])
 
 
 def renewals(lock: RedLock) -> list[int]:
@@ -78,11 +26,12 @@ def renewals(lock: RedLock) -> list[int]:
 
 
 async def test_server_that_forgets_a_red_lock_lets_nobody_else_in(  # C11
-    make: MakeRedLock, servers: list[EmbeddedServer]
+    fleet: Fleet,
 ) -> None:
-    lock, rival = make(lease_time=SHORT_LEASE), make()
+    lock, rival = fleet.red_lock(3, lease_time=SHORT_LEASE), fleet.red_lock(3)
     async with lock as lease:
-        await servers[0].restart(keep_data=False)
+        await until_executed(lock)
+        await fleet.servers[0].restart(keep_data=False)
         with pytest.raises(QuorumError):
             await rival.acquire(timeout=1)
         before = renewals(lock)
@@ -92,103 +41,28 @@ async def test_server_that_forgets_a_red_lock_lets_nobody_else_in(  # C11
             await rival.acquire(timeout=1)
     async with rival.hold(timeout=10):
         assert await lock.try_acquire() is None
-    await until_async(lambda: all_free(servers))
-
-
-async def test_quorum_that_forgets_is_a_loss(  # C11
-    make: MakeRedLock, servers: list[EmbeddedServer]
-) -> None:
-    lock, rival = make(lease_time=SHORT_LEASE), make()
-
-    async def forget() -> None:
-        for server in servers[:2]:
-            await server.restart(keep_data=False)
-        # Two of three have forgotten it, which is why crashed servers must stay down.
-        await (await rival.acquire(timeout=10)).release()
-
-    with pytest.raises(LeaseLostError):
-        async with lock:
-            # A task of its own: the loss, which can come between the two, must not cut it short.
-            forgetting = asyncio.create_task(forget())
-            await asyncio.sleep(30)
-    await forgetting
-    await until_async(lambda: all_free(servers))
-
-
-async def test_minority_that_is_dead_or_silent_is_left_out(  # C12
-    clients: ClientFactory, server_factory: ServerFactory
-) -> None:
-    servers = list(await asyncio.gather(*[server_factory() for _ in range(5)]))
-    made = [clients(server.url) for server in servers]
-    lock = made[0].get_red_lock(*[client.get_lock("k") for client in made])
-    await asyncio.gather(*[client.ping() for client in made])
-    await servers[3].pause()
-    await servers[4].kill()
-    async with lock.hold(timeout=10, lease_time=LEASE) as lease:
-        # Asked side by side, each for a small part of the lease.
-        assert lease.remaining > LEASE / 2
-        assert [await is_free(server) for server in servers[:3]] == [False] * 3
-    await servers[3].resume()
-    await servers[4].start()
-    # What was asked of it before is executed now, and undone.
-    await asyncio.gather(*[client.ping() for client in made])
-    await until_async(lambda: all_free(servers))
-
-
-async def test_split_votes_end_with_a_holder(  # C13
-    make: MakeRedLock, servers: list[EmbeddedServer]
-) -> None:
-    locks = [make() for _ in range(3)]
-    inside: list[int] = []
-    visits = []
-
-    async def visit(number: int) -> None:
-        for _ in range(5):
-            async with locks[number].hold(timeout=20):
-                inside.append(number)
-                assert inside == [number]
-                await asyncio.sleep(0)
-                inside.remove(number)
-                visits.append(number)
-
-    await asyncio.gather(*[visit(number) for number in range(3)])
-    assert sorted(visits) == [0] * 5 + [1] * 5 + [2] * 5
-    await until_async(lambda: all_free(servers))
-
-
-async def test_vote_without_a_majority_is_given_back_everywhere(  # C13
-    clients: ClientFactory, make: MakeRedLock, servers: list[EmbeddedServer]
-) -> None:
-    others = [clients(server.url).get_lock("k") for server in servers]
-    lock = make()
-    leases = [await other.acquire() for other in others[:2]]
-    # One of three says yes.
-    with pytest.raises(QuorumError) as caught:
-        await lock.acquire(timeout=1)
-    assert len(caught.value.answers) == 3
-    await until_async(lambda: is_free(servers[2]))
-    waiting = asyncio.create_task(lock.acquire(timeout=20))
-    await leases[0].release()
-    await (await waiting).release()
-    await leases[1].release()
 
 
 async def test_clock_that_jumps_on_one_server_lets_nobody_else_in(  # C14
-    make: MakeRedLock, servers: list[EmbeddedServer]
+    fleet: Fleet,
 ) -> None:
-    lock, rival = make(), make()
-    async with await held_everywhere(lock, servers) as lease:
+    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
+    async with lock.hold(lease_time=LEASE) as lease:
+        await until_executed(lock)
+        assert await fleet.held() == 3
         assert lease.remaining <= LEASE * 0.99
-        async with Redis.from_url(servers[1].url) as redis:
-            # To a server whose clock has jumped forward the lease is over.
-            await redis.pexpire("k", 1)
-        await until_async(lambda: is_free(servers[1]))
+        # To a server whose clock has jumped forward the lease is over.
+        await fleet.redis[1].pexpire("k", 1)
+        await until_async(lambda: two_hold(fleet))
         with pytest.raises(QuorumError):
             await rival.acquire(timeout=1)
         assert not lease.lost
     async with rival.hold(timeout=10):
         pass
-    await until_async(lambda: all_free(servers))
+
+
+async def two_hold(fleet: Fleet) -> bool:
+    return await fleet.held() == 2
 
 
 async def test_multi_lock_whose_third_member_does_not_answer_holds_none(  # C15
@@ -251,22 +125,24 @@ async def test_multi_lock_with_a_busy_member_gives_up_in_time_and_asks_little(  
 
 
 async def test_red_lock_without_a_quorum_gives_up_in_time_and_sends_few_commands(  # L29
-    make: MakeRedLock, servers: list[EmbeddedServer]
+    fleet: Fleet,
 ) -> None:
-    lock = make()
-    for server in servers[:2]:
+    lock = fleet.red_lock(3)
+    for server in fleet.servers[:2]:
         await server.kill()
     with pytest.raises(QuorumError):
         await lock.try_acquire()
-    alive = next(m for m in lock._ownership.owners if str(servers[2].port) in m.context.database)
-    sent = alive.context.executor.router.stream_for(b"k").traffic.commands
+    traffic = stream_of(lock._ownership.owners[2]).traffic
+    sent = traffic.commands
     with pytest.raises(QuorumError) as caught:
         await lock.acquire(timeout=0.5)
-    assert len(caught.value.answers) == 3
-    assert alive.context.executor.router.stream_for(b"k").traffic.commands - sent < 40
-    await until_async(lambda: is_free(servers[2]))
-    for server in servers[:2]:
+    *down, up = caught.value.answers.values()
+    assert up == "granted, and given back"
+    assert len(down) == 2
+    assert all("no " in text for text in down)
+    assert traffic.commands - sent < 40
+    await until_async(fleet.everything_free)
+    for server in fleet.servers[:2]:
         await server.start()
     async with lock.hold(timeout=20):
         pass
-    await until_async(lambda: all_free(servers))

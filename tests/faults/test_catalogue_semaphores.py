@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, Redisson, ScriptError
+from redisson_py import AcquireTimeoutError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import set_safety_poll, until_listening
 
@@ -177,17 +177,3 @@ async def test_added_permits_wake_waiters(  # L19
         for task in waiting:
             await give_back(await task)
     assert await semaphore.available() == 3
-
-
-@both_kinds
-async def test_name_of_a_lock_is_no_semaphore(  # I6
-    make: Make, client: Redisson
-) -> None:
-    async with client.get_lock(NAME) as lease:
-        with pytest.raises(ScriptError, match="WRONGTYPE"):
-            await take(make(client), 1)
-        lease.check()
-    await make(client).try_set_permits(1)
-    with pytest.raises(ScriptError, match="WRONGTYPE"):
-        await client.get_lock(NAME).acquire()
-    assert await make(client).available() == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -107,32 +106,6 @@ async def test_a_restart_that_loses_data_breaks_the_barrier_for_waiters(
     await own_server.restart(keep_data=False)
     await assert_broken(waiting, within=PROMPTLY)
     await assert_works(get_barrier(other))
-
-
-#: Waits at the barrier of three, or counts the latch down, whatever comes of it.
-PARTY = """
-import asyncio, sys
-from redisson_py import Redisson
-from tests.support.latch_and_barrier import get_barrier
-
-async def main():
-    async with Redisson.from_url(sys.argv[1], lease_time=1.8) as client:
-        await get_barrier(client).wait()
-
-asyncio.run(main())
-"""
-
-
-async def test_a_party_whose_process_is_killed_breaks_it_for_the_others(
-    barrier: CyclicBarrier, client: Redisson, server_url: str
-) -> None:
-    waiting = asyncio.create_task(barrier.wait())
-    await until_listening(client)
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", PARTY, server_url)
-    await until_async(lambda: _waiting_at(barrier, 2))
-    process.kill()
-    await process.wait()
-    await assert_broken(waiting, within=PROMPTLY)
 
 
 async def test_waiters_for_a_latch_survive_a_restart_that_keeps_data(

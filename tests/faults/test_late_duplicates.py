@@ -12,6 +12,7 @@ from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
+from tests.support.kinds import Kind
 from tests.support.leases import renew_now
 from tests.support.lost_reply_calls import (
     CALLS,
@@ -19,7 +20,6 @@ from tests.support.lost_reply_calls import (
     LEASE,
     WATCHED,
     Call,
-    Kind,
     holders,
     notice_soon,
 )
@@ -96,13 +96,13 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
     redis: Redis,
     url_of_k: str,
 ) -> None:
-    lock = kind.make(far)
+    lock = kind.one(far)
     leases = await call.prepare(lock)
     sent = lose_and_keep(link)
     await call.make(far, lock, leases)
     assert link.triggered == len(sent) == 1
     await give_back(leases)
-    newer = await kind.newer(client).acquire(lease_time=LEASE)
+    newer = await kind.rival_of(client).acquire(lease_time=LEASE)
     tokens = await redis.get("redisson_lock_token:{k}")
     async with Stragglers(url_of_k) as late:
         await late.deliver(sent)
@@ -134,7 +134,7 @@ async def test_an_acquire_delivered_again_after_its_hold_was_lost_takes_nothing(
 async def test_the_network_delivers_what_a_client_sent_before_it_closed(
     call: Call, kind: Kind, far: Redisson, link: FaultProxy, client: Redisson, redis: Redis
 ) -> None:
-    lock = kind.make(far)
+    lock = kind.one(far)
     leases: list[Lease] = []
 
     async def ask() -> None:
@@ -146,8 +146,8 @@ async def test_the_network_delivers_what_a_client_sent_before_it_closed(
     await link.wait_until(lambda link: link.held > 0)
     await give_up(asking)
     await far.aclose()
-    await kind.make(client).force_release()
-    newer = await kind.newer(client).acquire(lease_time=LEASE)
+    await kind.one(client).force_release()
+    newer = await kind.rival_of(client).acquire(lease_time=LEASE)
     link.release_held()
     await link.wait_until(lambda link: link.connections == 0)
     await assert_unharmed(newer, redis)

@@ -14,13 +14,13 @@ from redisson_py.testing import FaultProxy
 from tests.faults.losses import LOSSES, Loss, cut
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
+from tests.support.kinds import Kind
 from tests.support.lost_reply_calls import (
     CALLS,
     KINDS,
     LEASE,
     WATCHED,
     Call,
-    Kind,
     holders,
     notice_soon,
 )
@@ -54,7 +54,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 @pytest.fixture
 def lock(far: Redisson, kind: Kind) -> ServerLock:
     """The lock of the client behind the proxy."""
-    return kind.make(far)
+    made: ServerLock = kind.one(far)
+    return made
 
 
 @pytest.fixture(params=CALLS)
@@ -126,9 +127,9 @@ async def test_a_repetition_harms_no_newer_hold(
     await answered(far)
     asking = asyncio.create_task(ask())
     await link.wait_until(lambda link: link.triggered == 1)
-    freed = await kind.make(client).force_release()
+    freed = await kind.one(client).force_release()
     assert freed is (call.after > 0)
-    newer = await kind.newer(client).acquire(lease_time=LEASE)
+    newer = await kind.rival_of(client).acquire(lease_time=LEASE)
     link.pass_through()
     if call is CALLS["acquire"]:
         # Told that it is busy, it waits like anybody.

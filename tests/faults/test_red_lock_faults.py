@@ -51,7 +51,9 @@ async def test_one_dead_or_silent_server_costs_nothing(fleet: Fleet, how: str) -
     lock, rival = await warm(fleet.red_lock(3)), await warm(fleet.red_lock(3))
     server = fleet.servers[1]
     await (server.kill() if how == "kill" else server.pause())
-    async with lock, asyncio.timeout(10):
+    async with lock as lease, asyncio.timeout(10):
+        # Asked side by side, each for a small part of the lease.
+        assert lease.remaining > 15
         assert await rival.try_acquire() is None
     await until_async(lambda: acquired(lock, until_missing=1))
     waiting_there = under_way(lock, 1)
@@ -126,20 +128,6 @@ async def close(fleet: Fleet) -> None:
 
 
 # Too many of them.
-
-
-async def test_two_of_three_down_is_told_at_the_timeout(fleet: Fleet) -> None:
-    lock = await warm(fleet.red_lock(3))
-    for server in fleet.servers[:2]:
-        await server.kill()
-    with pytest.raises(QuorumError):
-        await lock.try_acquire()
-    with pytest.raises(QuorumError) as caught:
-        await lock.acquire(timeout=1)
-    *down, up = caught.value.answers.values()
-    assert up == "granted, and given back"
-    assert all("no " in text for text in down)
-    await until_async(lambda: is_free(fleet, 2))
 
 
 async def is_free(fleet: Fleet, number: int) -> bool:

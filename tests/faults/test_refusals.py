@@ -19,9 +19,7 @@ from redis.exceptions import ConnectionError, ResponseError
 from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
-    FencedLock,
     Redisson,
-    RLock,
     ScriptError,
 )
 from redisson_py.testing import EmbeddedServer
@@ -194,15 +192,11 @@ async def test_full_house_keeps_newcomers_waiting_and_nobody_else(
     assert guest.statistics().connections == 1
 
 
-@pytest.mark.parametrize("kind", [RLock, FencedLock])
 async def test_full_server_grants_nothing_but_gives_back_and_renews(
-    kind: type[RLock | FencedLock],
-    clients: ClientFactory,
-    own_server: EmbeddedServer,
-    admin: Redis,
+    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client, waiter = clients(own_server.url, lease_time=3), clients(own_server.url)
-    lock, other_lock = kind(client._context, "k"), kind(waiter._context, "k")
+    lock, other_lock = client.get_lock("k"), waiter.get_lock("k")
     await admin.config_set("maxmemory-policy", "noeviction")
     lease = await lock.acquire()
     next_here = asyncio.create_task(lock.acquire(timeout=30))
@@ -211,7 +205,7 @@ async def test_full_server_grants_nothing_but_gives_back_and_renews(
     await until_listening(waiter)
     await admin.config_set("maxmemory", 1)
     with pytest.raises(ScriptError, match=r"OOM|maxmemory"):
-        await kind(client._context, "vain 1").acquire()
+        await client.get_lock("vain 1").acquire()
     assert await nothing_taken(admin)
     renewals = client.statistics().renewals
     await until(lambda: client.statistics().renewals > renewals)

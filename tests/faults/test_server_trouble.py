@@ -14,7 +14,7 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.streams import stream_of
-from tests.support.waiting import until, until_listening, until_waiting
+from tests.support.waiting import until, until_listening
 
 
 async def test_waiter_survives_a_restart(
@@ -69,18 +69,6 @@ async def test_hand_offs_under_client_kill_and_script_flush(
     assert sum(client.statistics().losses for client in workers) == 0
 
 
-async def test_holder_survives_a_restart_that_keeps_data(
-    clients: ClientFactory, server_factory: ServerFactory
-) -> None:
-    server = await server_factory(appendonly=True)
-    client = clients(server.url, lease_time=6)
-    async with client.get_lock("k") as lease:
-        await server.restart(keep_data=True)
-        assert await client.get_lock("k").owned()
-        assert not lease.lost
-    assert not await client.get_lock("k").locked()
-
-
 @pytest.mark.parametrize("with_data", [True, False], ids=["with its data", "without"])
 async def test_killed_server_keeps_the_hold_or_the_holder_is_told(
     with_data: bool, clients: ClientFactory, server_factory: ServerFactory
@@ -114,24 +102,6 @@ async def test_killed_server_keeps_the_hold_or_the_holder_is_told(
         assert (next_one.token or 0) > (lease.token or 0) > 0
     assert holder.statistics().losses == (not with_data)
     assert holder.statistics().connections <= 3
-
-
-async def test_stopped_server_is_waited_for(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    client = clients(own_server.url, lease_time=6)
-    lock = client.get_lock("k")
-    async with lock:
-        pass
-    await own_server.pause()
-    waiting = asyncio.create_task(lock.acquire(timeout=30))
-    await until_waiting(client, 1)
-    with pytest.raises((TimeoutError, ConnectionLostError)):
-        await client.get_lock("other").acquire(timeout=0.1)
-    await own_server.resume()
-    lease = await waiting
-    await lease.release()
-    assert not await client.get_lock("other").locked()
 
 
 async def test_wrong_password_is_final_and_secret(

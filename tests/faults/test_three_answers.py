@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -21,17 +22,17 @@ from redisson_py import (
 )
 from redisson_py._stream import stream as stream_module
 from redisson_py.testing import FaultProxy
-from tests.faults.timed_waits import begun_in_time, was_told_busy
+from tests.faults.timed_waits import begun_in_time, outcomes, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.kinds import KINDS, Kind
+from tests.support.kinds import CENTRAL, KINDS, SEMAPHORES, enter, leave
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
-SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
 #: These have no queue in this process: each of their tasks asks Redis for itself.
 UNQUEUED = ["fair_lock", "read_lock", "multi_lock_of_three"]
+QUEUED = [name for name in CENTRAL if name not in UNQUEUED]
 FAULTS = ["silent", "away"]
 
 
@@ -71,113 +72,113 @@ async def mend(link: FaultProxy, client: Redisson) -> None:
                 return await client.ping()
 
 
-def made(kind: Kind, client: Redisson) -> Any:
-    return kind.make([client], "semaphore" if kind.semaphore else "k", 1)
+def made(name: str, client: Redisson) -> Any:
+    return KINDS[name].one(client, key_of(name))
 
 
-def rival(kind: Kind, client: Redisson) -> Any:
-    make = kind.rival or kind.make
-    return make([client], "semaphore" if kind.semaphore else "k", 1)
+def rival(name: str, client: Redisson) -> Any:
+    return KINDS[name].rival_of(client, key_of(name))
 
 
-@pytest.mark.parametrize("name", SINGLE)
-async def test_busy_is_none_or_a_timeout(near: Redisson, clients: ClientFactory, name: str) -> None:
+def key_of(name: str) -> str:
+    # Counters called so may be left behind.
+    return f"semaphore {name}" if KINDS[name].semaphore else name
+
+
+async def at_once(do: Callable[[str], Coroutine[Any, Any, None]], names: list[str]) -> None:
+    """Do the same with things of several kinds at the same time."""
+    async with asyncio.TaskGroup() as group:
+        for name in names:
+            group.create_task(do(name), name=name)
+
+
+async def all_held(names: list[str], client: Redisson) -> list[Any]:
+    """Have a client hold what keeps these from being acquired."""
+    return [await rival(name, client).acquire() for name in names]
+
+
+async def test_busy_behind_a_task_of_this_client_is_none(
+    near: Redisson, clients: ClientFactory
+) -> None:
+    """Behind another client: tests/contract/test_waiting.py."""
     far = clients()
-    held = await rival(KINDS[name], near).acquire()
-    thing = made(KINDS[name], far)
-    assert await thing.try_acquire() is None
-    assert await thing.try_acquire(timeout=0.7) is None
-    for timeout in (0, 0.7):
-        with pytest.raises(AcquireTimeoutError):
-            await thing.acquire(timeout=timeout)
-    # Behind another task of this client, too.
-    first = asyncio.create_task(thing.acquire(timeout=30))
-    await until_waiting(far, 1)
-    assert await thing.try_acquire(timeout=0.7) is None
-    await held.release()
-    await (await first).release()
+    leases = await all_held(CENTRAL, near)
+    things = [made(name, far) for name in CENTRAL]
+    first = [asyncio.create_task(thing.acquire(timeout=30)) for thing in things]
+    await until_waiting(far, len(things))
+    tries = [thing.try_acquire(timeout=0.7) for thing in things]
+    assert await asyncio.gather(*tries) == [None] * len(things)
+    for lease, waiting in zip(leases, first, strict=True):
+        await lease.release()
+        await (await waiting).release()
 
 
 @pytest.mark.parametrize(("fault", "free"), [("silent", True), ("silent", False), ("away", True)])
-@pytest.mark.parametrize("name", SINGLE)
 async def test_no_answer_is_never_busy(
-    near: Redisson, far: Redisson, link: FaultProxy, name: str, free: bool, fault: str
+    near: Redisson, far: Redisson, link: FaultProxy, free: bool, fault: str
 ) -> None:
-    held = None if free else await rival(KINDS[name], near).acquire()
-    thing = made(KINDS[name], far)
+    leases = [] if free else await all_held(CENTRAL, near)
     fail(link, fault)
-    for timeout in (0, 0.1):
+
+    async def ask(name: str) -> None:
+        thing = made(name, far)
+        for timeout in (0, 0.1):
+            with pytest.raises(ConnectionLostError):
+                await thing.try_acquire(timeout=timeout)
+            with pytest.raises(ConnectionLostError):
+                await thing.acquire(timeout=timeout)
         with pytest.raises(ConnectionLostError):
-            await thing.try_acquire(timeout=timeout)
-        with pytest.raises(ConnectionLostError):
-            await thing.acquire(timeout=timeout)
-    with pytest.raises(ConnectionLostError):
-        await thing.acquire()
+            await thing.acquire()
+
+    await at_once(ask, CENTRAL)
     await mend(link, far)
-    if held is not None:
-        await held.release()
+    for lease in leases:
+        await lease.release()
     # And nothing is left of those requests.
-    await (await thing.acquire(timeout=30)).release()
+    for name in CENTRAL:
+        await (await made(name, far).acquire(timeout=30)).release()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", SINGLE)
 async def test_busy_a_while_ago_and_silent_since_is_no_answer(
-    near: Redisson, far: Redisson, link: FaultProxy, name: str, fault: str
+    near: Redisson, far: Redisson, link: FaultProxy, fault: str
 ) -> None:
-    held = await rival(KINDS[name], near).acquire()
-    thing = made(KINDS[name], far)
+    leases = await all_held(CENTRAL, near)
+    things = [made(name, far) for name in CENTRAL]
     waiting = await begun_in_time(
-        lambda: thing.acquire(timeout=2.5), 2.5, lambda: was_told_busy(far)
+        lambda: outcomes([thing.acquire(timeout=2.5) for thing in things]),
+        2.5,
+        lambda: was_told_busy(far, len(things)) and far._table.seats >= len(things),
     )
     fail(link, fault)
-    with pytest.raises(ConnectionLostError):
-        await waiting
+    assert await waiting == [ConnectionLostError] * len(things)
     await mend(link, far)
-    await held.release()
+    for lease in leases:
+        await lease.release()
 
 
 @pytest.mark.parametrize("held_by", ["another client", "a task of this client"])
-@pytest.mark.parametrize("name", [each for each in SINGLE if each not in UNQUEUED])
 async def test_silent_while_it_waits_behind_a_task_is_no_answer(
-    near: Redisson, far: Redisson, link: FaultProxy, name: str, held_by: str
+    near: Redisson, far: Redisson, link: FaultProxy, held_by: str
 ) -> None:
-    thing = made(KINDS[name], far)
-    ours = held_by == "a task of this client"
-    held = await (thing if ours else rival(KINDS[name], near)).acquire()
-    first = asyncio.create_task(thing.acquire(timeout=60))
-    await until_waiting(far, 1)
+    things = [made(name, far) for name in QUEUED]
+    if held_by == "another client":
+        leases = await all_held(QUEUED, near)
+    else:
+        leases = [await thing.acquire() for thing in things]
+    first = [asyncio.create_task(thing.acquire(timeout=60)) for thing in things]
+    await until_waiting(far, len(things))
     second = await begun_in_time(
-        lambda: thing.try_acquire(timeout=1.5), 1.5, lambda: far.statistics().waiters == 2
+        lambda: outcomes([thing.try_acquire(timeout=1.5) for thing in things]),
+        1.5,
+        lambda: far.statistics().waiters == 2 * len(things),
     )
     link.black_hole()
-    with pytest.raises(ConnectionLostError):
-        await second
+    assert await second == [ConnectionLostError] * len(things)
     await mend(link, far)
-    await held.release()
-    await (await first).release()
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_no_answer_to_a_latch_or_barrier(
-    far: Redisson, near: Redisson, link: FaultProxy, fault: str
-) -> None:
-    await near.get_latch("l").try_set_count(1)
-    latch, barrier = far.get_latch("l"), far.get_barrier("b", 2)
-    with pytest.raises(AcquireTimeoutError):
-        await latch.wait(0.7)
-    with pytest.raises(AcquireTimeoutError):
-        await far.get_barrier("c", 2).wait(0.7)
-    await near.get_barrier("c", 2).reset()
-    fail(link, fault)
-    for timeout in (0, 0.1, None):
-        with pytest.raises(ConnectionLostError):
-            await latch.wait(timeout)
-        with pytest.raises(ConnectionLostError):
-            await barrier.wait(timeout)
-    await mend(link, far)
-    await near.get_latch("l").delete()
-    await near.get_barrier("b", 2).reset()
+    for lease, waits in zip(leases, first, strict=True):
+        await lease.release()
+        await (await waits).release()
 
 
 async def test_timeout_zero_fails_with_the_first_attempt_to_connect(
@@ -187,9 +188,10 @@ async def test_timeout_zero_fails_with_the_first_attempt_to_connect(
     client = clients(link.url, command_timeout=30)
     red = client.get_red_lock(client.get_lock("r"))
     for lock in (client.get_lock("k"), client.get_semaphore("s", 1), client.get_fair_lock("f")):
-        async with asyncio.timeout(15):
-            with pytest.raises(ConnectionLostError, match="no connection to Redis at"):
-                await lock.try_acquire()
+        for call in (lock.try_acquire(), lock.acquire(timeout=0)):
+            async with asyncio.timeout(15):
+                with pytest.raises(ConnectionLostError, match="no connection to Redis at"):
+                    await call
     for wait in (client.get_latch("l").wait, client.get_barrier("b", 2).wait):
         async with asyncio.timeout(15):
             with pytest.raises(ConnectionLostError):
@@ -223,21 +225,6 @@ async def test_a_ping_fails_within_its_own_timeout(
     await mend(link, client)
 
 
-async def test_whatever_looks_waits_for_the_command_timeout(
-    far: Redisson, link: FaultProxy
-) -> None:
-    lock, semaphore = far.get_lock("k"), far.get_semaphore("s")
-    link.black_hole()
-    looks = [
-        *(lock.locked(), lock.remaining(), lock.force_release(), lock.inspect(), far.ping()),
-        *(semaphore.available(), semaphore.drain(), far.get_latch("l").count_down()),
-        *(far.get_barrier("b", 2).n_waiting(), far.get_barrier("b", 2).abort()),
-    ]
-    for outcome in await asyncio.gather(*looks, return_exceptions=True):
-        assert type(outcome) is ConnectionLostError
-    await mend(link, far)
-
-
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "latch"])
 @pytest.mark.parametrize("timed_head", [False, True])
 async def test_all_without_a_timeout_fail_together(
@@ -247,8 +234,8 @@ async def test_all_without_a_timeout_fail_together(
         await near.get_latch("l").try_set_count(1)
         wait: Any = far.get_latch("l").wait
     else:
-        held = await made(KINDS[kind], near).acquire()
-        far_thing = made(KINDS[kind], far)
+        held = await made(kind, near).acquire()
+        far_thing = made(kind, far)
 
         def wait(timeout: float | None) -> Any:
             return far_thing.acquire(timeout=timeout)
@@ -286,10 +273,9 @@ async def test_a_timeout_covers_the_wait_for_room(
     link.black_hole()
     stuck = asyncio.create_task(far.ping())
     await until(lambda: stream_of(far).full)
-    things = [made(KINDS[name], far) for name in SINGLE]
-    for thing in things:
+    for name in CENTRAL:
         with pytest.raises(ConnectionLostError):
-            await thing.try_acquire(timeout=0.05)
+            await made(name, far).try_acquire(timeout=0.05)
     for wait in (far.get_latch("l").wait, far.get_barrier("b", 2).wait):
         with pytest.raises(ConnectionLostError):
             await wait(0.05)
@@ -319,76 +305,86 @@ async def test_a_quorum_that_said_busy_and_is_silent_since_is_no_answer(fleet: F
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", SINGLE)
 async def test_a_finished_block_whose_release_gets_no_answer_ends_normally(
-    far: Redisson,
-    link: FaultProxy,
-    redis: Redis,
-    caplog: pytest.LogCaptureFixture,
-    name: str,
-    fault: str,
+    far: Redisson, link: FaultProxy, redis: Redis, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    thing = made(KINDS[name], far)
-    async with thing.hold(timeout=20):
-        fail(link, fault)
-    (record,) = [each for each in caplog.records if "the release of" in each.getMessage()]
-    assert record.levelno == logging.WARNING
+    blocks = [made(name, far).hold(timeout=20) for name in CENTRAL]
+    for block in blocks:
+        await enter(block)
+    fail(link, fault)
+    await asyncio.gather(*map(leave, blocks))
+    records = [each for each in caplog.records if "the release of" in each.getMessage()]
+    assert [record.levelno for record in records] == [logging.WARNING] * len(blocks)
+    told = "\n".join(record.getMessage() for record in records)
+    # Of a lock made of locks, one of these is named.
+    assert all(f"'{key_of(name)}" in told for name in CENTRAL), told
     await mend(link, far)
 
     async def released() -> bool:
-        if KINDS[name].semaphore:
-            return await redis.get("semaphore") == b"1"
-        return not await redis.exists("k")
+        free = [await redis.get(key_of(name)) for name in SEMAPHORES]
+        locks = [key_of(name) for name in CENTRAL if name not in SEMAPHORES]
+        return free == [b"1"] * len(free) and not await redis.exists(*locks)
 
-    # Long before its lease of 30 s is over.
+    # Long before the leases of 30 s are over.
     await until_async(released, 15)
 
 
-@pytest.mark.parametrize("name", SINGLE)
-async def test_a_release_that_gets_no_answer_can_be_an_error(
-    clients: ClientFactory, link: FaultProxy, name: str
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_change_that_gets_no_answer_can_be_an_error(
+    clients: ClientFactory, link: FaultProxy, fault: str
 ) -> None:
     client = clients(link.url, command_timeout=0.3, on_release_error="raise")
-    thing = made(KINDS[name], client)
-    with pytest.raises(ReleaseFailedError, match="the release of"):
-        async with thing.hold(timeout=20):
-            link.black_hole()
+    things = [made(name, client) for name in CENTRAL]
+    blocks = [thing.hold(timeout=20) for thing in things]
+    for block in blocks:
+        await enter(block)
+    fail(link, fault)
+
+    async def fails(call: Coroutine[Any, Any, Any]) -> None:
+        with pytest.raises(ReleaseFailedError, match="the release of"):
+            await call
+
+    await asyncio.gather(*[fails(leave(block)) for block in blocks])
     await mend(link, client)
-    # The release was repeated, so it is free: long before its lease of 30 s is over.
-    lease = await thing.acquire(timeout=15)
-    link.black_hole()
-    with pytest.raises(ReleaseFailedError):
-        await lease.release()
+    # The releases were repeated, so all is free: long before the leases of 30 s are over.
+    leases = [await thing.acquire(timeout=15) for thing in things]
+    fail(link, fault)
+    extensions = [lease.extend(20) for lease in leases]
+    assert await outcomes(extensions) == [ConnectionLostError] * len(leases)
+    await asyncio.gather(*[fails(lease.release()) for lease in leases])
     await mend(link, client)
-    await (await thing.acquire(timeout=15)).release()
+    for thing in things:
+        await (await thing.acquire(timeout=15)).release()
 
 
 # The default of timeouts.
 
 
-@pytest.mark.parametrize("name", SINGLE)
 async def test_acquire_timeout_is_the_default_of_every_acquire(
-    near: Redisson, clients: ClientFactory, name: str
+    near: Redisson, clients: ClientFactory
 ) -> None:
-    kind = KINDS[name]
-    held = await rival(kind, near).acquire()
+    leases = dict(zip(CENTRAL, await all_held(CENTRAL, near), strict=True))
     client = clients(acquire_timeout=0.5)
     await answered(client)
-    thing = made(kind, client)
-    with pytest.raises(AcquireTimeoutError):
-        await thing.acquire()
-    with pytest.raises(AcquireTimeoutError):
-        async with thing:
-            pass
-    with pytest.raises(AcquireTimeoutError):
-        async with thing.hold():
-            pass
-    assert await thing.try_acquire(timeout=None) is None
-    patient = asyncio.create_task(thing.acquire(timeout=math.inf))
-    await until(lambda: thing.statistics().waiters == 1)
-    await asyncio.sleep(0.7)  # longer than the default
-    assert not patient.done()
-    await held.release()
-    await (await patient).release()
-    async with thing as lease:
-        assert lease
+
+    async def use(name: str) -> None:
+        thing = made(name, client)
+        with pytest.raises(AcquireTimeoutError):
+            await thing.acquire()
+        with pytest.raises(AcquireTimeoutError):
+            async with thing:
+                pass
+        with pytest.raises(AcquireTimeoutError):
+            async with thing.hold():
+                pass
+        assert await thing.try_acquire(timeout=None) is None
+        patient = asyncio.create_task(thing.acquire(timeout=math.inf))
+        await until(lambda: thing.statistics().waiters == 1)
+        await asyncio.sleep(0.7)  # longer than the default
+        assert not patient.done()
+        await leases[name].release()
+        await (await patient).release()
+        async with thing as lease:
+            assert lease
+
+    await at_once(use, CENTRAL)

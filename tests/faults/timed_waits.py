@@ -28,6 +28,11 @@ async def begun_in_time(
         await asyncio.gather(waiting, return_exceptions=True)
 
 
+async def outcomes(calls: list[Coroutine[Any, Any, Any]]) -> list[type]:
+    """Make calls at once; return the types of what they return or raise."""
+    return [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
+
+
 def was_told_busy(client: Redisson, waiters: int = 1) -> bool:
     """Whether so many tasks of a client wait, and what was asked for them is answered."""
     return client.statistics().waiters == waiters and listens(client._table, client._router)

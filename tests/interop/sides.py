@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from redisson_py import Redisson
 from tests.interop.java import MS, JavaObject
+from tests.interop.kinds import KINDS, Kind
 from tests.interop.waits import until_asleep
 from tests.support.waiting import until
 
@@ -216,11 +217,12 @@ def _read_write(
     return make
 
 
-async def _multi(redisson: JavaObject, name: str) -> tuple[JavaObject, JavaObject]:
-    # In a cluster they are in different slots.
-    members = [await redisson.get("getLock", each) for each in (name, f"{name} 2")]
-    made = await redisson.get("getMultiLock", *members)
-    return made, made
+def _lock(kind: Kind) -> Primitive:
+    async def theirs(redisson: JavaObject, name: str) -> tuple[JavaObject, JavaObject]:
+        made, *_ = await kind.theirs([redisson], name)
+        return made, made
+
+    return Primitive(lambda client, name: _twice(kind.ours([client], name)), theirs)
 
 
 def _twice(made: Any) -> tuple[Any, Any]:
@@ -233,13 +235,9 @@ def _our_read_write(client: Redisson, name: str) -> tuple[Any, Any]:
 
 
 PRIMITIVES = {
-    "lock": Primitive(lambda client, name: _twice(client.get_lock(name)), _same("getLock")),
-    "fenced lock": Primitive(
-        lambda client, name: _twice(client.get_fenced_lock(name)), _same("getFencedLock")
-    ),
-    "fair lock": Primitive(
-        lambda client, name: _twice(client.get_fair_lock(name)), _same("getFairLock")
-    ),
+    "lock": _lock(KINDS["lock"]),
+    "fenced lock": _lock(KINDS["fenced_lock"]),
+    "fair lock": _lock(KINDS["fair_lock"]),
     "reader": Primitive(_our_read_write, _read_write("readLock", "writeLock")),
     "writer": Primitive(
         lambda client, name: _our_read_write(client, name)[::-1],
@@ -263,10 +261,6 @@ PRIMITIVES = {
         Words(("trySetCount", 1), ("await",), "countDown", one_way=True),
         OurLatch,
     ),
-    "multi lock": Primitive(
-        lambda client, name: _twice(
-            client.get_multi_lock(client.get_lock(name), client.get_lock(f"{name} 2"))
-        ),
-        _multi,
-    ),
+    # In a cluster its members are in different slots.
+    "multi lock": _lock(KINDS["multi_lock"]),
 }

@@ -70,6 +70,10 @@ class Kind:
         """
         return "semaphore" if self.semaphore else "k"
 
+    def rival_of(self, client: Redisson, name: str = "k") -> Any:
+        """Return what cannot be acquired while one of this kind is held."""
+        return (self.rival or self.make)([client], name, 1)
+
     async def owners(self, redis: Redis) -> dict[str, int]:
         """Return the hold count of each owner of the lock `k`, as the server has it."""
         found: Any = await redis.hgetall("k")
@@ -132,6 +136,7 @@ SEMAPHORES = [name for name, kind in KINDS.items() if kind.semaphore]
 SHARED = [name for name, kind in KINDS.items() if kind.shared]
 LOCKS = [name for name, kind in KINDS.items() if not kind.semaphore]
 SINGLE = [name for name in LOCKS if KINDS[name].servers == 1]
+CENTRAL = [name for name, kind in KINDS.items() if kind.servers == 1]
 REENTRANT = [name for name in LOCKS if KINDS[name].reentrant]
 
 #: One of each way in which the code of the library acquires, waits and holds. The other kinds run

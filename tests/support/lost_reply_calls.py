@@ -11,44 +11,13 @@ from redis.asyncio import Redis
 from redisson_py import Lease, Redisson
 from redisson_py._options import Options
 from redisson_py.locks.lock import ServerLock
+from tests.support import kinds
 from tests.support.leases import renewed_at_once
 
-MakeLock = Callable[[Redisson], ServerLock]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of lock whose replies are lost.
-
-    Attributes:
-        make: Makes it for a client.
-        make_newer: Makes the lock of a later client, which it excludes; None: one of its own kind.
-    """
-
-    make: MakeLock
-    make_newer: MakeLock | None = None
-
-    def newer(self, client: Redisson) -> ServerLock:
-        """Make the lock of a client that comes later."""
-        return (self.make_newer or self.make)(client)
-
-
-def read_lock(client: Redisson) -> ServerLock:
-    """Return the side of the lock `k` that reads."""
-    return client.get_read_write_lock("k").read_lock()
-
-
-def write_lock(client: Redisson) -> ServerLock:
-    """Return the side of the lock `k` that writes."""
-    return client.get_read_write_lock("k").write_lock()
-
-
+#: The locks whose replies are lost.
 KINDS = {
-    "lock": Kind(lambda client: client.get_lock("k")),
-    "fenced_lock": Kind(lambda client: client.get_fenced_lock("k")),
-    "fair_lock": Kind(lambda client: client.get_fair_lock("k")),
-    "write_lock": Kind(write_lock),
-    "read_lock": Kind(read_lock, make_newer=write_lock),
+    name: kinds.KINDS[name]
+    for name in ("lock", "fenced_lock", "fair_lock", "write_lock", "read_lock")
 }
 
 LEASE = 30.0

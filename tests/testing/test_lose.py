@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -12,48 +12,29 @@ from redisson_py import (
     ConnectionLostError,
     Lease,
     LeaseLostError,
-    LockLike,
     NotHeldError,
     Redisson,
 )
 from redisson_py.testing import EmbeddedServer, lose, until_waiting
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-
-#: How each kind is made; all of one client.
-LOCKS: dict[str, Callable[[Redisson], LockLike]] = {
-    "lock": lambda client: client.get_lock("k"),
-    "lock that is not reentrant": lambda client: client.get_lock("k", reentrant=False),
-    "fair lock": lambda client: client.get_fair_lock("k"),
-    "fenced lock": lambda client: client.get_fenced_lock("k"),
-    "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
-    "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
-    "multi lock": lambda client: client.get_multi_lock(client.get_lock("k"), client.get_lock("m")),
-}
+from tests.support.kinds import CENTRAL, KINDS, SINGLE
 
 
-def _acquiring(make: Callable[[Redisson], LockLike]) -> Callable[[Redisson], Awaitable[Lease]]:
-    return lambda client: make(client).acquire()
+def make(name: str, client: Redisson) -> Any:
+    kind = KINDS[name]
+    return kind.make([client], "semaphore" if kind.semaphore else "k", 2)
 
 
-ACQUIRES: dict[str, Callable[[Redisson], Awaitable[Lease]]] = {
-    **{name: _acquiring(make) for name, make in LOCKS.items()},
-    "semaphore": lambda client: client.get_semaphore("semaphore", 2).acquire(2),
-    "expirable semaphore": lambda client: client.get_permit_expirable_semaphore(
-        "semaphore", 2
-    ).acquire(),
-}
-
-
-@pytest.mark.parametrize("acquire", ACQUIRES.values(), ids=ACQUIRES)
-async def test_the_body_is_cancelled_and_the_block_raises(
-    client: Redisson, acquire: Callable[[Redisson], Awaitable[Lease]]
+@pytest.mark.parametrize("name", CENTRAL)
+async def test_the_body_is_cancelled_and_the_lease_says_that_it_is_lost(
+    client: Redisson, name: str
 ) -> None:
     inside = asyncio.Event()
     leases: list[Lease] = []
 
     async def work() -> None:
-        async with await acquire(client) as lease:
+        async with await make(name, client).acquire() as lease:
             leases.append(lease)
             inside.set()
             await asyncio.Event().wait()
@@ -66,29 +47,19 @@ async def test_the_body_is_cancelled_and_the_block_raises(
         await working
     assert caught.value.reason == "taken"
     assert client.statistics().held_leases == 0
-
-
-@pytest.mark.parametrize("acquire", ACQUIRES.values(), ids=ACQUIRES)
-async def test_a_lease_outside_a_block_says_that_it_is_lost(
-    client: Redisson, acquire: Callable[[Redisson], Awaitable[Lease]]
-) -> None:
-    lease = await acquire(client)
-    await lose(lease)
-    assert lease.lost
-    await lease.wait_lost()
+    outside = await make(name, client).acquire()
+    await lose(outside)
+    assert outside.lost
+    await outside.wait_lost()
     with pytest.raises(LeaseLostError):
-        await lease.release()
+        await outside.release()
 
 
-@pytest.mark.parametrize("make", LOCKS.values(), ids=LOCKS)
-async def test_a_waiter_of_another_process_gets_the_lock(
-    clients: ClientFactory, make: Callable[[Redisson], LockLike]
-) -> None:
+@pytest.mark.parametrize("name", SINGLE)
+async def test_a_waiter_of_another_process_gets_the_lock(clients: ClientFactory, name: str) -> None:
     holder, other = clients(), clients()
-    lease = await make(holder).acquire()
-    # Readers do not wait for each other.
-    reads = make is LOCKS["read lock"]
-    waited_for = (LOCKS["write lock"] if reads else make)(other)
+    lease = await make(name, holder).acquire()
+    waited_for = KINDS[name].rival_of(other)
     waiting = asyncio.create_task(waited_for.acquire())
     await until_waiting(waited_for)
     await lose(lease)
@@ -192,12 +163,11 @@ async def test_a_lost_lease_stays_as_it_is(client: Redisson) -> None:
     assert caught.value.reason == "forced"
 
 
-@pytest.mark.parametrize("name", ["lock", "fair lock", "fenced lock", "read lock", "write lock"])
-async def test_what_a_client_holds_of_a_lock_is_lost(clients: ClientFactory, name: str) -> None:
-    client, make = clients(), LOCKS[name]
-    lease = await make(client).acquire()
+@pytest.mark.parametrize("name", ["lock", "fair_lock", "fenced_lock", "read_lock", "write_lock"])
+async def test_what_a_client_holds_of_a_lock_is_lost(client: Redisson, name: str) -> None:
+    lease = await make(name, client).acquire()
     async with client.get_lock("other") as other:
-        await lose(make(client))  # type: ignore[arg-type]
+        await lose(make(name, client))
         assert lease.lost
         other.check()
     with pytest.raises(LeaseLostError):

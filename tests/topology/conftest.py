@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -11,10 +11,14 @@ from redis.asyncio import Redis
 
 from redisson_py._options import Options
 from redisson_py.testing import EmbeddedReplicas
-from tests.fixtures.topologies import ReplicasFactory
+from tests.fixtures.topologies import ReplicasFactory, found
+from tests.support.waiting import until_async
 from tests.topology.fakes import Scene
 
 PairFactory = Callable[..., Awaitable["Pair"]]
+
+#: Nothing but what a test does is to be replicated.
+QUIET = {"repl-ping-replica-period": "3600", "repl-timeout": "7200"}
 
 
 class Pair:
@@ -45,6 +49,21 @@ class Pair:
         await self.redis.delete("settled")
         assert await self.redis.wait(len(self.replicas), 10_000) == len(self.replicas)
 
+    async def begin(self) -> Pair:
+        """Return it when all replicas confirm, and nothing is there, waited for or counted."""
+        await self.redis.flushall()
+        await self.settle()
+        await until_async(self.idle)
+        await self.redis.config_resetstat()
+        return self
+
+    async def end(self) -> None:
+        """Mend what a test broke."""
+        # One that was demoted follows nobody any more.
+        await self.redis.replicaof("NO", "ONE")
+        await self.thaw()
+        await self.redis.aclose()
+
     async def keys(self) -> list[set[bytes]]:
         """Return the keys that each server has, but for tombstones and descriptions."""
         found = []
@@ -63,6 +82,10 @@ class Pair:
         """Return whether somebody waits for the master's replicas."""
         return bool((await self.redis.info("clients"))["blocked_clients"])
 
+    async def idle(self) -> bool:
+        """Return whether nobody does."""
+        return not await self.blocked()
+
 
 @pytest_asyncio.fixture
 async def pairs(replicas_factory: ReplicasFactory) -> AsyncIterator[PairFactory]:
@@ -70,21 +93,33 @@ async def pairs(replicas_factory: ReplicasFactory) -> AsyncIterator[PairFactory]
     async with AsyncExitStack() as stack:
 
         async def start(replicas: int = 1) -> Pair:
-            # Nothing but what the test does is to be replicated.
-            config = {"repl-ping-replica-period": "3600", "repl-timeout": "7200"}
-            pair = Pair(await replicas_factory(replicas=replicas, config=config))
+            pair = Pair(await replicas_factory(replicas=replicas, config=QUIET))
             stack.push_async_callback(pair.redis.aclose)
-            await pair.settle()
-            await pair.redis.config_resetstat()
-            return pair
+            return await pair.begin()
 
         yield start
 
 
+@pytest.fixture(scope="session")
+def started_pair(server_choice: str) -> Iterator[EmbeddedReplicas]:
+    """A master with one replica, for the session."""
+    with found(server_choice) as choice:
+        servers = EmbeddedReplicas(choice, replicas=1, config=QUIET)
+    servers.start_blocking()
+    try:
+        yield servers
+    finally:
+        servers.close_blocking()
+
+
 @pytest_asyncio.fixture
-async def pair(pairs: PairFactory) -> Pair:
-    """A master with one replica."""
-    return await pairs()
+async def pair(started_pair: EmbeddedReplicas) -> AsyncIterator[Pair]:
+    """The session's master with one replica, empty. A test may freeze and demote them."""
+    pair = await Pair(started_pair).begin()
+    try:
+        yield pair
+    finally:
+        await pair.end()
 
 
 @pytest.fixture

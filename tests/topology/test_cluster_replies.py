@@ -15,7 +15,8 @@ from redis.asyncio import Redis
 from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.support.lost_reply_calls import CALLS, KINDS, LEASE, Call, Kind, holders
+from tests.support.kinds import Kind
+from tests.support.lost_reply_calls import CALLS, KINDS, LEASE, Call, holders
 from tests.support.streams import answered
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 TIMED = {name: call for name, call in CALLS.items() if name not in ("renewal", "re-entry")}
 #: Each way of changing what is held, where a test takes long.
 SOME = {name: CALLS[name] for name in ("acquire", "partial release")}
+#: A writer, and who wants a token, asks as for a lock; `test_lost_replies` has them all.
 FEW = {name: KINDS[name] for name in ("lock", "fair_lock", "read_lock")}
 PERMITS = 3
 
@@ -113,12 +115,12 @@ async def assert_once(call: Call, leases: list[Lease], veil: Veil) -> None:
         assert await holders(redis) == {}
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("kind", FEW.values(), ids=FEW)
 @pytest.mark.parametrize("call", TIMED.values(), ids=TIMED)
 async def test_a_reply_is_lost_and_the_slot_has_moved(
     veil: Veil, far: Redisson, call: Call, kind: Kind
 ) -> None:
-    lock = kind.make(far)
+    lock = kind.one(far)
     leases = await call.prepare(lock)
     link = await veil.link()
     link.refuse()
@@ -134,13 +136,13 @@ async def test_a_reply_is_lost_and_the_slot_has_moved(
     assert far.statistics().losses == (call is CALLS["force_release"])
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize("kind", FEW.values(), ids=FEW)
 @pytest.mark.parametrize("call", SOME.values(), ids=SOME)
 async def test_replies_are_lost_again_and_again_while_the_slot_moves(
     veil: Veil, far: Redisson, call: Call, kind: Kind
 ) -> None:
     """The errors that say where it is are lost as well."""
-    lock = kind.make(far)
+    lock = kind.one(far)
     # Once away and once back.
     for _ in range(2):
         leases = await call.prepare(lock)
@@ -157,7 +159,7 @@ async def test_a_call_comes_late_when_the_slot_is_back(
 ) -> None:
     """Its client had it done elsewhere meanwhile; by now somebody else holds."""
     client = clients(veil.cluster.url)
-    lock = kind.make(far)
+    lock = kind.one(far)
     leases = await call.prepare(lock)
     home, link = await veil.master(), await veil.link()
     link.hold()
@@ -169,7 +171,7 @@ async def test_a_call_comes_late_when_the_slot_is_back(
     # Given up after a while, and asked at the new place.
     await during(disturb(), call.make(far, lock, leases))
     await give_back(leases)
-    newer = await kind.newer(client).acquire(lease_time=LEASE, timeout=20)
+    newer = await kind.rival_of(client).acquire(lease_time=LEASE, timeout=20)
     await veil.cluster.migrate("k", home)
     link.release_held()
     await link.wait_until(lambda link: link.held == 0)

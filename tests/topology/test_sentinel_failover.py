@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -39,10 +38,6 @@ async def freeze(servers: EmbeddedSentinel) -> None:
 
 async def by_hand(servers: EmbeddedSentinel) -> None:
     await servers.failover()
-
-
-async def coordinated(servers: EmbeddedSentinel) -> None:
-    await servers.failover(coordinated=True)
 
 
 class Probe:
@@ -81,15 +76,13 @@ class Probe:
         return self.served_at
 
 
-@pytest.mark.parametrize("fail", [kill, freeze, by_hand, coordinated])
+@pytest.mark.parametrize("fail", [kill, freeze, by_hand])
 async def test_what_was_replicated_is_kept_and_nobody_is_told_anything(
     own_sentinel: EmbeddedSentinel,
     clients: ClientFactory,
     measured: Measured,
     fail: Callable[[EmbeddedSentinel], Awaitable[None]],
 ) -> None:
-    if fail is coordinated and own_sentinel.version < (9, 0, 0):
-        pytest.skip("only Valkey 9 has SENTINEL FAILOVER … COORDINATED")
     client, waiter, third = [clients(own_sentinel.url, lease_time=60) for _ in range(3)]
     held = [f"held{n}" for n in range(20)]
     leases = [await client.get_lock(name).acquire() for name in held]
@@ -198,7 +191,7 @@ async def test_a_coordinated_failover_loses_nothing(
 
     asking = [asyncio.create_task(ask_on(number)) for number in range(10)]
     await until(lambda: len(granted) >= 20)
-    await coordinated(servers)
+    await servers.failover(coordinated=True)
     new = await servers.wait_master(other_than=old)
     moved.set()
     await asyncio.gather(*asking)
@@ -279,20 +272,3 @@ async def test_a_sentinel_that_slept_through_a_failover_is_outvoted(
     async with client.get_lock("a"):
         assert await has(new, "a")
     assert finder_of(client).master == (new.host, new.port)
-
-
-async def test_an_idle_client_sends_nothing(
-    own_sentinel: EmbeddedSentinel, clients: ClientFactory
-) -> None:
-    client = clients(own_sentinel.url, lease_time=60)
-    # All connections that it needs are open then.
-    async with client.get_lock("a"):
-        pass
-    await until(lambda: listens(client))
-    sentinels = [each.stream.traffic for each in finder_of(client).sentinels.known]
-    before: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
-    # Longer than any period of ours: the reply timeout here is a second at most.
-    await asyncio.sleep(2.5)
-    after: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
-    assert after == before
-    assert client.statistics().connections <= 2

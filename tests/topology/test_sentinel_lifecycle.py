@@ -8,6 +8,7 @@ import os
 import socket
 import traceback
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,23 @@ async def test_closing_leaves_nothing(servers: EmbeddedSentinel) -> None:
             assert sockets(client) == 4
         assert asyncio.all_tasks() == tasks
         assert sockets(client) == 0
+
+
+async def test_an_idle_client_sends_nothing(
+    servers: EmbeddedSentinel, clients: ClientFactory
+) -> None:
+    client = clients(servers.url, lease_time=60)
+    # All connections that it needs are open then.
+    async with client.get_lock("a"):
+        pass
+    await until(lambda: listens(client))
+    sentinels = [each.stream.traffic for each in finder_of(client).sentinels.known]
+    before: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
+    # Longer than any period of ours: the reply timeout here is a second at most.
+    await asyncio.sleep(2.5)
+    after: Any = [client.statistics().commands_sent, *(each.commands for each in sentinels)]
+    assert after == before
+    assert client.statistics().connections <= 2
 
 
 async def test_a_closed_client_opens_again(servers: EmbeddedSentinel) -> None:
