@@ -4,41 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.fleet import Fleet
-from tests.support.kinds import KINDS, Kind, Make, MakeLock
+from tests.support.kinds import KINDS, Kind, Make, MakeLock, as_lock
 from tests.support.leases import renew_now
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
-
-
-class OnePermit:
-    """A semaphore of one permit that also has `locked()`.
-
-    It has nothing else that a lock has and a semaphore has not.
-    """
-
-    def __init__(self, semaphore: Semaphore | PermitExpirableSemaphore) -> None:
-        self._semaphore = semaphore
-
-    # `async with` looks both up on the same object, so it gets the two halves of one block.
-    __aenter__ = property(lambda self: self._semaphore.__aenter__)
-    __aexit__ = property(lambda self: self._semaphore.__aexit__)
-    __call__ = property(lambda self: self._semaphore.__call__)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._semaphore, name)
-
-    async def locked(self) -> bool:
-        """Return whether the permit is taken."""
-        return await self._semaphore.available() == 0
 
 
 class Servers:
@@ -72,8 +50,7 @@ class Servers:
 
     def make(self, make: Make, client: Redisson, name: Any) -> LockLike:
         """Make something of this kind."""
-        made = make(self.clients(client), name, 1)
-        return cast("LockLike", OnePermit(made) if self._kind.semaphore else made)
+        return as_lock(make(self.clients(client), name, self._kind.units), self._kind)
 
     async def forget(self, *names: str) -> None:
         """Have every server forget what is held under these names.

@@ -6,10 +6,11 @@ It uses only the public API, and what a plain client sees on the servers.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar, cast
 
 from redis.asyncio import Redis
 
@@ -36,6 +37,7 @@ class Kind:
         rival: Makes what excludes it, if that is not another one of its kind.
         reentrant: Whether a task may acquire it again.
         semaphore: Whether it has permits instead of holds.
+        units: How many permits it has if one task is to have all.
         shared: Whether several tasks can hold it at once (semaphores: with several permits).
         timed: Whether an acquire takes a `lease_time`.
         passes: Whether a hold goes from task to task of a client without a command.
@@ -49,6 +51,7 @@ class Kind:
     rival: Make | None = None
     reentrant: bool = True
     semaphore: bool = False
+    units: int = 1
     shared: bool = False
     timed: bool = True
     passes: bool = True
@@ -57,9 +60,9 @@ class Kind:
     members: int = 1
     composite: bool = False
 
-    def one(self, client: Redisson, name: str = "k") -> Any:
-        """Return one of this kind, of one permit if it has permits, on the server of a client."""
-        return self.make([client], name, 1)
+    def one(self, client: Redisson, name: str = "k") -> LockLike:
+        """Return one of this kind on the server of a client; permits are taken all at once."""
+        return as_lock(self.make([client], name, self.units), self)
 
     async def owners(self, redis: Redis) -> dict[str, int]:
         """Return the hold count of each owner of the lock `k`, as the server has it."""
@@ -80,6 +83,37 @@ def _multi(clients: Clients, name: str, _: int) -> Any:
     # The first has the name itself, so that whatever is wrong with it is found.
     locks = [clients[0].get_lock(each) for each in member_names(name, 3)]
     return clients[0].get_multi_lock(*locks)
+
+
+class AllPermits:
+    """A semaphore as a lock: whoever acquires it has all its permits. It has `locked()`.
+
+    It has nothing else that a lock has and a semaphore has not.
+    """
+
+    def __init__(self, semaphore: Any, units: int) -> None:
+        self._semaphore = semaphore
+        self.units = units
+
+    # `async with` looks both up on the same object, so it gets the two halves of one block.
+    __aenter__ = property(lambda self: self._semaphore.__aenter__)
+    __aexit__ = property(lambda self: self._semaphore.__aexit__)
+    __call__ = property(lambda self: self._semaphore.__call__)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._semaphore, name)
+        if self.units > 1 and name in ("acquire", "try_acquire", "hold"):
+            return functools.partial(found, self.units)
+        return found
+
+    async def locked(self) -> bool:
+        """Return whether all are taken."""
+        return bool(await self._semaphore.available() == 0)
+
+
+def as_lock(made: Any, kind: Kind) -> LockLike:
+    """Return what a kind made, as something of which one task at a time has all."""
+    return cast("LockLike", AllPermits(made, kind.units) if kind.semaphore else made)
 
 
 KINDS: dict[str, Kind] = {
@@ -118,6 +152,9 @@ KINDS: dict[str, Kind] = {
         shared=True,
     ),
 }
+
+#: All permits of two at once, which takes another number to and fro than that of the holders.
+TWO_AT_ONCE = replace(KINDS["semaphore"], units=2)
 
 SEMAPHORES = [name for name, kind in KINDS.items() if kind.semaphore]
 SHARED = [name for name, kind in KINDS.items() if kind.shared]
