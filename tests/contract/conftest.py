@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.fleet import Fleet
-from tests.support.kinds import KINDS, Kind, Make, MakeLock, as_lock
+from tests.support.kinds import KINDS, SEMAPHORES, Kind, Make, MakeLock, as_lock
 from tests.support.leases import renew_now
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
@@ -93,6 +93,43 @@ class Servers:
         await until_async(gone)
 
 
+class Each:
+    """One of the kinds that a test has beside each other, under a name of its own."""
+
+    def __init__(self, kind: Kind, name: str, servers: Servers) -> None:
+        self.kind = kind
+        self.name = name
+        self.servers = servers
+
+    def lock(self, client: Redisson) -> LockLike:
+        """Make one."""
+        return self.servers.make(self.kind.make, client, self.name)
+
+    def rival(self, client: Redisson) -> LockLike:
+        """Make what cannot be acquired while it is held."""
+        return self.servers.make(self.kind.rival or self.kind.make, client, self.name)
+
+
+Every = Callable[[Callable[[Kind], object]], list[Each]]
+
+
+@pytest_asyncio.fixture
+async def every(redis: Redis, fleet: Fleet) -> AsyncIterator[Every]:
+    """Return the kinds to which a claim applies, for what takes long: all wait at the same time."""
+
+    def chosen(applies: Callable[[Kind], object]) -> list[Each]:
+        # In a cluster, all in the slot before which a proxy stands.
+        return [
+            Each(kind, f"{{k}}{name}", Servers(kind, redis, fleet if kind.servers > 1 else None))
+            for name, kind in KINDS.items()
+            if applies(kind)
+        ]
+
+    yield chosen
+    # Counters last for ever.
+    await redis.delete(*[f"{{k}}{name}" for name in SEMAPHORES])
+
+
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
     """A kind of thing that can be held."""
@@ -143,7 +180,27 @@ def is_single(kind: Kind) -> bool:
     return not kind.semaphore and not kind.composite
 
 
-locks = over(lambda kind: not kind.semaphore)
+def is_central(kind: Kind) -> bool:
+    """Whether it lives on one server."""
+    return kind.servers == 1
+
+
+def is_lock(kind: Kind) -> bool:
+    """Whether it belongs to a task."""
+    return not kind.semaphore
+
+
+def is_reentrant(kind: Kind) -> bool:
+    """Whether its task may acquire it again."""
+    return kind.reentrant and not kind.semaphore
+
+
+def is_passing(kind: Kind) -> bool:
+    """Whether it is passed from task to task, with its owner."""
+    return kind.passes and is_single(kind)
+
+
+locks = over(is_lock)
 """For tests of what belongs to a task: who owns it, how often, and who may release it."""
 
 exclusive = over(lambda kind: kind.rival is None)
@@ -153,16 +210,16 @@ exclusive_locks = over(lambda kind: kind.rival is None and not kind.semaphore)
 timed = over(lambda kind: kind.timed)
 """For tests of a `lease_time`."""
 
-central = over(lambda kind: kind.servers == 1)
+central = over(is_central)
 central_locks = over(lambda kind: kind.servers == 1 and not kind.semaphore)
 """For tests of what happens to the one server that has it, and of its key there."""
 
 single = over(is_single)
 """For tests that look at the owner in Redis."""
 
-reentrant = over(lambda kind: kind.reentrant and not kind.semaphore)
+reentrant = over(is_reentrant)
 single_reentrant = over(lambda kind: kind.reentrant and is_single(kind))
 """For tests that enter it again."""
 
-passing = over(lambda kind: kind.passes and is_single(kind))
+passing = over(is_passing)
 """For tests of what is passed from task to task."""

@@ -45,15 +45,13 @@ class TestCounting:
     async def test_an_unset_latch_is_open_and_counting_it_down_is_harmless(
         self, latch: CountDownLatch, redis: Redis
     ) -> None:
+        """RedissonCountDownLatchTest.testCount."""
+        assert await latch.count() == 0
         await latch.wait()
         assert await latch.count_down() == 0
         assert await latch.count() == 0
         await latch.wait()
         assert await redis.exists(latch.key) == 0
-
-    async def test_an_unset_latch_has_the_count_zero(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testCount."""
-        assert await latch.count() == 0
 
     async def test_it_is_set_if_it_is_unset(self, latch: CountDownLatch) -> None:
         """RedissonCountDownLatchTest.testTrySetCount."""
@@ -68,13 +66,10 @@ class TestCounting:
             await latch.wait()
 
     async def test_a_set_latch_is_deleted(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testDelete."""
+        """RedissonCountDownLatchTest.testDelete, testDeleteFailed."""
         await latch.try_set_count(1)
         assert await latch.delete() is True
         assert await latch.count() == 0
-
-    async def test_an_unset_latch_is_not_deleted(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testDeleteFailed."""
         assert await latch.delete() is False
 
     async def test_several_at_once_but_not_below_zero(self, latch: CountDownLatch) -> None:

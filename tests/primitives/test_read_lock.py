@@ -23,7 +23,6 @@ from tests.primitives.read_write import (
 )
 from tests.support.counting import Counted
 from tests.support.leases import renewed_at_once
-from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 
@@ -40,40 +39,6 @@ def far(clients: ClientFactory) -> ReadLock:
 
 
 class TestHolding:
-    async def test_re_entry_counts_and_readers_do_not_keep_each_other_out(
-        self, lock: ReadLock, client: Redisson
-    ) -> None:
-        # testReentrancy
-        assert await lock.try_acquire()
-        assert await lock.try_acquire()
-        other = await held_by_another_task(read_write_lock(client, "other").read_lock())
-        same = await held_by_another_task(lock)
-        await lock.release()
-        assert await lock.hold_count() == 1
-        await same.let_go()
-        await other.let_go()
-        await lock.release()
-
-    async def test_the_second_reader_enters_at_once(self, lock: ReadLock, far: ReadLock) -> None:
-        # testExpireRead
-        await lock.acquire(lease_time=20)
-        async with far.hold(timeout=0):
-            await lock.release()
-        assert not await lock.locked()
-
-    async def test_uncontended_costs(self, lock: ReadLock, client: Redisson, redis: Redis) -> None:
-        async with lock:
-            pass
-        traffic = stream_of(client).traffic
-        writes, commands = traffic.writes, traffic.commands
-        async with Counted(redis) as counted:
-            for _ in range(50):
-                async with lock:
-                    pass
-        assert traffic.writes - writes == traffic.commands - commands == 100
-        once = ("exists", "set", "hset", "pexpire", "hmget", "hlen", "del", "publish")
-        assert counted.calls == {"evalsha": 100} | dict.fromkeys(once, 50)
-
     @pytest.mark.parametrize("readers", [10, 300])
     async def test_what_a_release_costs_does_not_grow_with_the_readers(
         self, lock: ReadLock, redis: Redis, readers: int

@@ -64,9 +64,9 @@ class Kind:
         """Return one of this kind on the server of a client; permits are taken all at once."""
         return as_lock(self.make([client], name, self.units), self)
 
-    async def owners(self, redis: Redis) -> dict[str, int]:
-        """Return the hold count of each owner of the lock `k`, as the server has it."""
-        found: Any = await redis.hgetall("k")
+    async def owners(self, redis: Redis, name: str = "k") -> dict[str, int]:
+        """Return the hold count of each owner of a lock, as the server has it."""
+        found: Any = await redis.hgetall(name)
         found.pop(b"mode", None)
         return {
             name.decode().removesuffix(self.suffix): int(count) for name, count in found.items()
