@@ -12,6 +12,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
+from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.support.kinds import KINDS, SEMAPHORES, Kind, Make, MakeLock, as_lock
 from tests.support.leases import renew_now
@@ -94,34 +95,36 @@ class Servers:
 
 
 class Each:
-    """One of the kinds that a test has beside each other, under a name of its own."""
+    """One of the kinds that a test has beside each other: its client and name are its own."""
 
-    def __init__(self, kind: Kind, name: str, servers: Servers) -> None:
+    def __init__(self, kind: Kind, name: str, client: Redisson, servers: Servers) -> None:
         self.kind = kind
         self.name = name
+        self.client = client
         self.servers = servers
-
-    def lock(self, client: Redisson) -> LockLike:
-        """Make one."""
-        return self.servers.make(self.kind.make, client, self.name)
+        self.lock = servers.make(kind.make, client, name)
 
     def rival(self, client: Redisson) -> LockLike:
         """Make what cannot be acquired while it is held."""
         return self.servers.make(self.kind.rival or self.kind.make, client, self.name)
 
 
-Every = Callable[[Callable[[Kind], object]], list[Each]]
+Every = Callable[..., list[Each]]
 
 
 @pytest_asyncio.fixture
-async def every(redis: Redis, fleet: Fleet) -> AsyncIterator[Every]:
-    """Return the kinds to which a claim applies, for what takes long: all wait at the same time."""
+async def every(clients: ClientFactory, redis: Redis, fleet: Fleet) -> AsyncIterator[Every]:
+    """Return the kinds to which a claim applies, for what takes long: all wait at the same time.
 
-    def chosen(applies: Callable[[Kind], object]) -> list[Each]:
+    `every(is_lock, lease_time=3)`: options are those of the clients.
+    """
+
+    def chosen(applies: Callable[[Kind], object], **options: Any) -> list[Each]:
         # In a cluster, all in the slot before which a proxy stands.
         return [
-            Each(kind, f"{{k}}{name}", Servers(kind, redis, fleet if kind.servers > 1 else None))
+            Each(kind, f"{{k}}{name}", clients(**options), servers)
             for name, kind in KINDS.items()
+            for servers in [Servers(kind, redis, fleet if kind.servers > 1 else None)]
             if applies(kind)
         ]
 

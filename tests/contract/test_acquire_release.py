@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import (
     ClientClosedError,
+    Lease,
     LeaseLostError,
     NotHeldError,
     Redisson,
@@ -18,6 +19,7 @@ from redisson_py import (
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
+    Each,
     Every,
     Servers,
     is_central,
@@ -181,11 +183,9 @@ async def test_a_closed_client_says_so(
             await call()
 
 
-async def test_lease_counts_from_before_it_was_asked_for(
-    every: Every, clients: ClientFactory, proxy: ProxyFactory
-) -> None:
+async def test_lease_counts_from_before_it_was_asked_for(every: Every, proxy: ProxyFactory) -> None:
     link = await proxy()
-    locks = [each.lock(clients(link.url)) for each in every(is_central)]
+    locks = [each.lock for each in every(is_central, url=link.url)]
     for lock in locks:
         assert not await lock.locked()
     link.delay(0.6, direction="down")
@@ -199,41 +199,42 @@ async def test_lease_counts_from_before_it_was_asked_for(
 
 
 async def test_grant_that_comes_too_late_is_given_back_and_asked_for_again(
-    every: Every, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+    every: Every, proxy: ProxyFactory, redis: Redis
 ) -> None:
     link = await proxy()
-    used = [(each, clients(link.url)) for each in every(is_single)]
-    for _, client in used:
-        await answered(client)
+    kinds = every(is_single, url=link.url)
+    for each in kinds:
+        await answered(each.client)
     link.hold()
-    asking = [asyncio.create_task(each.lock(client).acquire(lease_time=3)) for each, client in used]
-    await link.wait_until(lambda link: link.held >= len(used))
+    asking = [asyncio.create_task(each.lock.acquire(lease_time=3)) for each in kinds]
+    await link.wait_until(lambda link: link.held >= len(kinds))
     await asyncio.sleep(3)
     assert not any(task.done() for task in asking)
     link.release_held()
-    for (each, _), task in zip(used, asking, strict=True):
-        lease = await task
-        lease.check()
-        assert await each.kind.owners(redis, each.name) == {lease.owner: 1}
-        await lease.release()
+    for each, task in zip(kinds, asking, strict=True):
+        await assert_good(each, await task, redis)
+
+
+async def assert_good(each: Each, lease: Lease, redis: Redis) -> None:
+    """Fail unless a lease is all that the server has of a lock; release it."""
+    lease.check()
+    assert await each.kind.owners(redis, each.name) == {lease.owner: 1}
+    await lease.release()
 
 
 async def test_grant_that_a_stalled_loop_reads_too_late_is_given_back(
-    every: Every, clients: ClientFactory, redis: Redis
+    every: Every, redis: Redis
 ) -> None:
-    used = [(each, client) for each in every(is_single) for client in [clients(lease_time=3)]]
-    for each, client in used:
-        async with each.lock(client):
+    kinds = every(is_single, lease_time=3)
+    for each in kinds:
+        async with each.lock:
             pass  # Redis knows the scripts from now on, so that one request is enough.
-    asking = [asyncio.create_task(each.lock(client).acquire()) for each, client in used]
+    asking = [asyncio.create_task(each.lock.acquire()) for each in kinds]
     await asyncio.sleep(0)
-    assert all(client._context.pending for _, client in used)
+    assert all(each.client._context.pending for each in kinds)
     time.sleep(3.1)  # noqa: ASYNC251  # the fault: it blocks the event loop
-    for (each, _), task in zip(used, asking, strict=True):
-        lease = await task
-        lease.check()
-        assert await each.kind.owners(redis, each.name) == {lease.owner: 1}
-        await lease.release()
+    for each, task in zip(kinds, asking, strict=True):
+        await assert_good(each, await task, redis)
 
 
 @locks

@@ -10,6 +10,7 @@ takes all their permits.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -23,6 +24,7 @@ from tests.support.cancellation_scene import (
     SOON,
     SWEPT,
     TRIALS,
+    Release,
     Scene,
     Trial,
     acquired_by_next,
@@ -94,12 +96,7 @@ async def try_acquire_after_another_client(scene: Scene, cut: Probe) -> None:
 
 @trial_of_locks
 async def acquire_after_another_client_and_before_another_task(scene: Scene, cut: Probe) -> None:
-    leave = await scene.taken_by_other_client()
-    follow = once(lambda: acquired_by_next(scene.lock))
-    lease = await cut(scene.lock.acquire(), scene.when_asleep(lambda: (follow(), leave())))
-    await leave()
-    await finish(lease)
-    await follow()
+    await get_before_another_task(scene, cut, await scene.taken_by_other_client())
 
 
 @trial_of("lock", "non_reentrant_lock", "fenced_lock")
@@ -152,7 +149,10 @@ async def try_acquire_passed_from_another_task(scene: Scene, cut: Probe) -> None
 
 @trial
 async def acquire_passed_and_to_be_passed_on(scene: Scene, cut: Probe) -> None:
-    leave = await scene.taken_by_other_task()
+    await get_before_another_task(scene, cut, await scene.taken_by_other_task())
+
+
+async def get_before_another_task(scene: Scene, cut: Probe, leave: Release) -> None:
     follow = once(lambda: acquired_by_next(scene.lock))
     lease = await cut(scene.lock.acquire(), scene.when_asleep(lambda: (follow(), leave())))
     await leave()
@@ -177,8 +177,10 @@ async def acquire_behind_another_task(scene: Scene, cut: Probe) -> None:
 
 
 @trial_of_locks
-async def acquire_again(scene: Scene, cut: Probe) -> None:
+async def acquire_again(scene: Scene, cut: Probe, *, reconnecting: bool = False) -> None:
     outer = await scene.lock.acquire()
+    if reconnecting:
+        await scene.lose_connection()
     with refusal_allowed():
         await finish(await cut(scene.lock.acquire()))
     assert await scene.hold_count() == 1
@@ -188,12 +190,7 @@ async def acquire_again(scene: Scene, cut: Probe) -> None:
 
 @trial_of_locks
 async def acquire_again_while_reconnecting(scene: Scene, cut: Probe) -> None:
-    await scene.lock.acquire()
-    await scene.lose_connection()
-    with refusal_allowed():
-        await finish(await cut(scene.lock.acquire()))
-    assert await scene.hold_count() == 1
-    await scene.lock.release()
+    await acquire_again(scene, cut, reconnecting=True)
 
 
 # Releasing and extending.
@@ -252,16 +249,7 @@ async def release_while_reconnecting(scene: Scene, cut: Probe) -> None:
 
 
 @trial_of_locks
-async def extend_to_less(scene: Scene, cut: Probe) -> None:
-    await extend(scene, cut, 15)
-
-
-@trial
-async def extend_to_more(scene: Scene, cut: Probe) -> None:
-    await extend(scene, cut, 60)
-
-
-async def extend(scene: Scene, cut: Probe, seconds: float) -> None:
+async def extend_to_less(scene: Scene, cut: Probe, seconds: float = 15) -> None:
     lease = await scene.lock.acquire()
     await cut(lease.extend(seconds))
     await scene.executed()
@@ -273,6 +261,11 @@ async def extend(scene: Scene, cut: Probe, seconds: float) -> None:
     assert not lease.lost
     assert scene.lock.statistics().held_leases == 1
     await lease.release()
+
+
+@trial
+async def extend_to_more(scene: Scene, cut: Probe) -> None:
+    await extend_to_less(scene, cut, 60)
 
 
 # Blocks.
@@ -290,21 +283,18 @@ async def block(scene: Scene, cut: Probe) -> None:
 @trial_of_locks
 async def block_with_options_after_another_client(scene: Scene, cut: Probe) -> None:
     leave = await scene.taken_by_other_client()
-
-    async def work() -> None:
-        async with scene.lock.hold(timeout=SOON, lease_time=20):
-            await answered(scene.client)
-
-    await cut(work(), scene.when_asleep(leave))
-    await leave()
+    await enter_after(leave, scene, cut, scene.lock.hold(timeout=SOON, lease_time=20))
 
 
 @trial_of_locks
 async def block_passed_from_another_task(scene: Scene, cut: Probe) -> None:
     leave = await scene.taken_by_other_task()
+    await enter_after(leave, scene, cut, scene.lock.hold(timeout=SOON))
 
+
+async def enter_after(leave: Release, scene: Scene, cut: Probe, block: Any) -> None:
     async def work() -> None:
-        async with scene.lock.hold(timeout=SOON):
+        async with block:
             await answered(scene.client)
 
     await cut(work(), scene.when_asleep(leave))

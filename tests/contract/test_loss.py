@@ -193,45 +193,33 @@ async def test_black_hole_loses_by_the_local_clock(
     link.pass_through()
 
 
-async def test_outage_shorter_than_the_lease_is_survived(
-    every: Every, clients: ClientFactory, proxy: ProxyFactory
-) -> None:
+async def test_outage_shorter_than_the_lease_is_survived(every: Every, proxy: ProxyFactory) -> None:
     link = await proxy()
     # An attempt to connect during the outage takes a second of it.
-    held = [
-        (client, await each.lock(client).acquire())
-        for each in every(is_central)
-        for client in [clients(link.url, lease_time=6)]
-    ]
-    leases = [lease for _, lease in held]
+    kinds = every(is_central, url=link.url, lease_time=6)
+    leases = [await each.lock.acquire() for each in kinds]
     link.black_hole()
     # A renewal was due when 4 s were left.
     await until(lambda: all(lease.remaining < 3.9 for lease in leases))
     link.pass_through()
     # All members together: in a cluster, only some of them were out of reach.
     await until(lambda: all(lease.remaining > 4 for lease in leases))
-    for client, lease in held:
+    for each, lease in zip(kinds, leases, strict=True):
         assert not lease.lost
         await lease.release()
-        assert client.statistics().losses == 0, lease
+        assert each.client.statistics().losses == 0, each.name
 
 
-async def test_server_restarted_empty_is_a_loss(
-    every: Every, clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    used = [
-        (client, each.lock(client))
-        for each in every(is_central)
-        for client in [clients(own_server.url, lease_time=3)]
-    ]
-    leases = [await lock.acquire() for _, lock in used]
+async def test_server_restarted_empty_is_a_loss(every: Every, own_server: EmbeddedServer) -> None:
+    kinds = every(is_central, url=own_server.url, lease_time=3)
+    leases = [await each.lock.acquire() for each in kinds]
     await own_server.restart(keep_data=False)
     for lease in leases:
         await lease.wait_lost()
         with pytest.raises(LeaseLostError):
             await lease.release()
-    leases = [await lock.acquire(timeout=30) for _, lock in used]
-    renewals = {client: client.statistics().renewals for client, _ in used}
+    leases = [await each.lock.acquire(timeout=30) for each in kinds]
+    renewals = {each.client: each.client.statistics().renewals for each in kinds}
     await until(lambda: all(client.statistics().renewals > renewals[client] for client in renewals))
     for lease in leases:
         assert not lease.lost
@@ -327,27 +315,23 @@ async def test_block_over_a_lease_that_is_lost_already_does_not_begin(
     assert not began
 
 
-async def test_watchdog_renews_for_as_long_as_it_is_held(
-    every: Every, clients: ClientFactory
-) -> None:
-    kinds = every(lambda _: True)
-    near = [clients(lease_time=3) for _ in kinds]
-    leases = [await each.lock(client).acquire() for each, client in zip(kinds, near, strict=True)]
+async def test_watchdog_renews_for_as_long_as_it_is_held(every: Every, client: Redisson) -> None:
+    kinds = every(lambda _: True, lease_time=3)
+    leases = [await each.lock.acquire() for each in kinds]
     granted = now()
     # Redis keeps it for longer than it was asked to at first.
     await until(lambda: now() > granted + 3.1)
-    far = clients()
-    for each, client, lease in zip(kinds, near, leases, strict=True):
+    for each, lease in zip(kinds, leases, strict=True):
         assert not lease.lost
-        assert await each.rival(far).try_acquire() is None, each.name
+        assert await each.rival(client).try_acquire() is None, each.name
         await lease.release()
-        for of_server in each.servers.clients(client):
-            renewals = of_server.statistics().renewals
+        for holder in each.servers.clients(each.client):
+            renewals = holder.statistics().renewals
             assert renewals >= 2, each.name
-            assert not of_server._watchdog.holds
-            renew_now(of_server)
-            await of_server.ping()
-            assert of_server.statistics().renewals == renewals
+            assert not holder._watchdog.holds
+            renew_now(holder)
+            await holder.ping()
+            assert holder.statistics().renewals == renewals
 
 
 @passing
@@ -380,15 +364,11 @@ async def test_the_task_that_was_passed_a_hold_loses_it(
     await lease.release()
 
 
-async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(
-    every: Every, clients: ClientFactory
-) -> None:
+async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(every: Every) -> None:
     both = []
-    for each in every(is_passing):
-        client = clients(lease_time=3, turn=30)
-        lock = each.lock(client)
-        both.append((await lock.acquire(), asyncio.create_task(lock.acquire())))
-        await until_waiting(client, 1)
+    for each in every(is_passing, lease_time=3, turn=30):
+        both.append((await each.lock.acquire(), asyncio.create_task(each.lock.acquire())))
+        await until_waiting(each.client, 1)
     for first, _ in both:
         await first.release()
     # The holds were passed, and the next tasks have not run yet.
@@ -401,13 +381,12 @@ async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(
 
 
 async def test_release_that_cannot_reach_redis_says_so(
-    every: Every, clients: ClientFactory, own_server: EmbeddedServer
+    every: Every, own_server: EmbeddedServer
 ) -> None:
-    kinds = every(is_central)
-    near = [clients(own_server.url, lease_time=0.6) for _ in kinds]
-    leases = [await each.lock(client).acquire() for each, client in zip(kinds, near, strict=True)]
+    kinds = every(is_central, url=own_server.url, lease_time=0.6)
+    leases = [await each.lock.acquire() for each in kinds]
     await own_server.kill()
     errors = await asyncio.gather(*[lease.release() for lease in leases], return_exceptions=True)
-    for client, error in zip(near, errors, strict=True):
+    for each, error in zip(kinds, errors, strict=True):
         assert isinstance(error, ConnectionLostError | LeaseLostError)
-        assert not client._watchdog.holds
+        assert not each.client._watchdog.holds

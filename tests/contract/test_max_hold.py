@@ -55,22 +55,17 @@ async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, servers: Se
         pass
 
 
-async def test_it_is_renewed_until_then(every: Every, clients: ClientFactory) -> None:
-    kinds = every(is_lock)
-    held = {each.name: clients(lease_time=3) for each in kinds}
-    losses = await asyncio.gather(
-        *[until_lost(each.lock(held[each.name]), max_hold=4) for each in kinds]
-    )
-    for client, loss in zip(held.values(), losses, strict=True):
+async def test_it_is_renewed_until_then(every: Every) -> None:
+    kinds = every(is_lock, lease_time=3)
+    losses = await asyncio.gather(*[until_lost(each.lock, max_hold=4) for each in kinds])
+    for each, loss in zip(kinds, losses, strict=True):
         assert loss.reason == "ended"
         assert loss.held_for > 3.9
-        assert client.statistics().renewals >= 2, loss
+        assert each.client.statistics().renewals >= 2, each.name
 
 
-async def test_the_next_task_gets_it_then(every: Every, clients: ClientFactory) -> None:
-    both = [
-        lock for each in every(is_lock) for lock in (each.lock(clients()), each.rival(clients()))
-    ]
+async def test_the_next_task_gets_it_then(every: Every, client: Redisson) -> None:
+    both = [lock for each in every(is_lock) for lock in (each.lock, each.rival(client))]
     async with asyncio.timeout(30):
         losses = await asyncio.gather(*[until_lost(lock, max_hold=0.5) for lock in both])
     assert {loss.reason for loss in losses} == {"ended"}
@@ -160,8 +155,8 @@ async def test_not_together_with_a_lease_time(lock: LockLike, client: Redisson) 
 # Together with other leases of the same task.
 
 
-async def test_an_inner_one_ends_without_the_outer(every: Every, client: Redisson) -> None:
-    locks = [each.lock(client) for each in every(is_reentrant)]
+async def test_an_inner_one_ends_without_the_outer(every: Every) -> None:
+    locks = [each.lock for each in every(is_reentrant)]
     outers = [await lock.acquire() for lock in locks]
     inners = [await lock.acquire(max_hold=0.5) for lock in locks]
     for lock, outer, inner in zip(locks, outers, inners, strict=True):
@@ -176,8 +171,8 @@ async def test_an_inner_one_ends_without_the_outer(every: Every, client: Redisso
         assert not await lock.locked()
 
 
-async def test_an_outer_one_ends_without_the_inner(every: Every, client: Redisson) -> None:
-    locks = [each.lock(client) for each in every(is_reentrant)]
+async def test_an_outer_one_ends_without_the_inner(every: Every) -> None:
+    locks = [each.lock for each in every(is_reentrant)]
     both = [(lock, await lock.acquire(max_hold=1.2), await lock.acquire()) for lock in locks]
     for lock, outer, inner in both:
         await outer.wait_lost()
@@ -195,11 +190,9 @@ async def _is_count(lock: LockLike, count: int) -> bool:
     return await lock.hold_count() == count
 
 
-async def test_two_limits_each_count_for_themselves(every: Every, clients: ClientFactory) -> None:
-    client = clients(lease_time=3)
-    locks = [
-        each.lock(client) for each in every(lambda kind: is_reentrant(kind) and is_single(kind))
-    ]
+async def test_two_limits_each_count_for_themselves(every: Every) -> None:
+    kinds = every(lambda kind: is_reentrant(kind) and is_single(kind), lease_time=3)
+    locks = [each.lock for each in kinds]
     both = [
         (lock, await lock.acquire(max_hold=3), await lock.acquire(max_hold=0.5)) for lock in locks
     ]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
+from typing import Any
 
-import anyio
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
@@ -24,6 +23,7 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
+from tests.support.giving_up import WAYS, GiveUp
 from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.support.logs import assert_all_retrieved
 from tests.support.streams import answered, stream_of
@@ -35,6 +35,8 @@ from tests.support.waiting import (
     until_listening,
     until_waiting,
 )
+
+Wait = Callable[..., Coroutine[Any, Any, object]]
 
 #: Long enough not to end by itself in a test on a slow machine.
 LEASE = 1.6
@@ -65,35 +67,14 @@ async def waiting(barrier: CyclicBarrier, other: Redisson) -> AsyncIterator[asyn
     await asyncio.wait([task])
 
 
-async def by_timeout(barrier: CyclicBarrier) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await barrier.wait()
-
-
-async def by_own_timeout(barrier: CyclicBarrier) -> None:
+async def by_own_timeout(wait: Wait) -> None:
     with pytest.raises(AcquireTimeoutError, match=r"not all 3 parties came within 1 s"):
-        await barrier.wait(1)
+        await wait(1)
 
 
-async def by_having_no_time(barrier: CyclicBarrier) -> None:
+async def by_having_no_time(wait: Wait) -> None:
     with pytest.raises(AcquireTimeoutError):
-        await barrier.wait(0)
-
-
-async def by_scope(barrier: CyclicBarrier) -> None:
-    with anyio.move_on_after(0.05):
-        await barrier.wait()
-
-
-async def by_cancel(barrier: CyclicBarrier) -> None:
-    task = asyncio.ensure_future(barrier.wait())
-    asyncio.get_running_loop().call_later(0.05, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-Leave = Callable[[CyclicBarrier], Coroutine[object, object, None]]
+        await wait(0)
 
 
 async def came(barrier: CyclicBarrier, waiting: asyncio.Task[int], link: FaultProxy) -> bool:
@@ -109,17 +90,15 @@ async def came(barrier: CyclicBarrier, waiting: asyncio.Task[int], link: FaultPr
 
 
 class TestLeaving:
-    @pytest.mark.parametrize(
-        "leave", [by_timeout, by_own_timeout, by_having_no_time, by_scope, by_cancel]
-    )
+    @pytest.mark.parametrize("leave", [*WAYS, by_own_timeout, by_having_no_time])
     async def test_a_party_that_leaves_breaks_it_for_the_others(
         self,
         barrier: CyclicBarrier,
         client: Redisson,
         waiting: asyncio.Task[int],
-        leave: Leave,
+        leave: GiveUp,
     ) -> None:
-        await leave(barrier)
+        await leave(barrier.wait)
         await assert_broken(waiting)
         assert await barrier.broken()
         assert_idle(client)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from redisson_py.errors import AcquireTimeoutError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
+from tests.support.kinds import KINDS, SINGLE
 from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.support.scripts.calls import ask
 from tests.support.streams import answered
@@ -49,45 +49,21 @@ async def _records(redis: Redis) -> list[bytes]:
     return found
 
 
-LOCKS: dict[str, Callable[[Redisson], AbstractAsyncContextManager[object]]] = {
-    "lock": lambda client: client.get_lock("r"),
-    "fair lock": lambda client: client.get_fair_lock("r"),
-    "fenced lock": lambda client: client.get_fenced_lock("r"),
-    "read lock": lambda client: client.get_read_write_lock("r").read_lock(),
-    "write lock": lambda client: client.get_read_write_lock("r").write_lock(),
-}
-every_lock = pytest.mark.parametrize("get", LOCKS.values(), ids=LOCKS)
-
-
 class TestOtherThingsOfTheSameName:
-    @every_lock
-    async def test_a_held_lock_survives_whatever_happens_to_the_barrier(
-        self,
-        get: Callable[[Redisson], AbstractAsyncContextManager[object]],
-        barrier: CyclicBarrier,
-        client: Redisson,
-        redis: Redis,
+    @pytest.mark.parametrize("kind", [each for each in SINGLE if not KINDS[each].composite])
+    async def test_neither_a_held_lock_nor_the_barrier_minds_the_other(
+        self, kind: str, barrier: CyclicBarrier, client: Redisson, redis: Redis
     ) -> None:
-        async with get(client):
+        await barrier.abort()
+        async with KINDS[kind].one(client, "r").hold(timeout=30):
+            assert await barrier.broken()
             held = await redis.dump("r")
+            await barrier.reset()
             await assert_works(barrier)
             with pytest.raises(AcquireTimeoutError):
                 await barrier.wait(0)
             await barrier.abort()
-            await barrier.reset()
-            await assert_works(barrier)
             assert await redis.dump("r") == held
-
-    @every_lock
-    async def test_a_broken_barrier_does_not_block_the_lock(
-        self,
-        get: Callable[[Redisson], AbstractAsyncContextManager[object]],
-        barrier: CyclicBarrier,
-        client: Redisson,
-    ) -> None:
-        await barrier.abort()
-        async with asyncio.timeout(30), get(client):
-            assert await barrier.broken()
         assert await barrier.broken()
 
     async def test_a_lock_taken_during_a_round_does_not_disturb_it(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import pytest
@@ -24,6 +24,7 @@ from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
+from tests.support.giving_up import WAYS, GiveUp
 from tests.support.latch_and_barrier import get_latch
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import (
@@ -294,34 +295,16 @@ class TestOneForAll:
         await patient
 
 
-async def by_timeout(latch: CountDownLatch) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(0.5):
-            await latch.wait()
+async def by_own_timeout(wait: Callable[..., Coroutine[Any, Any, object]]) -> None:
+    with pytest.raises(AcquireTimeoutError):
+        await wait(0.5)
 
 
-async def by_own_timeout(latch: CountDownLatch) -> None:
-    with suppress(AcquireTimeoutError):
-        await latch.wait(0.5)
-
-
-async def by_scope(latch: CountDownLatch) -> None:
-    with anyio.move_on_after(0.5):
-        await latch.wait()
-
-
-async def by_cancel(latch: CountDownLatch) -> None:
-    task = asyncio.ensure_future(latch.wait())
-    asyncio.get_running_loop().call_later(0.5, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-GiveUp = Callable[[CountDownLatch], Coroutine[object, object, None]]
+every_way = pytest.mark.parametrize("give_up", [*WAYS, by_own_timeout])
 
 
 class TestLeaving:
-    @pytest.mark.parametrize("give_up", [by_timeout, by_own_timeout, by_scope, by_cancel])
+    @every_way
     async def test_the_head_hands_over_to_the_next(
         self,
         latch: CountDownLatch,
@@ -331,7 +314,7 @@ class TestLeaving:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         set_safety_poll(monkeypatch, 60)
-        head = asyncio.create_task(give_up(far))
+        head = asyncio.create_task(give_up(far.wait))
         # On a slow machine it may have come and gone between two looks.
         await until(lambda: waiter.statistics().waiters + head.done() == 1)
         waiting = start(3, far)
@@ -343,13 +326,13 @@ class TestLeaving:
             await asyncio.gather(*waiting)
         assert_idle(waiter)
 
-    @pytest.mark.parametrize("give_up", [by_timeout, by_own_timeout, by_scope, by_cancel])
+    @every_way
     async def test_a_waiter_behind_the_head_leaves_nothing_when_it_gives_up(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, give_up: GiveUp
     ) -> None:
         (head,) = start(1, far)
         await until_listening(waiter)
-        await give_up(far)
+        await give_up(far.wait)
         assert waiter.statistics().waiters == 1
         await latch.count_down()
         await head

@@ -152,15 +152,6 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
         await lease.release()
 
 
-async def test_renewal_by_each_client_keeps_it(fleet: Fleet) -> None:
-    lock, rival = fleet.red_lock(3, lease_time=3), fleet.red_lock(3)
-    async with lock as lease:
-        clients = [member.context.watchdog for member in lock._ownership.owners]
-        await until(lambda: min(each.renewals for each in clients) >= 2)
-        assert not lease.lost
-        assert await rival.try_acquire() is None
-
-
 async def test_waiter_here_gets_what_nobody_can_release(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, lease_time=SHORT)
     forgotten = asyncio.create_task(forget(lock))

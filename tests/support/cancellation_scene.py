@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
@@ -156,6 +156,7 @@ async def acquired_by_next(lock: LockLike) -> None:
 
 
 Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
+T = TypeVar("T", bound=Trial)
 #: What is swept: all on one server that one task at a time has.
 SWEPT: dict[str, Kind] = {
     name: KINDS[name] for name in SINGLE + SEMAPHORES if KINDS[name].rival is None
@@ -164,16 +165,16 @@ TRIALS: dict[Trial, list[str]] = {}
 """With the names of the kinds each is run over."""
 
 
-def trial(function: Trial) -> Trial:
+def trial(function: T) -> T:
     """Have the sweep run this over every kind."""
     TRIALS[function] = [*SWEPT]
     return function
 
 
-def trial_of(*kinds: str) -> Callable[[Trial], Trial]:
+def trial_of(*kinds: str) -> Callable[[T], T]:
     """Have the sweep run this over some kinds."""
 
-    def decorated(function: Trial) -> Trial:
+    def decorated(function: T) -> T:
         TRIALS[function] = list(kinds)
         return function
 
