@@ -24,7 +24,12 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.giving_up import WAYS, GiveUp
-from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
+from tests.support.latch_and_barrier import (
+    assert_broken,
+    assert_works,
+    get_barrier,
+    until_waiting_at,
+)
 from tests.support.logs import assert_all_retrieved
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import (
@@ -272,7 +277,7 @@ class TestDying:
         link = await proxy("r")
         doomed = clients(link.url, lease_time=LEASE)
         dying = [asyncio.create_task(get_barrier(doomed).wait()) for _ in range(2)]
-        await until_async(lambda: _waiting_at(barrier, 2))
+        await until_waiting_at(barrier, 2)
         link.refuse()
         link.cut()
         await until_async(lambda: _is_gone(barrier, redis))
@@ -326,10 +331,6 @@ class TestDying:
 
 async def _is_gone(barrier: CyclicBarrier, redis: Redis) -> bool:
     return not await redis.exists(barrier.key)
-
-
-async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
-    return await barrier.n_waiting() == count
 
 
 class TestAbortAndReset:

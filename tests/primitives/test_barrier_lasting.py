@@ -18,7 +18,12 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
 from tests.support.kinds import KINDS, SINGLE
-from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
+from tests.support.latch_and_barrier import (
+    assert_broken,
+    assert_works,
+    get_barrier,
+    until_waiting_at,
+)
 from tests.support.scripts.calls import ask
 from tests.support.streams import answered
 from tests.support.waiting import until_async, until_listening, until_waiting
@@ -33,10 +38,6 @@ async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
     barrier = get_barrier(client, parties=2)
     yield barrier
     await barrier.reset()
-
-
-async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
-    return await barrier.n_waiting() == count
 
 
 async def _is_mended(barrier: CyclicBarrier) -> bool:
@@ -70,7 +71,7 @@ class TestOtherThingsOfTheSameName:
         self, barrier: CyclicBarrier, client: Redisson
     ) -> None:
         waiting = asyncio.create_task(barrier.wait(10))
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         async with client.get_lock("r"):
             assert await barrier.wait(10) == 1
         assert await waiting == 0
@@ -105,7 +106,7 @@ class TestMending:
 
     async def test_every_key_of_a_round_expires(self, barrier: CyclicBarrier, redis: Redis) -> None:
         waiting = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         keys = await redis.keys("*redisson_py:*")
         assert {barrier.key, barrier._commands.arrivals} < {*keys}
         assert all([await redis.pttl(key) > 0 for key in keys])
@@ -126,7 +127,7 @@ class TestReleasedParties:
         link.hold()
         assert await barrier.wait() == 1
         early = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         await getattr(barrier, verb)()
         await assert_broken(early)
         assert not first.done()
@@ -140,7 +141,7 @@ class TestRecords:
     ) -> None:
         barrier = get_barrier(clients(lease_time=200), parties=2)
         waiting = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         (record,) = await _records(redis)
         assert await redis.pttl(record) > 300_000
         assert await barrier.wait() == 1
@@ -172,7 +173,7 @@ class TestRecords:
     ) -> None:
         waiting = asyncio.create_task(barrier.wait())
         await until_listening(client)
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         await redis.delete(*await _records(redis))
         assert await barrier.wait() == 1
         assert await waiting == 0
@@ -197,7 +198,7 @@ class TestCrowds:
         barrier = get_barrier(client, parties=count + 1)
         waiting = [asyncio.create_task(barrier.wait()) for _ in range(count)]
         await until_waiting(client, count)
-        await until_async(lambda: _waiting_at(barrier, count))
+        await until_waiting_at(barrier, count)
         monkeypatch.setattr(commands, "inspect_reply", counted)
         near = get_barrier(clients(), parties=count + 1)
         looks: tuple[Awaitable[object], ...] = (near.n_waiting(), near.broken())
@@ -215,7 +216,7 @@ class TestCrowds:
 
     async def test_a_snapshot_of_few_says_that_it_lists_all(self, barrier: CyclicBarrier) -> None:
         waiting = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         seen = await barrier.inspect()
         assert len(seen.waiting) == seen.total == 1
         await barrier.wait()

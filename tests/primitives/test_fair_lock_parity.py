@@ -7,10 +7,8 @@ here, and clients stay clients. Times are scaled: seconds there are tenths here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError
@@ -26,16 +24,6 @@ from tests.support.fair_locks import (
 )
 from tests.support.scripts.fair import FairScripts
 from tests.support.streams import answered
-from tests.support.waiting import until_async
-
-
-@pytest_asyncio.fixture
-async def fair(redis: Redis) -> AsyncIterator[FairScripts]:
-    """The lock `k` as Redis has it; in the end nothing of it is left."""
-    fair = await server_side(redis)
-    yield fair
-    await until_async(lambda: nothing_left(fair))
-
 
 # The order, and the queue.
 

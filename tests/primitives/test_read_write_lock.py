@@ -27,18 +27,6 @@ from tests.support.leases import assert_left
 from tests.support.waiting import set_safety_poll, until, until_listening
 
 
-@pytest.fixture
-def lock(client: Redisson) -> ReadWriteLock:
-    """One lock."""
-    return read_write_lock(client)
-
-
-@pytest.fixture
-def far(clients: ClientFactory) -> ReadWriteLock:
-    """The same lock for another client."""
-    return read_write_lock(clients())
-
-
 class TestWhoKeepsWhomOut:
     async def test_many_readers_and_no_writer(
         self, lock: ReadWriteLock, far: ReadWriteLock

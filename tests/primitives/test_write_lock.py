@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, Redisson
+from redisson_py import LeaseLostError
 from redisson_py.locks.read_write_lock import ReadWriteLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -20,18 +20,6 @@ from tests.primitives.read_write import (
 from tests.support.counting import Counted
 from tests.support.leases import renewed_at_once
 from tests.support.waiting import set_safety_poll, until, until_async
-
-
-@pytest.fixture
-def lock(client: Redisson) -> ReadWriteLock:
-    """One lock."""
-    return read_write_lock(client)
-
-
-@pytest.fixture
-def far(clients: ClientFactory) -> ReadWriteLock:
-    """The same lock for another client."""
-    return read_write_lock(clients())
 
 
 class TestCosts:

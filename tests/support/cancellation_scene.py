@@ -23,7 +23,7 @@ from tests.support.streams import answered, stream_of
 SOON = 10.0
 
 #: Starts a release in a task, at the first call only.
-Release = Callable[[], "asyncio.Task[None]"]
+Release = Callable[[], "asyncio.Task[Any]"]
 Acquiring = Coroutine[Any, Any, Lease | None]
 
 
@@ -127,7 +127,7 @@ class Scene:
         assert_idle(client)
 
 
-def once(act: Callable[[], Coroutine[Any, Any, None]]) -> Release:
+def once(act: Callable[..., Coroutine[Any, Any, Any]]) -> Release:
     """Return what starts this in a task, at the first call only."""
     return functools.cache(lambda: asyncio.create_task(act()))
 
