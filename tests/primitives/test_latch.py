@@ -86,19 +86,7 @@ class TestCounting:
         left = await asyncio.gather(*[each.count_down() for each in latches for _ in range(100)])
         assert sorted(left) == [*range(400)]
 
-    async def test_a_cancelled_count_down_is_carried_out(
-        self, latch: CountDownLatch, client: Redisson
-    ) -> None:
-        await latch.try_set_count(2)
-        task = asyncio.create_task(latch.count_down())
-        await asyncio.sleep(0)
-        assert stream_of(client, "c").waiting
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await latch.count() == 1
-
-    async def test_even_if_there_was_no_connection_yet(
+    async def test_one_cancelled_before_there_was_a_connection_is_carried_out(
         self, latch: CountDownLatch, clients: ClientFactory
     ) -> None:
         await latch.try_set_count(2)

@@ -235,16 +235,6 @@ class TestLeases:
             assert await each.update_lease_time(permit.id, 1) is False
         await other.release()
 
-    async def test_one_of_another_client_is_set_too(
-        self, client: Redisson, clients: ClientFactory
-    ) -> None:
-        """testUpdateLeaseTime, by who knows no more than the id."""
-        semaphore, far = get(client, 1), get(clients())
-        permit = await semaphore.acquire(lease_time=5)
-        assert await far.update_lease_time(permit.id, 60) is True
-        assert await semaphore.lease_time(permit) > 50
-        await semaphore.release(permit)
-
     async def test_what_is_left_of_a_lease(
         self, client: Redisson, clients: ClientFactory, redis: Redis
     ) -> None:
