@@ -6,12 +6,12 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.fixtures.client import ClientFactory
-from tests.support.kinds import KINDS, Stage
+from tests.support.kinds import DISTINCT, KINDS, Stage
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=DISTINCT)
 def stage(request: pytest.FixtureRequest, clients: ClientFactory, redis: Redis) -> Stage:
-    """Every kind in turn, or those that a test names by indirect parameters."""
+    """One of each way to hold in turn, or those that a test names by indirect parameters."""
     kind = KINDS[request.param]
     fleet = request.getfixturevalue("fleet") if kind.servers > 1 else None
     return Stage(kind, clients, redis, fleet)

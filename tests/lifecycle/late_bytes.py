@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py.testing import FaultProxy
 
-#: The kinds of locks on one key, `k`, that a task may enter again.
+#: The kinds of locks on one key, `k`, that a task may enter again, each with scripts of its own. A
+#: fenced lock is released, extended and renewed by those of a lock.
 REENTRANT: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),
-    "fenced_lock": lambda client: client.get_fenced_lock("k"),
     "fair_lock": lambda client: client.get_fair_lock("k"),
     "write_lock": lambda client: client.get_read_write_lock("k").write_lock(),
     "read_lock": lambda client: client.get_read_write_lock("k").read_lock(),

@@ -17,9 +17,9 @@ import redis
 from redisson_py import Redisson
 from tests.support.kinds import KINDS
 
-LEASE_TIME = 3.2
+LEASE_TIME = 3.0
 #: How long a cleanup takes: longer than a lease.
-CLEANUP = 4.0
+CLEANUP = 3.4
 #: How long the cleanup of a `brief-generator` takes: less than a lease.
 BRIEF = 0.3
 MARKS, *URLS = sys.argv[3:]

@@ -71,10 +71,10 @@ async def test_several_are_abandoned(stage: Stage, caplog: pytest.LogCaptureFixt
 
 @semaphores
 async def test_kept_while_its_permit_is(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    party = stage.party(lease_time=3)
+    party = stage.party()
     permit: Any = await in_a_task(party.thing.acquire())
     gc.collect()
-    await party.renewed(3)
+    await party.renewed_at_once(3)
     assert not permit.lost
     assert await stage.out() == 1
     await permit.release()
@@ -93,7 +93,7 @@ async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureF
         await may_end.wait()
 
     task = asyncio.create_task(work())
-    await party.renewed(2)
+    await party.renewed_at_once(2)
     assert await stage.out() == 1
     assert warnings(caplog, stage.name) == []
     may_end.set()
@@ -108,7 +108,7 @@ async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureF
 async def test_permit_whose_id_was_read_lives_on(
     stage: Stage, caplog: pytest.LogCaptureFixture, by: str
 ) -> None:
-    party, rival = stage.party(lease_time=3), stage.rival()
+    party, rival = stage.party(), stage.rival()
 
     async def take() -> str:
         permit = await party.thing.acquire()
@@ -116,12 +116,13 @@ async def test_permit_whose_id_was_read_lives_on(
 
     permit_id = await in_a_task(take())
     gc.collect()
-    await party.renewed(3)
+    await party.renewed_at_once(3)
     assert await rival.thing.available() == 0
     assert warnings(caplog, stage.name) == []
     await (party if by == "its client" else rival).thing.release(permit_id)
     assert await rival.thing.available() == 1
     # Released by others, its own client learns of it by the next renewal.
+    party.renew_now()
     await stage.assert_nothing_held(party)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,18 +24,7 @@ LONG = 1200.0
 
 #: The same for a lease of its own.
 OWN_LEASES: dict[str, Take] = {
-    "lock": lambda client, name: client.get_lock(f"{name}a").acquire(lease_time=LONG),
-    "fenced_lock": lambda client, name: client.get_fenced_lock(f"{name}b").acquire(lease_time=LONG),
-    "fair_lock": lambda client, name: client.get_fair_lock(f"{name}c").acquire(lease_time=LONG),
-    "write_lock": lambda client, name: (
-        client.get_read_write_lock(f"{name}d").write_lock().acquire(lease_time=LONG)
-    ),
-    "read_lock": lambda client, name: (
-        client.get_read_write_lock(f"{name}e").read_lock().acquire(lease_time=LONG)
-    ),
-    "permits": lambda client, name: client.get_permit_expirable_semaphore(
-        f"semaphore{name}g", 1
-    ).acquire(lease_time=LONG),
+    kind: partial(take, lease_time=LONG) for kind, take in TAKES.items() if kind != "semaphore"
 }
 
 KINDS = [

@@ -10,19 +10,25 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from itertools import product
 from typing import Any
 
 import pytest
 
 from redisson_py import LeaseLostError
-from tests.support.kinds import Party, Stage, enter, in_a_task, leave
+from tests.support.kinds import DISTINCT, Party, Stage, enter, in_a_task, leave
 from tests.support.waiting import until
 
-
-@pytest.fixture(params=["block", "hold", "lease"])
-def spelling(request: pytest.FixtureRequest) -> str:
-    """How the block is written: `async with lock`, `lock.hold()`, or a lease of its own."""
-    return str(request.param)
+spelt = pytest.mark.parametrize(
+    ("stage", "spelling"),
+    [
+        *[(kind, "block") for kind in DISTINCT],
+        *product(("lock", "red_lock", "semaphore"), ("hold", "lease")),
+    ],
+    indirect=["stage"],
+)
+"""How the block is written: `async with lock`, `lock.hold()`, or a lease of its own. The last two
+are blocks of one class each, whatever they hold."""
 
 
 async def block_of(party: Party, spelling: str) -> Any:
@@ -43,6 +49,7 @@ async def items(party: Party, spelling: str = "block") -> AsyncIterator[Any]:
         yield None
 
 
+@spelt
 async def test_generator_left_by_break(stage: Stage, spelling: str) -> None:
     party = stage.party()
     async for lease in items(party, spelling):
@@ -53,76 +60,31 @@ async def test_generator_left_by_break(stage: Stage, spelling: str) -> None:
     await stage.assert_nothing_held(party)
 
 
-async def test_generator_of_a_task_that_ended(stage: Stage, spelling: str) -> None:
-    party = stage.party()
-
-    async def first() -> float:
-        async for lease in items(party, spelling):
-            return float(lease.remaining)
-        return 0.0
-
-    assert await in_a_task(first()) > 0
-    gc.collect()
-    await stage.assert_nothing_held(party)
-
-
-async def test_generator_closed_by_another_task(stage: Stage, spelling: str) -> None:
+@spelt
+@pytest.mark.parametrize("end", ["closed", "exhausted"])
+async def test_generator_ended_by_another_task(stage: Stage, spelling: str, end: str) -> None:
+    """Exhausted, as a fixture whose tear-down runs in another task than its set-up."""
     party = stage.party()
     generator: Any = items(party, spelling)
     lease: Any = await in_a_task(anext(generator))
-    await in_a_task(generator.aclose())
+    assert lease.remaining > 0
+    if end == "closed":
+        await in_a_task(generator.aclose())
+    else:
+        assert [each async for each in generator] == [None]
     assert not lease.lost
     assert lease.remaining == 0
     await stage.assert_nothing_held(party)
 
 
+@spelt
 async def test_exit_stack_closed_by_another_task(stage: Stage, spelling: str) -> None:
     party = stage.party()
     stack = AsyncExitStack()
     lease = await in_a_task(stack.enter_async_context(await block_of(party, spelling)))
     assert lease.remaining > 0
-    await in_a_task(stack.aclose())
-    assert lease.remaining == 0
-    await stage.assert_nothing_held(party)
-
-
-async def test_exit_stack_that_was_handed_on(stage: Stage, spelling: str) -> None:
-    party = stage.party()
-
-    async def set_up() -> AsyncExitStack:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(await block_of(party, spelling))
-            return stack.pop_all()
-
-    kept = await in_a_task(set_up())
     assert not await stage.free()
-    await in_a_task(kept.aclose())
-    await stage.assert_nothing_held(party)
-
-
-async def test_fixture_with_set_up_and_tear_down_in_different_tasks(
-    stage: Stage, spelling: str
-) -> None:
-    party = stage.party()
-
-    async def fixture() -> AsyncIterator[Any]:
-        async with await block_of(party, spelling) as lease:
-            yield lease
-
-    fixtures: Any = fixture()
-    lease: Any = await in_a_task(anext(fixtures))
-    assert lease.remaining > 0
-    with pytest.raises(StopAsyncIteration):
-        await anext(fixtures)
-    assert lease.remaining == 0
-    await stage.assert_nothing_held(party)
-
-
-async def test_entered_and_left_by_hand(stage: Stage) -> None:
-    party = stage.party()
-    lease = await in_a_task(enter(party.thing))
-    assert lease.remaining > 0
-    await in_a_task(leave(party.thing))
+    await in_a_task(stack.aclose())
     assert lease.remaining == 0
     await stage.assert_nothing_held(party)
 
@@ -130,9 +92,10 @@ async def test_entered_and_left_by_hand(stage: Stage) -> None:
 async def test_left_by_hand_while_the_task_that_entered_goes_on(stage: Stage) -> None:
     party = stage.party()
     entered, go_on = asyncio.Event(), asyncio.Event()
+    leases: list[Any] = []
 
     async def work() -> str:
-        await enter(party.thing)
+        leases.append(await enter(party.thing))
         entered.set()
         await go_on.wait()
         # Its block is left, so this is a first acquisition and no re-entry.
@@ -142,13 +105,16 @@ async def test_left_by_hand_while_the_task_that_entered_goes_on(stage: Stage) ->
 
     task = asyncio.create_task(work())
     await entered.wait()
+    assert leases[0].remaining > 0
     await leave(party.thing)
+    assert leases[0].remaining == 0
     await stage.assert_nothing_held(party)
     go_on.set()
     assert await task == "done"
     await stage.assert_nothing_held(party)
 
 
+@pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
 async def test_nothing_is_renewed_after_the_block_was_left(stage: Stage) -> None:
     party = stage.party(lease_time=3)
     async for _ in items(party):
@@ -163,7 +129,7 @@ async def test_nothing_is_renewed_after_the_block_was_left(stage: Stage) -> None
 
 
 async def test_task_that_entered_is_not_cancelled_after_the_block_was_left(stage: Stage) -> None:
-    party = stage.party(lease_time=3)
+    party = stage.party()
     stack = AsyncExitStack()
     entered, go_on = asyncio.Event(), asyncio.Event()
 
@@ -181,18 +147,19 @@ async def test_task_that_entered_is_not_cancelled_after_the_block_was_left(stage
     await stage.wipe()
     async with stage.other(party):
         # What was held for that block, too, would be found lost by now.
-        await party.renewed(1)
+        await party.renewed_at_once()
     go_on.set()
     assert await task == 0
 
 
 @pytest.mark.parametrize("on_lost", ["cancel", "raise"])
 async def test_loss_is_raised_where_the_block_is_left(stage: Stage, on_lost: str) -> None:
-    party = stage.party(lease_time=2, on_lost=on_lost)
+    party = stage.party(on_lost=on_lost)
     stack = AsyncExitStack()
     # The task that entered has ended, so there is nobody to cancel.
     lease = await in_a_task(stack.enter_async_context(party.thing))
     await stage.wipe()
+    party.renew_now()
     async with asyncio.timeout(10):
         await lease.wait_lost()
     with pytest.raises(LeaseLostError):
@@ -204,10 +171,11 @@ async def test_loss_is_raised_where_the_block_is_left(stage: Stage, on_lost: str
 
 
 async def test_loss_in_a_block_of_a_generator_that_another_task_ends(stage: Stage) -> None:
-    party = stage.party(lease_time=1, on_lost="raise")
+    party = stage.party(on_lost="raise")
     generator: Any = items(party)
     lease: Any = await in_a_task(anext(generator))
     await stage.wipe()
+    party.renew_now()
     async with asyncio.timeout(10):
         await lease.wait_lost()
     assert await anext(generator) is None

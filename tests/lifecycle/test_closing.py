@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from typing import Any
 
 import pytest
 
@@ -13,19 +12,13 @@ from redisson_py import (
     LeaseLostError,
     Listener,
     LostEvent,
-    Redisson,
     ReleasedEvent,
 )
 from tests.fixtures.client import ClientFactory
-from tests.support.kinds import KINDS
+from tests.support.kinds import DISTINCT, KINDS
 from tests.support.waiting import until
 
-SINGLE = [name for name, kind in KINDS.items() if kind.servers == 1]
-
-
-def made(name: str, client: Redisson) -> Any:
-    kind = KINDS[name]
-    return kind.make([client], "semaphore" if kind.semaphore else "k", 1)
+SINGLE = [name for name in DISTINCT if KINDS[name].servers == 1]
 
 
 @pytest.mark.parametrize("on_lost", ["raise", "cancel"])
@@ -37,7 +30,7 @@ async def test_a_block_whose_client_closes_raises_lease_lost(
     go_on = asyncio.Event()
 
     async def work() -> None:
-        async with made(name, client):
+        async with KINDS[name].one(client):
             entered.set()
             try:
                 await go_on.wait()
@@ -47,7 +40,7 @@ async def test_a_block_whose_client_closes_raises_lease_lost(
     working = asyncio.create_task(work())
     await entered.wait()
     await client.aclose()
-    async with made(name, clients()):
+    async with KINDS[name].one(clients()):
         go_on.set()
         with pytest.raises(LeaseLostError) as caught:
             await working
@@ -57,9 +50,9 @@ async def test_a_block_whose_client_closes_raises_lease_lost(
 @pytest.mark.parametrize("name", SINGLE)
 async def test_a_lease_whose_client_closes_is_lost(clients: ClientFactory, name: str) -> None:
     client = clients()
-    lease = await made(name, client).acquire()
+    lease = await KINDS[name].one(client).acquire()
     await client.aclose()
-    async with made(name, clients()):
+    async with KINDS[name].one(clients()):
         assert lease.lost
         assert lease.remaining == 0.0
         with pytest.raises(LeaseLostError, match="forced"):

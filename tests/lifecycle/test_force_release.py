@@ -8,43 +8,15 @@ from typing import Any
 import pytest
 
 from redisson_py import LeaseLostError
-from tests.support.kinds import LOCKS, REENTRANT, Stage, in_a_task, reason_of
+from tests.support.kinds import DISTINCT_LOCKS, Stage, in_a_task, reason_of
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
 
-locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
-"""For all that have `force_release()`."""
+locks = pytest.mark.parametrize("stage", DISTINCT_LOCKS, indirect=True)
+"""For those that have `force_release()`."""
 
 #: Less than a third of the lease, so that no renewal reports the loss first.
 SOON = 5
-
-
-@locks
-async def test_forced_by_another_task_cancels_the_body(stage: Stage) -> None:
-    party = stage.party()
-    leases: list[Any] = []
-    cancelled = False
-
-    async def work() -> None:
-        nonlocal cancelled
-        async with party.thing as lease:
-            leases.append(lease)
-            try:
-                await asyncio.sleep(30)
-            except asyncio.CancelledError:
-                cancelled = True
-                raise
-
-    task = asyncio.create_task(work())
-    await until(lambda: leases)
-    assert await party.thing.force_release() is True
-    assert leases[0].lost
-    with pytest.raises(LeaseLostError) as caught:
-        async with asyncio.timeout(SOON):
-            await task
-    assert cancelled
-    await stage.assert_nothing_held(party)
-    assert reason_of(caught.value) == "forced"
 
 
 @locks
@@ -108,7 +80,7 @@ async def test_forced_release_spares_what_is_granted_behind_it(stage: Stage) -> 
     await stage.assert_nothing_held(party)
 
 
-@pytest.mark.parametrize("stage", REENTRANT, indirect=True)
+@locks
 async def test_forced_inside_two_blocks_ends_both(stage: Stage) -> None:
     party = stage.party()
     leases: list[Any] = []

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.kinds import KINDS, Stage
+from tests.support.kinds import Stage
 from tests.support.waiting import until
 
 lock_only = pytest.mark.parametrize("stage", ["lock"], indirect=True)
@@ -69,12 +69,16 @@ async def test_permit_of_no_units_is_released_like_any_other(
 ) -> None:
     """Nor is it renewed, or found abandoned again and again."""
     semaphore = client.get_semaphore("permits", 2)
+    async with semaphore:
+        pass
     permit = await semaphore.acquire(0)
     await permit.extend(5)
     await permit.release()
     assert not permit.lost
-    async with await semaphore.acquire(0):
+    async with await semaphore.acquire(0) as permit:
+        assert not permit.lost
         client._watchdog.check()
+    assert client.statistics().losses == 0
     assert client._watchdog._schedule.next_event() is None
     assert await semaphore.available() == 2
     await redis.delete("permits")
@@ -134,7 +138,6 @@ async def test_re_entry_after_an_own_lease_time_says_ended(
     assert caught.value.reason == "ended"
 
 
-@pytest.mark.parametrize("stage", KINDS, indirect=True)
 async def test_lease_pushed_on_an_exit_stack_is_released(stage: Stage) -> None:
     party = stage.party()
     async with AsyncExitStack() as stack:

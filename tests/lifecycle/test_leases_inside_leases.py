@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from redisson_py import LeaseLostError, NotHeldError
-from tests.support.kinds import REENTRANT, Party, Stage, reason_of
+from tests.support.kinds import DISTINCT_LOCKS, Party, Stage, reason_of
 from tests.support.waiting import until, until_async
 
-pytestmark = pytest.mark.parametrize("stage", REENTRANT, indirect=True)
+pytestmark = pytest.mark.parametrize("stage", DISTINCT_LOCKS, indirect=True)
 
 SHORT = 0.2
 
@@ -39,25 +39,22 @@ async def until_counted(party: Party, count: int) -> None:
     await until_async(counted)
 
 
-async def test_outer_block_ends_after_the_inner_lease(stage: Stage) -> None:
-    party = stage.party()
-    rival = await stage.rival().connected()
-    async with party.thing as outer:
-        await inner_that_ended(party)
-        assert not outer.lost
-        assert await rival.thing.try_acquire() is None
-    assert not outer.lost
-    await stage.assert_nothing_held(party)
-
-
 async def test_count_on_the_server_follows(stage: Stage) -> None:
     party = stage.party()
-    async with party.thing:
+    async with party.thing as outer:
         async with party.thing:
             await inner_that_ended(party)
             await until_counted(party, 2)
+            async with party.thing:
+                await until_counted(party, 3)
+            with pytest.raises(LeaseLostError) as caught:
+                async with party.thing.hold(lease_time=SHORT):
+                    await asyncio.sleep(30)
+            assert reason_of(caught.value) == "ended"
+            await until_counted(party, 2)
         await until_counted(party, 1)
         assert await party.thing.owned()
+        assert not outer.lost
     await stage.assert_nothing_held(party)
 
 
@@ -123,20 +120,6 @@ async def test_release_tells_of_the_inner_lease_once(stage: Stage) -> None:
     assert reason_of(caught.value) == "ended"
 
 
-async def test_inner_block_that_ends_by_itself_leaves_the_outer_block(stage: Stage) -> None:
-    party = stage.party()
-    async with party.thing as outer:
-        with pytest.raises(LeaseLostError) as caught:
-            async with party.thing.hold(lease_time=SHORT):
-                await asyncio.sleep(30)
-        assert not outer.lost
-        await until_counted(party, 1)
-        async with party.thing:
-            await until_counted(party, 2)
-    await stage.assert_nothing_held(party)
-    assert reason_of(caught.value) == "ended"
-
-
 async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
     party = stage.party()
     async with party.thing as outer:
@@ -168,6 +151,7 @@ async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) 
         await party.renewed(2)
         assert not outer.lost
         assert await rival.thing.try_acquire() is None
+    assert not outer.lost
     await stage.assert_nothing_held(party)
 
 

@@ -25,11 +25,9 @@ from tests.support.waiting import until, until_async
 UNCLEAN = ("Traceback", "Warning", "Exception ignored", "was destroyed", "never retrieved")
 
 some_kinds = pytest.mark.parametrize(
-    "stage",
-    ["lock", "fair_lock", "write_lock", "multi_lock_of_three", "red_lock", "semaphore"],
-    indirect=True,
+    "stage", ["lock", "multi_lock_of_three", "red_lock", "semaphore"], indirect=True
 )
-"""One for each way to hold something; a program takes as long as its cleanup."""
+"""One for each class that keeps holds; a program takes as long as its cleanup."""
 
 
 class Program:
@@ -126,7 +124,7 @@ async def test_held_until_the_tasks_have_cleaned_up(stage: Stage, how: str) -> N
     await (await stage.rival().thing.acquire(timeout=15)).release()
 
 
-@pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
+@pytest.mark.parametrize("stage", ["lock", "red_lock"], indirect=True)
 async def test_held_until_the_main_task_has_cleaned_up(stage: Stage) -> None:
     async with running(stage, "itself") as program:
         program.process.send_signal(signal.SIGINT)
@@ -135,8 +133,14 @@ async def test_held_until_the_main_task_has_cleaned_up(stage: Stage) -> None:
     await (await stage.rival().thing.acquire(timeout=15)).release()
 
 
-@pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
-@pytest.mark.parametrize("how", ["brief-generator", "generator"])
+@pytest.mark.parametrize(
+    ("stage", "how"),
+    [
+        *[(kind, "brief-generator") for kind in ("lock", "red_lock", "semaphore")],
+        *[(kind, "generator") for kind in ("lock", "red_lock")],
+    ],
+    indirect=["stage"],
+)
 async def test_held_until_a_generator_has_cleaned_up(stage: Stage, how: str) -> None:
     """`asyncio.run` closes generators when all tasks have ended, the client's own too."""
     async with running(stage, how) as program:

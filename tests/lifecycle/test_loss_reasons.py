@@ -10,16 +10,15 @@ from typing import Any
 import pytest
 
 from redisson_py import LeaseLostError
-from tests.support.kinds import KINDS, LOCKS, Party, Stage, in_a_task, reason_of
+from tests.support.kinds import DISTINCT, DISTINCT_LOCKS, KINDS, Party, Stage, in_a_task, reason_of
 
-every = pytest.mark.parametrize("stage", KINDS, indirect=True)
 limited = pytest.mark.parametrize(
-    "stage", [name for name in KINDS if name != "semaphore"], indirect=True
+    "stage", [name for name in DISTINCT if KINDS[name].timed], indirect=True
 )
-"""For all that take a `lease_time`."""
-locks = pytest.mark.parametrize("stage", LOCKS, indirect=True)
+"""For those that take a `lease_time`."""
+locks = pytest.mark.parametrize("stage", DISTINCT_LOCKS, indirect=True)
 
-LEASE = 0.5
+LEASE = 0.4
 
 
 def block_the_loop() -> None:
@@ -56,7 +55,6 @@ async def blocked() -> None:
     block_the_loop()
 
 
-@every
 async def test_expired(stage: Stage) -> None:
     party = stage.party(lease_time=LEASE)
     assert await in_a_block(party, blocked) == "expired"
@@ -104,7 +102,6 @@ async def test_ended_by_max_hold(stage: Stage) -> None:
     await assert_nothing_held(stage, party)
 
 
-@every
 async def test_taken(stage: Stage) -> None:
     party = stage.party(lease_time=3)
     assert await in_a_block(party, stage.wipe) == "taken"

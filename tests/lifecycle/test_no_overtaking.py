@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
+from tests.support.kinds import KINDS
 from tests.support.streams import answered
 from tests.support.waiting import until, until_listening, until_waiting
 
@@ -27,20 +27,14 @@ FEW_ROUNDS = 30
 #: How far away another process is, in seconds.
 AWAY = 0.0005
 
-Make = Callable[[Redisson], Any]
-MAKES: dict[str, Make] = {
-    "lock": lambda client: client.get_lock("k"),
-    "non_reentrant_lock": lambda client: client.get_lock("k", reentrant=False),
-    "fenced_lock": lambda client: client.get_fenced_lock("k"),
-    "fair_lock": lambda client: client.get_fair_lock("k"),
-    "write_lock": lambda client: client.get_read_write_lock("k").write_lock(),
-    "multi_lock": lambda client: client.get_multi_lock(client.get_lock("k"), client.get_lock("l")),
-    "semaphore": lambda client: client.get_semaphore("semaphore", 1),
-    "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore("semaphore", 1),
-}
-KINDS = pytest.mark.parametrize("kind", MAKES)
+#: One of each way to wait, of those that several tasks cannot have at once.
+EXCLUSIVE = [
+    *("lock", "fair_lock", "write_lock", "multi_lock_of_three"),
+    *("semaphore", "expirable_semaphore"),
+]
+each_kind = pytest.mark.parametrize("kind", EXCLUSIVE)
 #: Waiters of a fair lock are queued in Redis, and lose their place if the loop stalls for a lease.
-QUEUED_HERE = pytest.mark.parametrize("kind", [kind for kind in MAKES if kind != "fair_lock"])
+QUEUED_HERE = pytest.mark.parametrize("kind", [kind for kind in EXCLUSIVE if kind != "fair_lock"])
 
 
 async def visit(thing: Any, got: asyncio.Event) -> None:
@@ -70,9 +64,9 @@ async def try_until(got: asyncio.Event, thing: Any, lease: Any) -> int:
     return granted
 
 
-@KINDS
+@each_kind
 async def test_a_waiter_of_the_same_client_goes_first(kind: str, client: Redisson) -> None:
-    thing = MAKES[kind](client)
+    thing = KINDS[kind].one(client)
     got = asyncio.Event()
     lease = await thing.acquire()
     waiting = asyncio.create_task(visit(thing, got))
@@ -87,7 +81,7 @@ async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
     kind: str, clients: ClientFactory
 ) -> None:
     client = clients(lease_time=1)
-    thing = MAKES[kind](client)
+    thing = KINDS[kind].one(client)
     order: list[str] = []
 
     async def visit_in_order(name: str) -> None:
@@ -108,7 +102,7 @@ async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
         await lease.release()
 
 
-@KINDS
+@each_kind
 async def test_a_waiter_of_another_client_gets_its_turn(
     kind: str, clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
@@ -117,9 +111,9 @@ async def test_a_waiter_of_another_client_gets_its_turn(
     link.delay(AWAY)
     ours, theirs = clients(), clients(link.url)
     got = asyncio.Event()
-    thing = MAKES[kind](ours)
+    thing = KINDS[kind].one(ours)
     lease = await thing.acquire()
-    waiting = asyncio.create_task(visit(MAKES[kind](theirs), got))
+    waiting = asyncio.create_task(visit(KINDS[kind].one(theirs), got))
     await until_listening(theirs)
     granted = await try_until(got, thing, lease)
     await waiting
@@ -189,9 +183,9 @@ async def test_a_red_lock_that_is_tried_for_leaves_other_clients_their_turn(flee
     await until_executed(theirs)
 
 
-@KINDS
+@each_kind
 async def test_what_nobody_waits_for_is_had_again_and_again(kind: str, client: Redisson) -> None:
-    thing = MAKES[kind](client)
+    thing = KINDS[kind].one(client)
     for _ in range(20):
         lease = await thing.try_acquire()
         assert lease is not None

@@ -15,7 +15,7 @@ from tests.fixtures.fleet import Fleet, until_executed
 from tests.lifecycle.late_bytes import REENTRANT
 from tests.support.cluster_look import master_of
 from tests.support.streams import answered
-from tests.support.waiting import set_safety_poll, until, until_waiting
+from tests.support.waiting import set_safety_poll, until_waiting
 
 #: What is allowed for the server's rounding to whole milliseconds.
 ROUNDING = 0.005
@@ -82,26 +82,10 @@ async def change(lock: Any, steps: Steps, check: Callable[[dict[int, Lease]], An
 
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("kind", REENTRANT)
-async def test_no_lease_is_believed_to_last_longer_than_redis_has_it(
+async def test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it(
     kind: str, steps: Steps, client: Redisson
 ) -> None:
-    lock = REENTRANT[kind](client)
-
-    async def check(leases: dict[int, Lease]) -> None:
-        left = await lock.remaining()  # first: what is read later can only be less
-        for lease in leases.values():
-            assert 0 < lease.remaining <= left + ROUNDING
-
-    await change(lock, steps, check)
-    assert not await lock.locked()
-
-
-@pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("kind", REENTRANT)
-async def test_no_lease_is_shortened_by_a_change_of_another(
-    kind: str, steps: Steps, client: Redisson
-) -> None:
-    """Each lasts as long as it was asked for, less the allowance for clocks that drift."""
+    """No change shortens another: less is only the allowance for clocks that drift."""
     lock = REENTRANT[kind](client)
     clock = asyncio.get_running_loop().time
     ends: dict[int, float] = {}
@@ -113,14 +97,16 @@ async def test_no_lease_is_shortened_by_a_change_of_another(
             ends[number] = clock() + 0.98 * (seconds or WATCHDOG)
 
     async def check(leases: dict[int, Lease]) -> None:
-        left = await lock.remaining()
+        left = await lock.remaining()  # first: what is read later can only be less
         for number, lease in leases.items():
+            assert 0 < lease.remaining <= left + ROUNDING
             assert clock() + lease.remaining > ends[number]
             assert clock() + left > ends[number]
         begin_next()
 
     begin_next()
     await change(lock, steps, check)
+    assert not await lock.locked()
 
 
 @pytest.mark.parametrize("seconds", [10, 100])
@@ -272,23 +258,3 @@ async def until_queued(client: Redisson, count: int) -> None:
     async with asyncio.timeout(10):
         while len((await client.get_fair_lock("k").inspect()).waiters) < count:
             await asyncio.sleep(0.005)
-
-
-async def test_a_waiter_asked_about_once_at_more_than_a_lease_is_alive(
-    clients: ClientFactory,
-) -> None:
-    """Nothing else asks: only the waiter's own reports keep it in the queue."""
-    lease_time = 4.0
-    holder, waiter = clients(lease_time=60), clients(lease_time=lease_time)
-    visitor = clients(lease_time=lease_time)
-    lease = await holder.get_fair_lock("k").acquire()
-    waiting = asyncio.create_task(waiter.get_fair_lock("k").acquire())
-    await until_queued(visitor, 1)
-    for _ in range(2):
-        await asyncio.sleep(1.1 * lease_time)
-        assert await visitor.get_fair_lock("k").try_acquire() is None
-        queue = (await visitor.get_fair_lock("k").inspect()).waiters
-        assert [owner.partition(":")[0] for owner in queue] == [waiter.id]
-    await until(lambda: not waiting.done())
-    await lease.release()
-    await (await waiting).release()

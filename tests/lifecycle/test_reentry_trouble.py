@@ -13,9 +13,9 @@ import pytest
 
 from redisson_py import ConnectionLostError, RedissonError
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.kinds import REENTRANT, SINGLE, Party, Stage
+from tests.support.kinds import DISTINCT_LOCKS, SINGLE, Party, Stage
 
-reentrant = pytest.mark.parametrize("stage", REENTRANT, indirect=True)
+reentrant = pytest.mark.parametrize("stage", DISTINCT_LOCKS, indirect=True)
 
 
 class Reentry:
@@ -66,7 +66,9 @@ async def test_refused_re_entry_beside_a_release(stage: Stage) -> None:
     await stage.assert_nothing_held(party)
 
 
-@pytest.mark.parametrize("stage", [name for name in REENTRANT if name in SINGLE], indirect=True)
+@pytest.mark.parametrize(
+    "stage", [name for name in DISTINCT_LOCKS if name in SINGLE], indirect=True
+)
 async def test_re_entry_that_is_never_sent_beside_a_release(
     stage: Stage, proxy: ProxyFactory
 ) -> None:

@@ -20,10 +20,12 @@ from tests.lifecycle.late_bytes import (
     lose_next_script_reply,
     shortest_lease,
 )
-from tests.support.kinds import SEMAPHORES, SINGLE, Stage
+from tests.support.kinds import DISTINCT, KINDS, Stage
 from tests.support.streams import answered
 
-each_kind = pytest.mark.parametrize("stage", [*SINGLE, *SEMAPHORES], indirect=True)
+each_kind = pytest.mark.parametrize(
+    "stage", [name for name in DISTINCT if KINDS[name].servers == 1], indirect=True
+)
 
 
 @each_kind

@@ -15,10 +15,9 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
 from tests.support.waiting import until
 
-#: What a release must not change if its message is refused.
+#: What a release must not change if its message is refused: each with a script of its own.
 RELEASES: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),
-    "fenced_lock": lambda client: client.get_fenced_lock("k"),
     "fair_lock": lambda client: client.get_fair_lock("k"),
     "write_lock": lambda client: client.get_read_write_lock("k").write_lock(),
     "read_lock": lambda client: client.get_read_write_lock("k").read_lock(),

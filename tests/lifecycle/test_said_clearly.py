@@ -14,6 +14,7 @@ import trio
 
 from redisson_py import NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support.leases import renewed_at_once
 from tests.support.waiting import until, until_waiting
 
 
@@ -21,15 +22,13 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if "wait for ever" in each.getMessage()]
 
 
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock", "write_lock", "multi_lock"])
+@pytest.mark.parametrize("kind", ["lock", "multi_lock"])
 async def test_task_that_waits_for_itself_is_told_once(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     client = clients(lease_time=3)
     things: dict[str, Callable[[], Any]] = {
         "lock": lambda: client.get_lock("k"),
-        "fenced_lock": lambda: client.get_fenced_lock("k"),
-        "write_lock": lambda: client.get_read_write_lock("k").write_lock(),
         "multi_lock": lambda: client.get_multi_lock(client.get_lock("k"), client.get_lock("l")),
     }
     thing = things[kind]()
@@ -48,8 +47,7 @@ async def test_task_that_waits_for_itself_is_told_once(
     working = asyncio.create_task(work(), name="the worker")
     await until(lambda: said(caplog))
     # Several renewals later it was still logged only once.
-    renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals >= renewals + 3)
+    await renewed_at_once(client, 3)
     (text,) = said(caplog)
     assert text.startswith("task 'the helper': waiting for ")
     assert "task 'the worker' of this client holds" in text

@@ -43,20 +43,6 @@ def said_in_a_child(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, o
     return text.decode()
 
 
-async def test_permit_of_no_units_can_be_a_block(client: Redisson, redis: Redis) -> None:
-    """It is not in Redis, so its release must not ask there."""
-    semaphore = client.get_semaphore("s", 2)
-    async with semaphore:
-        pass
-    try:
-        async with await semaphore.acquire(0) as permit:
-            assert not permit.lost
-        assert await semaphore.available() == 2
-        assert client.statistics().losses == 0
-    finally:
-        await redis.delete("s")
-
-
 async def test_block_is_the_use_that_creates_a_semaphore(client: Redisson, redis: Redis) -> None:
     """Afterwards the object does not create it again: somebody has deleted it on purpose."""
     semaphore = client.get_semaphore("s", 3)

@@ -11,16 +11,15 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, Redisson, ScriptError
-from tests.fixtures.client import ClientFactory
+from tests.support.kinds import enter, leave
+from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until
 
 Make = Callable[[Redisson], Any]
 
-#: Everything that can be held, under a name that errors must contain.
+#: What has scripts of its own to release, extend and renew it; errors must contain its name.
 MAKES: dict[str, Make] = {
     "lock": lambda client: client.get_lock("orders"),
-    "non_reentrant_lock": lambda client: client.get_lock("orders", reentrant=False),
-    "fenced_lock": lambda client: client.get_fenced_lock("orders"),
     "fair_lock": lambda client: client.get_fair_lock("orders"),
     "write_lock": lambda client: client.get_read_write_lock("orders").write_lock(),
     "read_lock": lambda client: client.get_read_write_lock("orders").read_lock(),
@@ -32,7 +31,7 @@ MAKES: dict[str, Make] = {
         "semaphore-orders", 2
     ),
 }
-KINDS = pytest.mark.parametrize("kind", MAKES)
+each_kind = pytest.mark.parametrize("kind", MAKES)
 
 
 async def overwrite(redis: Redis) -> None:
@@ -55,53 +54,43 @@ async def overwritten(redis: Redis) -> AsyncIterator[Callable[[], Any]]:
         await redis.delete(*keys)
 
 
-@KINDS
-async def test_a_release_finds_the_hold_taken(
-    kind: str, client: Redisson, overwritten: Callable[[], Any]
+def is_taken(caught: pytest.ExceptionInfo[LeaseLostError]) -> bool:
+    """Whether an error says that the hold was taken, and of what."""
+    error = caught.value
+    return error.reason == "taken" and "taken" in str(error) and "orders" in str(error)
+
+
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "release": lambda thing, lease: lease.release(),
+    "extend": lambda thing, lease: lease.extend(20),
+    "leave": lambda thing, lease: leave(thing),
+}
+
+
+@each_kind
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_change_finds_the_hold_taken(
+    change: str, kind: str, client: Redisson, overwritten: Callable[[], Any]
 ) -> None:
-    lease = await MAKES[kind](client).acquire()
+    thing = MAKES[kind](client)
+    lease = await (enter(thing) if change == "leave" else thing.acquire())
     await overwritten()
-    with pytest.raises(LeaseLostError, match="orders") as caught:
-        await lease.release()
-    assert caught.value.reason == "taken"  # type: ignore[attr-defined,unused-ignore]
-    assert "taken" in str(caught.value)
+    with pytest.raises(LeaseLostError) as caught:
+        await CHANGES[change](thing, lease)
+    assert is_taken(caught)
     assert lease.lost
     assert lease.remaining == 0
     assert client.statistics().held_leases == 0
-
-
-@KINDS
-async def test_an_extension_finds_the_hold_taken(
-    kind: str, client: Redisson, overwritten: Callable[[], Any]
-) -> None:
-    lease = await MAKES[kind](client).acquire()
-    await overwritten()
-    with pytest.raises(LeaseLostError, match="orders") as caught:
-        await lease.extend(20)
-    assert caught.value.reason == "taken"  # type: ignore[attr-defined,unused-ignore]
-    assert lease.lost
     with pytest.raises(LeaseLostError):
         lease.check()
     async with asyncio.timeout(5):
         await lease.wait_lost()
-    with pytest.raises(LeaseLostError):
-        await lease.release()
+    if change == "extend":
+        with pytest.raises(LeaseLostError):
+            await lease.release()
 
 
-@KINDS
-async def test_the_end_of_a_block_finds_the_hold_taken(
-    kind: str, client: Redisson, overwritten: Callable[[], Any]
-) -> None:
-    with pytest.raises(LeaseLostError) as caught:
-        async with MAKES[kind](client) as lease:
-            await overwritten()
-    assert caught.value.reason == "taken"  # type: ignore[attr-defined,unused-ignore]
-    assert lease.lost
-
-
-@pytest.mark.parametrize(
-    "kind", [kind for kind in MAKES if "semaphore" not in kind and not kind.startswith("non")]
-)
+@pytest.mark.parametrize("kind", [kind for kind in MAKES if "semaphore" not in kind])
 async def test_a_partial_release_finds_the_hold_taken(
     kind: str, client: Redisson, overwritten: Callable[[], Any]
 ) -> None:
@@ -110,23 +99,22 @@ async def test_a_partial_release_finds_the_hold_taken(
     await overwritten()
     with pytest.raises(LeaseLostError) as caught:
         await inner.release()
-    assert caught.value.reason == "taken"  # type: ignore[attr-defined,unused-ignore]
+    assert is_taken(caught)
     assert outer.lost
     with pytest.raises(LeaseLostError):
         await outer.release()
 
 
-@KINDS
+@each_kind
 async def test_a_renewal_finds_the_hold_taken_and_keeps_the_others(
-    kind: str, clients: ClientFactory, overwritten: Callable[[], Any]
+    kind: str, client: Redisson, overwritten: Callable[[], Any]
 ) -> None:
-    client = clients(lease_time=3)
     lease = await MAKES[kind](client).acquire()
     others = [await client.get_lock(f"k{n}").acquire() for n in range(5)]
     await overwritten()
-    await until(lambda: lease.lost, 20)
-    renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals >= renewals + 2, 20)
+    renew_now(client)
+    await until(lambda: lease.lost)
+    await renewed_at_once(client, 2)
     for other in others:
         other.check()
         await other.release()
@@ -134,7 +122,7 @@ async def test_a_renewal_finds_the_hold_taken_and_keeps_the_others(
         await lease.release()
 
 
-@KINDS
+@each_kind
 async def test_a_script_error_names_the_resource(
     kind: str, client: Redisson, redis: Redis, overwritten: Callable[[], Any]
 ) -> None:

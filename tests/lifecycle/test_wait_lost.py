@@ -8,7 +8,12 @@ from collections import Counter
 from types import FunctionType
 from typing import Any
 
+import pytest
+
 from tests.support.kinds import Stage
+
+#: A lease of one hold, of several, and a permit: `wait_lost()` is one method of them all.
+pytestmark = pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
 
 WAITS = 1000
 #: Objects that a test may leave; a leak would be one for each wait.
@@ -54,17 +59,3 @@ async def test_waits_one_after_another_leave_nothing_either(stage: Stage) -> Non
             await wait_in_vain(lease, 1)
         after = objects()
     assert {kind.__name__: count for kind, count in (after - before).items() if count > FEW} == {}
-
-
-async def test_waits_that_go_on_are_told_after_others_were_cancelled(stage: Stage) -> None:
-    party = stage.party(lease_time=1)
-    lease = await party.thing.acquire()
-    waiting = [asyncio.create_task(lease.wait_lost()) for _ in range(2)]
-    await asyncio.sleep(0)
-    await wait_in_vain(lease, 10)
-    await stage.wipe()
-    async with asyncio.timeout(10):
-        await asyncio.gather(*waiting)
-    assert lease.lost
-    await asyncio.gather(lease.release(), return_exceptions=True)
-    await stage.assert_nothing_held(party)

@@ -24,10 +24,7 @@ ENDS = (
         "redisson_py/_commands/lock.py",
         "stay_alive = self.alive / 3",
         "stay_alive = self.alive",
-        (
-            f"{_PARTIAL}::test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease",
-            f"{_PARTIAL}::test_a_waiter_asked_about_once_at_more_than_a_lease_is_alive",
-        ),
+        (f"{_PARTIAL}::test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease",),
     ),
     Mutant(
         "an argument of the URL that does not exist is named",
@@ -35,7 +32,7 @@ ENDS = (
         "redisson_py/_url_arguments.py",
         '"the URL has an argument that is not known here; known are"',
         'f"the URL has an argument that is not known here: {name}; known are"',
-        (_SECRETS,),
+        ("tests/lifecycle/test_passwords_kept_secret.py::test_a_url_that_is_refused",),
     ),
     Mutant(
         "TLS of any version",

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -34,7 +35,10 @@ Get = Callable[[Redisson], Any]
 def over(*names: str) -> pytest.MarkDecorator:
     """Run a test over kinds; it gets what makes one, and what events call it."""
     words = {"expirable_semaphore": "permit expirable semaphore"}
-    each = [(KINDS[name].one, words.get(name, name.replace("_", " "))) for name in names]
+    each = [
+        (partial(KINDS[name].one, name="k"), words.get(name, name.replace("_", " ")))
+        for name in names
+    ]
     return pytest.mark.parametrize(("get", "kind"), each, ids=names)
 
 

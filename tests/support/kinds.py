@@ -18,6 +18,7 @@ from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
+from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
 
 T = TypeVar("T")
@@ -60,8 +61,20 @@ class Kind:
     members: int = 1
     composite: bool = False
 
-    def one(self, client: Redisson, name: str = "k") -> LockLike:
-        """Return one of this kind on the server of a client; permits are taken all at once."""
+    def one(self, client: Redisson, name: str = "") -> Any:
+        """Return one of this kind, of one permit if it has permits, on the server of a client."""
+        return self.make([client], name or self.name, 1)
+
+    @property
+    def name(self) -> str:
+        """The name under which tests use it.
+
+        The fixture that looks for keys left behind knows counters by theirs.
+        """
+        return "semaphore" if self.semaphore else "k"
+
+    def as_lock(self, client: Redisson, name: str = "k") -> LockLike:
+        """Return one on the server of a client; an acquire takes all its permits, if it has any."""
         return as_lock(self.make([client], name, self.units), self)
 
     async def owners(self, redis: Redis, name: str = "k") -> dict[str, int]:
@@ -162,6 +175,14 @@ LOCKS = [name for name, kind in KINDS.items() if not kind.semaphore]
 SINGLE = [name for name in LOCKS if KINDS[name].servers == 1]
 REENTRANT = [name for name in LOCKS if KINDS[name].reentrant]
 
+#: One of each way in which the code of the library acquires, waits and holds. The other kinds run
+#: the same code with scripts of their own, and the contract runs those.
+DISTINCT = [
+    *("lock", "fair_lock", "read_lock", "multi_lock_of_three", "red_lock"),
+    *("semaphore", "expirable_semaphore"),
+]
+DISTINCT_LOCKS = [name for name in DISTINCT if not KINDS[name].semaphore]
+
 
 class Party:
     """One application: clients of its own (one for each server), and what it uses.
@@ -195,6 +216,17 @@ class Party:
         """The lowest number of renewals of any of its clients."""
         return min(each.statistics().renewals for each in self.clients)
 
+    def renew_now(self) -> None:
+        """Have every client renew what it holds at once: a loss is found now."""
+        for each in self.clients:
+            renew_now(each)
+
+    async def renewed_at_once(self, times: int = 1) -> None:
+        """Have every client renew this many times, now, when it holds something."""
+        # The last server of a red lock may answer after the others.
+        await until(lambda: all(each.statistics().held_leases for each in self.clients))
+        await asyncio.gather(*[renewed_at_once(each, times) for each in self.clients])
+
     async def renewed(self, times: int) -> None:
         """Return when every client has renewed `times` more."""
         renewals = self.renewals
@@ -215,8 +247,7 @@ class Stage:
     ) -> None:
         self.kind = kind
         self.servers = [redis] if fleet is None else fleet.redis[: kind.servers]
-        # The fixture that looks for keys left behind knows counters by this name.
-        self.name = "semaphore" if kind.semaphore else "k"
+        self.name = kind.name
         self.permits = 1
         self._clients = clients
         self._fleet = fleet

@@ -40,7 +40,7 @@ def synced(pair: Pair, clients: ClientFactory) -> ClientFactory:
     ],
 )
 async def test_sweep(kind: str, pair: Pair, synced: ClientFactory, measured: Measured) -> None:
-    scene, swept = LockScene(SWEPT[kind].one, synced, pair.redis), Swept()
+    scene, swept = LockScene(SWEPT[kind].as_lock, synced, pair.redis), Swept()
     for trial, kinds in TRIALS.items():
         if kind not in kinds:
             continue
