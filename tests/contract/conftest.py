@@ -4,41 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
+from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
-from tests.support.kinds import KINDS, Kind, Make, MakeLock
+from tests.support.kinds import KINDS, SEMAPHORES, Kind, Make, MakeLock, as_lock
 from tests.support.leases import renew_now
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
-
-
-class OnePermit:
-    """A semaphore of one permit that also has `locked()`.
-
-    It has nothing else that a lock has and a semaphore has not.
-    """
-
-    def __init__(self, semaphore: Semaphore | PermitExpirableSemaphore) -> None:
-        self._semaphore = semaphore
-
-    # `async with` looks both up on the same object, so it gets the two halves of one block.
-    __aenter__ = property(lambda self: self._semaphore.__aenter__)
-    __aexit__ = property(lambda self: self._semaphore.__aexit__)
-    __call__ = property(lambda self: self._semaphore.__call__)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._semaphore, name)
-
-    async def locked(self) -> bool:
-        """Return whether the permit is taken."""
-        return await self._semaphore.available() == 0
 
 
 class Servers:
@@ -72,8 +51,7 @@ class Servers:
 
     def make(self, make: Make, client: Redisson, name: Any) -> LockLike:
         """Make something of this kind."""
-        made = make(self.clients(client), name, 1)
-        return cast("LockLike", OnePermit(made) if self._kind.semaphore else made)
+        return as_lock(make(self.clients(client), name, self._kind.units), self._kind)
 
     async def forget(self, *names: str) -> None:
         """Have every server forget what is held under these names.
@@ -114,6 +92,45 @@ class Servers:
             return not any([await redis.exists("k") for redis in self.all])
 
         await until_async(gone)
+
+
+class Each:
+    """One of the kinds that a test has beside each other: its client and name are its own."""
+
+    def __init__(self, kind: Kind, name: str, client: Redisson, servers: Servers) -> None:
+        self.kind = kind
+        self.name = name
+        self.client = client
+        self.servers = servers
+        self.lock = servers.make(kind.make, client, name)
+
+    def rival(self, client: Redisson) -> LockLike:
+        """Make what cannot be acquired while it is held."""
+        return self.servers.make(self.kind.rival or self.kind.make, client, self.name)
+
+
+Every = Callable[..., list[Each]]
+
+
+@pytest_asyncio.fixture
+async def every(clients: ClientFactory, redis: Redis, fleet: Fleet) -> AsyncIterator[Every]:
+    """Return the kinds to which a claim applies, for what takes long: all wait at the same time.
+
+    `every(is_lock, lease_time=3)`: options are those of the clients.
+    """
+
+    def chosen(applies: Callable[[Kind], object], **options: Any) -> list[Each]:
+        # In a cluster, all in the slot before which a proxy stands.
+        return [
+            Each(kind, f"{{k}}{name}", clients(**options), servers)
+            for name, kind in KINDS.items()
+            for servers in [Servers(kind, redis, fleet if kind.servers > 1 else None)]
+            if applies(kind)
+        ]
+
+    yield chosen
+    # Counters last for ever.
+    await redis.delete(*[f"{{k}}{name}" for name in SEMAPHORES])
 
 
 @pytest.fixture(params=KINDS)
@@ -166,7 +183,27 @@ def is_single(kind: Kind) -> bool:
     return not kind.semaphore and not kind.composite
 
 
-locks = over(lambda kind: not kind.semaphore)
+def is_central(kind: Kind) -> bool:
+    """Whether it lives on one server."""
+    return kind.servers == 1
+
+
+def is_lock(kind: Kind) -> bool:
+    """Whether it belongs to a task."""
+    return not kind.semaphore
+
+
+def is_reentrant(kind: Kind) -> bool:
+    """Whether its task may acquire it again."""
+    return kind.reentrant and not kind.semaphore
+
+
+def is_passing(kind: Kind) -> bool:
+    """Whether it is passed from task to task, with its owner."""
+    return kind.passes and is_single(kind)
+
+
+locks = over(is_lock)
 """For tests of what belongs to a task: who owns it, how often, and who may release it."""
 
 exclusive = over(lambda kind: kind.rival is None)
@@ -176,16 +213,16 @@ exclusive_locks = over(lambda kind: kind.rival is None and not kind.semaphore)
 timed = over(lambda kind: kind.timed)
 """For tests of a `lease_time`."""
 
-central = over(lambda kind: kind.servers == 1)
+central = over(is_central)
 central_locks = over(lambda kind: kind.servers == 1 and not kind.semaphore)
 """For tests of what happens to the one server that has it, and of its key there."""
 
 single = over(is_single)
 """For tests that look at the owner in Redis."""
 
-reentrant = over(lambda kind: kind.reentrant and not kind.semaphore)
+reentrant = over(is_reentrant)
 single_reentrant = over(lambda kind: kind.reentrant and is_single(kind))
 """For tests that enter it again."""
 
-passing = over(lambda kind: kind.passes and is_single(kind))
+passing = over(is_passing)
 """For tests of what is passed from task to task."""

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import (
     ClientClosedError,
+    Lease,
     LeaseLostError,
     NotHeldError,
     Redisson,
@@ -18,8 +19,11 @@ from redisson_py import (
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
+    Each,
+    Every,
     Servers,
-    central,
+    is_central,
+    is_single,
     locks,
     single,
     timed,
@@ -179,59 +183,58 @@ async def test_a_closed_client_says_so(
             await call()
 
 
-@central
-async def test_lease_counts_from_before_it_was_asked_for(
-    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory
-) -> None:
+async def test_lease_counts_from_before_it_was_asked_for(every: Every, proxy: ProxyFactory) -> None:
     link = await proxy()
-    client = clients(link.url)
-    await answered(client)
+    locks = [each.lock for each in every(is_central, url=link.url)]
+    for lock in locks:
+        assert not await lock.locked()
     link.delay(0.6, direction="down")
-    lease = await make_lock(client).acquire()
-    assert lease.remaining <= 30 - 0.6
-    await lease.extend(10)
-    assert lease.remaining <= 10 - 0.6
+    leases = await asyncio.gather(*[lock.acquire() for lock in locks])
+    assert [lease for lease in leases if lease.remaining > 30 - 0.6] == []
+    await asyncio.gather(*[lease.extend(10) for lease in leases])
+    assert [lease for lease in leases if lease.remaining > 10 - 0.6] == []
     link.pass_through()
-    await lease.release()
+    for lease in leases:
+        await lease.release()
 
 
-@single
 async def test_grant_that_comes_too_late_is_given_back_and_asked_for_again(
-    kind: Kind, make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+    every: Every, proxy: ProxyFactory, redis: Redis
 ) -> None:
     link = await proxy()
-    client = clients(link.url)
-    await answered(client)
+    kinds = every(is_single, url=link.url)
+    for each in kinds:
+        await answered(each.client)
     link.hold()
-
-    async def let_through() -> None:
-        await link.wait_until(lambda link: link.held > 0)
-        await asyncio.sleep(1.5)
-        link.release_held()
-
-    late = asyncio.create_task(let_through())
-    async with make_lock(client).hold(lease_time=1.5) as lease:
-        assert late.done()
-        assert await kind.owners(redis) == {lease.owner: 1}
-    await late
+    asking = [asyncio.create_task(each.lock.acquire(lease_time=3)) for each in kinds]
+    await link.wait_until(lambda link: link.held >= len(kinds))
+    await asyncio.sleep(3)
+    assert not any(task.done() for task in asking)
+    link.release_held()
+    for each, task in zip(kinds, asking, strict=True):
+        await assert_good(each, await task, redis)
 
 
-@single
-async def test_grant_that_a_stalled_loop_reads_too_late_is_given_back(
-    kind: Kind, make_lock: MakeLock, clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients(lease_time=1.5)
-    lock = make_lock(client)
-    async with lock:
-        pass  # Redis knows the scripts from now on, so that one request is enough.
-    asking = asyncio.create_task(lock.acquire())
-    await asyncio.sleep(0)
-    assert client._context.pending
-    time.sleep(1.6)  # noqa: ASYNC251  # the fault: it blocks the event loop
-    lease = await asking
+async def assert_good(each: Each, lease: Lease, redis: Redis) -> None:
+    """Fail unless a lease is all that the server has of a lock; release it."""
     lease.check()
-    assert await kind.owners(redis) == {lease.owner: 1}
+    assert await each.kind.owners(redis, each.name) == {lease.owner: 1}
     await lease.release()
+
+
+async def test_grant_that_a_stalled_loop_reads_too_late_is_given_back(
+    every: Every, redis: Redis
+) -> None:
+    kinds = every(is_single, lease_time=3)
+    for each in kinds:
+        async with each.lock:
+            pass  # Redis knows the scripts from now on, so that one request is enough.
+    asking = [asyncio.create_task(each.lock.acquire()) for each in kinds]
+    await asyncio.sleep(0)
+    assert all(each.client._context.pending for each in kinds)
+    time.sleep(3.1)  # noqa: ASYNC251  # the fault: it blocks the event loop
+    for each, task in zip(kinds, asking, strict=True):
+        await assert_good(each, await task, redis)
 
 
 @locks

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
@@ -14,32 +13,12 @@ from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import Servers, exclusive
 from tests.fixtures.client import ClientFactory, assert_idle
+from tests.support.giving_up import WAYS, GiveUp
 from tests.support.kinds import Kind, MakeLock
 from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async, until_listening
 
-Waiting = Callable[[LockLike], Coroutine[object, object, None]]
-
-
-async def by_timeout(lock: LockLike) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(0.02):
-            await lock.acquire()
-
-
-async def by_scope(lock: LockLike) -> None:
-    with anyio.move_on_after(0.02):
-        await lock.acquire()
-
-
-async def by_cancel(lock: LockLike) -> None:
-    task = asyncio.ensure_future(lock.acquire())
-    asyncio.get_running_loop().call_later(0.02, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-every_way = pytest.mark.parametrize("give_up", [by_timeout, by_scope, by_cancel])
+every_way = pytest.mark.parametrize("give_up", WAYS)
 
 
 @every_way
@@ -48,11 +27,11 @@ async def test_waiter_for_another_client_leaves_nothing(
     make_rival: MakeLock,
     clients: ClientFactory,
     servers: Servers,
-    give_up: Waiting,
+    give_up: GiveUp,
 ) -> None:
     holder, waiter = clients(), clients()
     async with make_rival(holder):
-        await give_up(make_lock(waiter))
+        await give_up(make_lock(waiter).acquire)
         for each in servers.clients(waiter):
             assert_idle(each)
     async with make_lock(waiter).hold(timeout=30):
@@ -61,9 +40,9 @@ async def test_waiter_for_another_client_leaves_nothing(
 
 @exclusive
 @every_way
-async def test_waiter_in_the_local_line_leaves_nothing(lock: LockLike, give_up: Waiting) -> None:
+async def test_waiter_in_the_local_line_leaves_nothing(lock: LockLike, give_up: GiveUp) -> None:
     async with lock:
-        following = asyncio.create_task(give_up(lock))
+        following = asyncio.create_task(give_up(lock.acquire))
         # On a slow machine it may have come and gone between two looks.
         await until(lambda: lock.statistics().waiters == 1 or following.done())
         last = asyncio.create_task(lock.acquire(timeout=30))

@@ -3,12 +3,14 @@
 Each function here that takes a scene and a probe is a trial: it sets the scene, puts one public
 operation through the probe, which cancels it once (see `tests.support.cancellation_sweep`), and
 gives back by the public API what it got. One round trip after each trial the lock must be free,
-the client idle, and both clients able to acquire the lock.
+the client idle, and both clients able to acquire the lock. Semaphores are locks here: an acquire
+takes all their permits.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -22,6 +24,7 @@ from tests.support.cancellation_scene import (
     SOON,
     SWEPT,
     TRIALS,
+    Release,
     Scene,
     Trial,
     acquired_by_next,
@@ -30,9 +33,11 @@ from tests.support.cancellation_scene import (
     refusal_allowed,
     trial,
     trial_of,
+    trial_of_locks,
+    trial_of_permits,
 )
 from tests.support.cancellation_sweep import Probe, Swept, sweep
-from tests.support.kinds import KINDS, Kind, MakeLock
+from tests.support.kinds import Kind, MakeLock
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
@@ -57,7 +62,7 @@ async def acquire_while_connecting(scene: Scene, cut: Probe) -> None:
     await client.aclose()
 
 
-@trial
+@trial_of_locks
 async def acquire_in_a_full_stream(scene: Scene, cut: Probe) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # As under high load: a new call has to wait for the answers.
@@ -83,20 +88,15 @@ async def acquire_after_another_client(scene: Scene, cut: Probe) -> None:
     await scene.get_after(leave, cut, scene.lock.acquire())
 
 
-@trial
+@trial_of_locks
 async def try_acquire_after_another_client(scene: Scene, cut: Probe) -> None:
     leave = await scene.taken_by_other_client()
     await scene.get_after(leave, cut, scene.lock.try_acquire(timeout=SOON))
 
 
-@trial
+@trial_of_locks
 async def acquire_after_another_client_and_before_another_task(scene: Scene, cut: Probe) -> None:
-    leave = await scene.taken_by_other_client()
-    follow = once(lambda: acquired_by_next(scene.lock))
-    lease = await cut(scene.lock.acquire(), scene.when_asleep(lambda: (follow(), leave())))
-    await leave()
-    await finish(lease)
-    await follow()
+    await get_before_another_task(scene, cut, await scene.taken_by_other_client())
 
 
 @trial_of("lock", "non_reentrant_lock", "fenced_lock")
@@ -122,7 +122,7 @@ async def acquire_beside_another_kind_of_lock(scene: Scene, cut: Probe) -> None:
     await follow()
 
 
-@trial
+@trial_of_locks
 async def acquire_after_the_turn_of_another_client(scene: Scene, cut: Probe) -> None:
     lease = await scene.lock.acquire()
     others = asyncio.create_task(scene.others_lock.acquire(timeout=SOON))
@@ -141,7 +141,7 @@ async def acquire_passed_from_another_task(scene: Scene, cut: Probe) -> None:
     await scene.get_after(leave, cut, scene.lock.acquire())
 
 
-@trial
+@trial_of_locks
 async def try_acquire_passed_from_another_task(scene: Scene, cut: Probe) -> None:
     leave = await scene.taken_by_other_task()
     await scene.get_after(leave, cut, scene.lock.try_acquire(timeout=SOON))
@@ -149,7 +149,10 @@ async def try_acquire_passed_from_another_task(scene: Scene, cut: Probe) -> None
 
 @trial
 async def acquire_passed_and_to_be_passed_on(scene: Scene, cut: Probe) -> None:
-    leave = await scene.taken_by_other_task()
+    await get_before_another_task(scene, cut, await scene.taken_by_other_task())
+
+
+async def get_before_another_task(scene: Scene, cut: Probe, leave: Release) -> None:
     follow = once(lambda: acquired_by_next(scene.lock))
     lease = await cut(scene.lock.acquire(), scene.when_asleep(lambda: (follow(), leave())))
     await leave()
@@ -157,16 +160,27 @@ async def acquire_passed_and_to_be_passed_on(scene: Scene, cut: Probe) -> None:
     await follow()
 
 
-@trial
+@trial_of_locks
 async def acquire_with_a_lease_time_after_another_task(scene: Scene, cut: Probe) -> None:
     """Nothing is passed to it: it asks Redis when the other task has released."""
     leave = await scene.taken_by_other_task()
     await scene.get_after(leave, cut, scene.lock.acquire(lease_time=20))
 
 
-@trial
-async def acquire_again(scene: Scene, cut: Probe) -> None:
+@trial_of_permits
+async def acquire_behind_another_task(scene: Scene, cut: Probe) -> None:
+    leave = await scene.taken_by_other_client()
+    before = asyncio.create_task(acquired_by_next(scene.lock))
+    await until_listening(scene.client)
+    await scene.get_after(leave, cut, scene.lock.acquire(), others=1)
+    await before
+
+
+@trial_of_locks
+async def acquire_again(scene: Scene, cut: Probe, *, reconnecting: bool = False) -> None:
     outer = await scene.lock.acquire()
+    if reconnecting:
+        await scene.lose_connection()
     with refusal_allowed():
         await finish(await cut(scene.lock.acquire()))
     assert await scene.hold_count() == 1
@@ -174,14 +188,9 @@ async def acquire_again(scene: Scene, cut: Probe) -> None:
     await scene.lock.release()
 
 
-@trial
+@trial_of_locks
 async def acquire_again_while_reconnecting(scene: Scene, cut: Probe) -> None:
-    await scene.lock.acquire()
-    await scene.lose_connection()
-    with refusal_allowed():
-        await finish(await cut(scene.lock.acquire()))
-    assert await scene.hold_count() == 1
-    await scene.lock.release()
+    await acquire_again(scene, cut, reconnecting=True)
 
 
 # Releasing and extending.
@@ -189,13 +198,13 @@ async def acquire_again_while_reconnecting(scene: Scene, cut: Probe) -> None:
 
 @trial
 async def release(scene: Scene, cut: Probe) -> None:
-    await scene.lock.acquire()
-    await cut(scene.lock.release())
+    lease = await scene.lock.acquire()
+    await cut(scene.release(lease))
     with pytest.raises(NotHeldError):
-        await scene.lock.release()
+        await scene.release(lease)
 
 
-@trial
+@trial_of_locks
 async def release_one_of_two(scene: Scene, cut: Probe) -> None:
     await scene.lock.acquire()
     with refusal_allowed():
@@ -207,14 +216,14 @@ async def release_one_of_two(scene: Scene, cut: Probe) -> None:
 
 @trial
 async def release_by_passing_to_another_task(scene: Scene, cut: Probe) -> None:
-    await scene.lock.acquire()
+    lease = await scene.lock.acquire()
     following = asyncio.create_task(acquired_by_next(scene.lock))
     await until_waiting(scene.client, 1)
-    await cut(scene.lock.release())
+    await cut(scene.release(lease))
     await following
 
 
-@trial
+@trial_of_locks
 async def release_before_another_task_asks(scene: Scene, cut: Probe) -> None:
     await scene.lock.acquire()
     following = asyncio.create_task(scene.lock.acquire(timeout=SOON, lease_time=20))
@@ -225,40 +234,38 @@ async def release_before_another_task_asks(scene: Scene, cut: Probe) -> None:
 
 @trial
 async def release_while_another_client_listens(scene: Scene, cut: Probe) -> None:
-    await scene.lock.acquire()
+    lease = await scene.lock.acquire()
     following = asyncio.create_task(acquired_by_next(scene.others_lock))
     await until_listening(scene.other)
-    await cut(scene.lock.release())
+    await cut(scene.release(lease))
     await following
 
 
-@trial
+@trial_of_locks
 async def release_while_reconnecting(scene: Scene, cut: Probe) -> None:
     await scene.lock.acquire()
     await scene.lose_connection()
     await cut(scene.lock.release())
 
 
-@trial
-async def extend_to_less(scene: Scene, cut: Probe) -> None:
-    await extend(scene, cut, 15)
+@trial_of_locks
+async def extend_to_less(scene: Scene, cut: Probe, seconds: float = 15) -> None:
+    lease = await scene.lock.acquire()
+    await cut(lease.extend(seconds))
+    await scene.executed()
+    if not scene.permits:
+        # Redis keeps for the holder what the holder counts on: the old lease or the new one.
+        left = await scene.lock.remaining()
+        assert left is not None
+        assert abs(left - lease.remaining) < 5
+    assert not lease.lost
+    assert scene.lock.statistics().held_leases == 1
+    await lease.release()
 
 
 @trial
 async def extend_to_more(scene: Scene, cut: Probe) -> None:
-    await extend(scene, cut, 60)
-
-
-async def extend(scene: Scene, cut: Probe, seconds: float) -> None:
-    lease = await scene.lock.acquire()
-    await cut(lease.extend(seconds))
-    await scene.executed()
-    # Redis keeps for the holder what the holder counts on: the old lease or the new one.
-    left = await scene.lock.remaining()
-    assert left is not None
-    assert abs(left - lease.remaining) < 5
-    assert scene.lock.statistics().held_leases == 1
-    await lease.release()
+    await extend_to_less(scene, cut, 60)
 
 
 # Blocks.
@@ -273,31 +280,28 @@ async def block(scene: Scene, cut: Probe) -> None:
     await cut(work())
 
 
-@trial
+@trial_of_locks
 async def block_with_options_after_another_client(scene: Scene, cut: Probe) -> None:
     leave = await scene.taken_by_other_client()
-
-    async def work() -> None:
-        async with scene.lock.hold(timeout=SOON, lease_time=20):
-            await answered(scene.client)
-
-    await cut(work(), scene.when_asleep(leave))
-    await leave()
+    await enter_after(leave, scene, cut, scene.lock.hold(timeout=SOON, lease_time=20))
 
 
-@trial
+@trial_of_locks
 async def block_passed_from_another_task(scene: Scene, cut: Probe) -> None:
     leave = await scene.taken_by_other_task()
+    await enter_after(leave, scene, cut, scene.lock.hold(timeout=SOON))
 
+
+async def enter_after(leave: Release, scene: Scene, cut: Probe, block: Any) -> None:
     async def work() -> None:
-        async with scene.lock.hold(timeout=SOON):
+        async with block:
             await answered(scene.client)
 
     await cut(work(), scene.when_asleep(leave))
     await leave()
 
 
-@trial
+@trial_of_locks
 async def block_in_a_block(scene: Scene, cut: Probe) -> None:
     async def work() -> None:
         async with scene.lock:
@@ -308,13 +312,13 @@ async def block_in_a_block(scene: Scene, cut: Probe) -> None:
     await cut(work())
 
 
-@trial
+@trial_of_locks
 async def entering(scene: Scene, cut: Probe) -> None:
     if await cut(scene.lock.__aenter__()) is not None:
         await scene.lock.__aexit__(None, None, None)
 
 
-@trial
+@trial_of_locks
 async def leaving(scene: Scene, cut: Probe) -> None:
     await scene.lock.__aenter__()
     await cut(scene.lock.__aexit__(None, None, None))
@@ -339,7 +343,7 @@ async def aclose(scene: Scene, cut: Probe) -> None:
     await theirs.release()
 
 
-@trial
+@trial_of_locks
 async def aclose_while_connecting(scene: Scene, cut: Probe) -> None:
     client = scene.new_client()
     waiting = [asyncio.create_task(scene.make_lock(client).acquire()) for _ in range(2)]
@@ -372,7 +376,7 @@ _swept: dict[Kind, Swept] = {}
 @pytest.mark.parametrize(
     ("each", "kind"),
     [
-        pytest.param(each, KINDS[name], id=f"{each.__name__}-{name}")
+        pytest.param(each, SWEPT[name], id=f"{each.__name__}-{name}")
         for each, names in TRIALS.items()
         for name in names
     ],
@@ -389,7 +393,7 @@ async def test_sweep(
     _swept.setdefault(kind, Swept()).add(await sweep(run))
 
 
-@pytest.mark.parametrize("kind", [KINDS[name] for name in SWEPT], ids=SWEPT)
+@pytest.mark.parametrize("kind", SWEPT.values(), ids=SWEPT)
 def test_points_swept(kind: Kind, measured: Measured) -> None:
     if kind not in _swept:
         pytest.skip("nothing was swept in this run")

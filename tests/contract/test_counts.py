@@ -32,6 +32,7 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
         pass
     traffic = stream_of(client).traffic
     writes, commands, tasks = traffic.writes, traffic.commands, asyncio.all_tasks()
+    keys = await redis.dbsize()
     async with Counted(redis) as counted:
         for _ in range(50):
             async with lock:
@@ -41,6 +42,7 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
     assert counted.calls["evalsha"] == 100
     assert "subscribe" not in counted.calls
     assert await redis.pubsub_channels() == []
+    assert await redis.dbsize() == keys, "what is left is the client's description, and a receipt"
 
 
 @pytest.mark.usefixtures("unsynced")

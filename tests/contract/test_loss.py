@@ -14,9 +14,11 @@ from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.contract.conftest import (
+    Every,
     Servers,
-    central,
     central_locks,
+    is_central,
+    is_passing,
     locks,
     passing,
     single,
@@ -170,7 +172,11 @@ async def test_stalled_loop_ends_a_lease_time_before_the_body_goes_on(lock: Lock
 
 @single
 async def test_black_hole_loses_by_the_local_clock(
-    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+    make_lock: MakeLock,
+    make_rival: MakeLock,
+    clients: ClientFactory,
+    proxy: ProxyFactory,
+    redis: Redis,
 ) -> None:
     link: FaultProxy = await proxy()
     client = clients(link.url, lease_time=0.6)
@@ -182,42 +188,42 @@ async def test_black_hole_loses_by_the_local_clock(
                 await asyncio.sleep(30)
             finally:
                 assert lease.lost
+    async with make_rival(clients()).hold(timeout=10):
+        pass
     link.pass_through()
 
 
-@central
-async def test_outage_shorter_than_the_lease_is_survived(
-    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory
-) -> None:
+async def test_outage_shorter_than_the_lease_is_survived(every: Every, proxy: ProxyFactory) -> None:
     link = await proxy()
     # An attempt to connect during the outage takes a second of it.
-    client = clients(link.url, lease_time=6)
-    async with make_lock(client) as lease:
-        link.black_hole()
-        # A renewal was due when 4 s were left.
-        await until(lambda: lease.remaining < 3.9)
-        link.pass_through()
-        # All members together: in a cluster, only some of them were out of reach.
-        await until(lambda: lease.remaining > 4)
+    kinds = every(is_central, url=link.url, lease_time=6)
+    leases = [await each.lock.acquire() for each in kinds]
+    link.black_hole()
+    # A renewal was due when 4 s were left.
+    await until(lambda: all(lease.remaining < 3.9 for lease in leases))
+    link.pass_through()
+    # All members together: in a cluster, only some of them were out of reach.
+    await until(lambda: all(lease.remaining > 4 for lease in leases))
+    for each, lease in zip(kinds, leases, strict=True):
         assert not lease.lost
-    assert client.statistics().losses == 0
+        await lease.release()
+        assert each.client.statistics().losses == 0, each.name
 
 
-@central
-async def test_server_restarted_empty_is_a_loss(
-    make_lock: MakeLock, clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    client = clients(own_server.url, lease_time=3)
-    with pytest.raises(LeaseLostError):
-        async with make_lock(client):
-            # A task of its own, which the loss does not cancel.
-            restarting = asyncio.create_task(own_server.restart(keep_data=False))
-            await asyncio.sleep(30)
-    await restarting
-    async with make_lock(client).hold(timeout=30) as lease:
-        renewals = client.statistics().renewals
-        await until(lambda: client.statistics().renewals > renewals)
+async def test_server_restarted_empty_is_a_loss(every: Every, own_server: EmbeddedServer) -> None:
+    kinds = every(is_central, url=own_server.url, lease_time=3)
+    leases = [await each.lock.acquire() for each in kinds]
+    await own_server.restart(keep_data=False)
+    for lease in leases:
+        await lease.wait_lost()
+        with pytest.raises(LeaseLostError):
+            await lease.release()
+    leases = [await each.lock.acquire(timeout=30) for each in kinds]
+    renewals = {each.client: each.client.statistics().renewals for each in kinds}
+    await until(lambda: all(client.statistics().renewals > renewals[client] for client in renewals))
+    for lease in leases:
         assert not lease.lost
+        await lease.release()
 
 
 async def test_error_of_the_body_is_not_masked(lock: LockLike, servers: Servers) -> None:
@@ -309,21 +315,23 @@ async def test_block_over_a_lease_that_is_lost_already_does_not_begin(
     assert not began
 
 
-@central_locks
-async def test_watchdog_renews_for_as_long_as_it_is_held(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients(lease_time=3)
-    async with make_lock(client) as lease:
-        granted = now()
-        await until(lambda: client.statistics().renewals >= 2)
+async def test_watchdog_renews_for_as_long_as_it_is_held(every: Every, client: Redisson) -> None:
+    kinds = every(lambda _: True, lease_time=3)
+    leases = [await each.lock.acquire() for each in kinds]
+    granted = now()
+    # Redis keeps it for longer than it was asked to at first.
+    await until(lambda: now() > granted + 3.1)
+    for each, lease in zip(kinds, leases, strict=True):
         assert not lease.lost
-        looked = now()
-        # Redis keeps it for longer than it was asked to at first.
-        assert looked + await redis.pttl("k") / 1000 > granted + 3
-    renewals = client.statistics().renewals
-    assert not client._watchdog.holds
-    assert client.statistics().renewals == renewals
+        assert await each.rival(client).try_acquire() is None, each.name
+        await lease.release()
+        for holder in each.servers.clients(each.client):
+            renewals = holder.statistics().renewals
+            assert renewals >= 2, each.name
+            assert not holder._watchdog.holds
+            renew_now(holder)
+            await holder.ping()
+            assert holder.statistics().renewals == renewals
 
 
 @passing
@@ -356,31 +364,29 @@ async def test_the_task_that_was_passed_a_hold_loses_it(
     await lease.release()
 
 
-@passing
-async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(
-    make_lock: MakeLock, clients: ClientFactory
-) -> None:
-    client = clients(lease_time=1.6, turn=30)
-    lock = make_lock(client)
-    first = await lock.acquire()
-    second = asyncio.create_task(lock.acquire())
-    await until_waiting(client, 1)
-    await first.release()
-    # The hold was passed, and the next task has not run yet.
-    time.sleep(1.7)  # noqa: ASYNC251  # the fault: it blocks the event loop
-    lease = await second
-    lease.check()
-    assert lease.owner != first.owner
-    await lease.release()
-
-
-@central
-async def test_release_that_cannot_reach_redis_says_so(
-    make_lock: MakeLock, clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    client = clients(own_server.url, lease_time=0.6)
-    lease = await make_lock(client).acquire()
-    await own_server.kill()
-    with pytest.raises((ConnectionLostError, LeaseLostError)):
+async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(every: Every) -> None:
+    both = []
+    for each in every(is_passing, lease_time=3, turn=30):
+        both.append((await each.lock.acquire(), asyncio.create_task(each.lock.acquire())))
+        await until_waiting(each.client, 1)
+    for first, _ in both:
+        await first.release()
+    # The holds were passed, and the next tasks have not run yet.
+    time.sleep(3.1)  # noqa: ASYNC251  # the fault: it blocks the event loop
+    for first, second in both:
+        lease = await second
+        lease.check()
+        assert lease.owner != first.owner
         await lease.release()
-    assert not client._watchdog.holds
+
+
+async def test_release_that_cannot_reach_redis_says_so(
+    every: Every, own_server: EmbeddedServer
+) -> None:
+    kinds = every(is_central, url=own_server.url, lease_time=0.6)
+    leases = [await each.lock.acquire() for each in kinds]
+    await own_server.kill()
+    errors = await asyncio.gather(*[lease.release() for lease in leases], return_exceptions=True)
+    for each, error in zip(kinds, errors, strict=True):
+        assert isinstance(error, ConnectionLostError | LeaseLostError)
+        assert not each.client._watchdog.holds

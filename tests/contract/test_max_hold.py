@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,16 +14,19 @@ from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
+    Every,
     Servers,
     central_locks,
+    is_lock,
+    is_reentrant,
+    is_single,
     locks,
+    over,
     passing,
-    reentrant,
     single,
-    single_reentrant,
 )
 from tests.fixtures.client import ClientFactory
-from tests.support.kinds import MakeLock
+from tests.support.kinds import KINDS, MakeLock
 from tests.support.waiting import until_async, until_waiting
 
 
@@ -51,26 +55,20 @@ async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, servers: Se
         pass
 
 
-@locks
-async def test_it_is_renewed_until_then(make_lock: MakeLock, clients: ClientFactory) -> None:
-    client = clients(lease_time=3)
-    loss = await until_lost(make_lock(client), max_hold=4)
-    assert loss.reason == "ended"
-    assert loss.held_for > 3.9
-    assert client.statistics().renewals >= 2
+async def test_it_is_renewed_until_then(every: Every) -> None:
+    kinds = every(is_lock, lease_time=3)
+    losses = await asyncio.gather(*[until_lost(each.lock, max_hold=4) for each in kinds])
+    for each, loss in zip(kinds, losses, strict=True):
+        assert loss.reason == "ended"
+        assert loss.held_for > 3.9
+        assert each.client.statistics().renewals >= 2, each.name
 
 
-@locks
-async def test_the_next_task_gets_it_then(
-    make_lock: MakeLock, make_rival: MakeLock, client: Redisson, clients: ClientFactory
-) -> None:
-    other = clients()
-    near, far = (
-        asyncio.create_task(until_lost(each, max_hold=0.5))
-        for each in (make_lock(client), make_rival(other))
-    )
+async def test_the_next_task_gets_it_then(every: Every, client: Redisson) -> None:
+    both = [lock for each in every(is_lock) for lock in (each.lock, each.rival(client))]
     async with asyncio.timeout(30):
-        assert [loss.reason for loss in await asyncio.gather(near, far)] == ["ended"] * 2
+        losses = await asyncio.gather(*[until_lost(lock, max_hold=0.5) for lock in both])
+    assert {loss.reason for loss in losses} == {"ended"}
 
 
 @locks
@@ -110,7 +108,7 @@ async def test_a_crash_frees_it_within_one_lease(
     await lease.release()
 
 
-@locks
+@over(lambda kind: kind.composite or kind is KINDS["lock"])
 async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, servers: Servers) -> None:
     @make_lock(client).hold(max_hold=0.5)
     async def work() -> None:
@@ -120,6 +118,10 @@ async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, servers: Se
         await work()
     assert caught.value.reason == "ended"
     await servers.until_gone()
+
+
+async def _is_free(lock: LockLike) -> bool:
+    return not await lock.locked()
 
 
 # Arguments.
@@ -153,10 +155,11 @@ async def test_not_together_with_a_lease_time(lock: LockLike, client: Redisson) 
 # Together with other leases of the same task.
 
 
-@reentrant
-async def test_an_inner_one_ends_without_the_outer(lock: LockLike, servers: Servers) -> None:
-    async with lock as outer:
-        inner = await lock.acquire(max_hold=0.5)
+async def test_an_inner_one_ends_without_the_outer(every: Every) -> None:
+    locks = [each.lock for each in every(is_reentrant)]
+    outers = [await lock.acquire() for lock in locks]
+    inners = [await lock.acquire(max_hold=0.5) for lock in locks]
+    for lock, outer, inner in zip(locks, outers, inners, strict=True):
         await inner.wait_lost()
         assert inner._loss().reason == "ended"
         outer.check()
@@ -164,40 +167,42 @@ async def test_an_inner_one_ends_without_the_outer(lock: LockLike, servers: Serv
         assert outer.remaining > 10
         with pytest.raises(LeaseLostError):
             await inner.release()
-    assert not await lock.locked()
-
-
-@reentrant
-async def test_an_outer_one_ends_without_the_inner(lock: LockLike, servers: Servers) -> None:
-    outer = await lock.acquire(max_hold=1.2)
-    inner = await lock.acquire()
-    await outer.wait_lost()
-    await until_async(lambda: _is_count(lock, 1))
-    inner.check()
-    assert inner.remaining > 10
-    with pytest.raises(LeaseLostError) as caught:
         await outer.release()
-    assert caught.value.reason == "ended"
-    await inner.release()
-    assert not await lock.locked()
+        assert not await lock.locked()
+
+
+async def test_an_outer_one_ends_without_the_inner(every: Every) -> None:
+    locks = [each.lock for each in every(is_reentrant)]
+    both = [(lock, await lock.acquire(max_hold=1.2), await lock.acquire()) for lock in locks]
+    for lock, outer, inner in both:
+        await outer.wait_lost()
+        await until_async(partial(_is_count, lock, 1))
+        inner.check()
+        assert inner.remaining > 10
+        with pytest.raises(LeaseLostError) as caught:
+            await outer.release()
+        assert caught.value.reason == "ended"
+        await inner.release()
+        assert not await lock.locked()
 
 
 async def _is_count(lock: LockLike, count: int) -> bool:
     return await lock.hold_count() == count
 
 
-@single_reentrant
-async def test_two_limits_each_count_for_themselves(
-    make_lock: MakeLock, clients: ClientFactory, servers: Servers
-) -> None:
-    lock = make_lock(clients(lease_time=3))
-    long = await lock.acquire(max_hold=1.5)
-    short = await lock.acquire(max_hold=0.5)
-    await short.wait_lost()
-    long.check()
-    await long.wait_lost()
-    assert {lease._loss().reason for lease in (short, long)} == {"ended"}
-    await servers.until_gone()
+async def test_two_limits_each_count_for_themselves(every: Every) -> None:
+    kinds = every(lambda kind: is_reentrant(kind) and is_single(kind), lease_time=3)
+    locks = [each.lock for each in kinds]
+    both = [
+        (lock, await lock.acquire(max_hold=3), await lock.acquire(max_hold=0.5)) for lock in locks
+    ]
+    await asyncio.gather(*[short.wait_lost() for _, _, short in both])
+    for _, long, _ in both:
+        long.check()
+    for lock, long, short in both:
+        await long.wait_lost()
+        assert {lease._loss().reason for lease in (short, long)} == {"ended"}
+        await until_async(partial(_is_free, lock))
 
 
 @passing

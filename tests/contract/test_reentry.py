@@ -12,10 +12,15 @@ from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import Servers, over, reentrant, single_reentrant
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.kinds import Kind, MakeLock
+from tests.support.kinds import KINDS, Kind, MakeLock
 from tests.support.leases import assert_left
 
-refusing = over(lambda kind: not kind.reentrant)
+#: The fair lock brings its own; for it too, the option is all there is.
+REFUSING = {
+    "lock": KINDS["non_reentrant_lock"],
+    "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name, reentrant=False)),
+}
+refusing = pytest.mark.parametrize("kind", REFUSING.values(), ids=REFUSING)
 
 
 @reentrant

@@ -16,6 +16,7 @@ from tests.contract.conftest import (
     Servers,
     central,
     exclusive,
+    exclusive_locks,
     locks,
     over,
     timed,
@@ -109,6 +110,23 @@ async def test_local_waiters_are_served_in_order(
                 group.create_task(work(number))
                 await servers.until_waiting(client, number + 1)
     assert served == list(range(20))
+
+
+@exclusive_locks
+async def test_after_the_release_it_is_the_next_tasks(
+    lock: LockLike, client: Redisson, servers: Servers
+) -> None:
+    async def next_one() -> bool:
+        async with lock:
+            return await lock.owned()
+
+    async with lock:
+        waiting = asyncio.create_task(next_one())
+        await servers.until_waiting(client, 1)
+        assert not waiting.done()
+    assert not await lock.owned()
+    assert await waiting
+    assert not await lock.locked()
 
 
 @locks

@@ -31,12 +31,6 @@ async def all_asleep(lock: ReadWriteLock, count: int) -> None:
     await until(lambda: context.bus.table.seats == count and not context.pending)
 
 
-async def renewed(client: Redisson, times: int) -> None:
-    """Return when a client has sent so many renewals more."""
-    renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals >= renewals + times)
-
-
 async def fields(redis: Redis, name: str = "k") -> dict[str, str]:
     """Return the hash of a lock."""
     found: Any = await redis.hgetall(name)

@@ -17,10 +17,10 @@ from redisson_py._engine import bus
 from redisson_py.barriers.barrier import BarrierSnapshot, CyclicBarrier
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support.counting import Counted
-from tests.support.latch_and_barrier import get_barrier
+from tests.support.latch_and_barrier import get_barrier, until_waiting_at
 from tests.support.scripts.calls import ask
 from tests.support.streams import stream_of
-from tests.support.waiting import until_async, until_listening, until_waiting
+from tests.support.waiting import until_listening, until_waiting
 
 
 @pytest_asyncio.fixture
@@ -39,7 +39,7 @@ class TestRounds:
         await until_listening(client)
         others = [get_barrier(clients()) for _ in range(2)]
         second = asyncio.create_task(others[0].wait())
-        await until_async(lambda: _waiting_at(barrier, 2))
+        await until_waiting_at(barrier, 2)
         assert not any(task.done() for task in (first, second))
         assert await others[1].wait() == 2
         assert await first == 0
@@ -78,7 +78,7 @@ class TestRounds:
         self, barrier: CyclicBarrier, client: Redisson
     ) -> None:
         waiting = [asyncio.create_task(barrier.wait()) for _ in range(2)]
-        await until_async(lambda: _waiting_at(barrier, 2))
+        await until_waiting_at(barrier, 2)
         assert await barrier.wait(0) == 2
         assert sorted(await asyncio.gather(*waiting)) == [0, 1]
 
@@ -124,16 +124,12 @@ class TestRounds:
         assert await waiting == 0
 
 
-async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
-    return await barrier.n_waiting() == count
-
-
 class TestLooking:
     async def test_how_many_wait(self, barrier: CyclicBarrier, client: Redisson) -> None:
         assert barrier.parties == 3
         assert await barrier.n_waiting() == 0
         waiting = [asyncio.create_task(barrier.wait()) for _ in range(2)]
-        await until_async(lambda: _waiting_at(barrier, 2))
+        await until_waiting_at(barrier, 2)
         assert (barrier.statistics().waiters, barrier.statistics().held_leases) == (2, 0)
         assert client.statistics().waiters == 2
         assert get_barrier(client, "another").statistics().waiters == 0
@@ -154,7 +150,7 @@ class TestLooking:
             asyncio.create_task(barriers[0].wait(), name="me"),
             asyncio.create_task(barriers[1].wait(), name="them"),
         ]
-        await until_async(lambda: _waiting_at(barriers[0], 2))
+        await until_waiting_at(barriers[0], 2)
         seen = await barriers[0].inspect()
         assert (seen.parties, seen.broken) == (3, False)
         assert seen.generation is not None
@@ -286,7 +282,7 @@ class TestCosts:
         async with Counted(redis) as counted:
             waiting = [asyncio.create_task(barrier.wait()) for _ in range(99)]
             await until_waiting(client, 99)
-            await until_async(lambda: _waiting_at(barrier, 99))
+            await until_waiting_at(barrier, 99)
             assert await barrier.wait() == 99
             assert sorted(await asyncio.gather(*waiting)) == [*range(99)]
         assert counted.calls["subscribe"] == 1

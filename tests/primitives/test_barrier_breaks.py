@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
+from typing import Any
 
-import anyio
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
@@ -24,7 +23,13 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
+from tests.support.giving_up import WAYS, GiveUp
+from tests.support.latch_and_barrier import (
+    assert_broken,
+    assert_works,
+    get_barrier,
+    until_waiting_at,
+)
 from tests.support.logs import assert_all_retrieved
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import (
@@ -35,6 +40,8 @@ from tests.support.waiting import (
     until_listening,
     until_waiting,
 )
+
+Wait = Callable[..., Coroutine[Any, Any, object]]
 
 #: Long enough not to end by itself in a test on a slow machine.
 LEASE = 1.6
@@ -65,35 +72,14 @@ async def waiting(barrier: CyclicBarrier, other: Redisson) -> AsyncIterator[asyn
     await asyncio.wait([task])
 
 
-async def by_timeout(barrier: CyclicBarrier) -> None:
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await barrier.wait()
-
-
-async def by_own_timeout(barrier: CyclicBarrier) -> None:
+async def by_own_timeout(wait: Wait) -> None:
     with pytest.raises(AcquireTimeoutError, match=r"not all 3 parties came within 1 s"):
-        await barrier.wait(1)
+        await wait(1)
 
 
-async def by_having_no_time(barrier: CyclicBarrier) -> None:
+async def by_having_no_time(wait: Wait) -> None:
     with pytest.raises(AcquireTimeoutError):
-        await barrier.wait(0)
-
-
-async def by_scope(barrier: CyclicBarrier) -> None:
-    with anyio.move_on_after(0.05):
-        await barrier.wait()
-
-
-async def by_cancel(barrier: CyclicBarrier) -> None:
-    task = asyncio.ensure_future(barrier.wait())
-    asyncio.get_running_loop().call_later(0.05, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-Leave = Callable[[CyclicBarrier], Coroutine[object, object, None]]
+        await wait(0)
 
 
 async def came(barrier: CyclicBarrier, waiting: asyncio.Task[int], link: FaultProxy) -> bool:
@@ -109,17 +95,15 @@ async def came(barrier: CyclicBarrier, waiting: asyncio.Task[int], link: FaultPr
 
 
 class TestLeaving:
-    @pytest.mark.parametrize(
-        "leave", [by_timeout, by_own_timeout, by_having_no_time, by_scope, by_cancel]
-    )
+    @pytest.mark.parametrize("leave", [*WAYS, by_own_timeout, by_having_no_time])
     async def test_a_party_that_leaves_breaks_it_for_the_others(
         self,
         barrier: CyclicBarrier,
         client: Redisson,
         waiting: asyncio.Task[int],
-        leave: Leave,
+        leave: GiveUp,
     ) -> None:
-        await leave(barrier)
+        await leave(barrier.wait)
         await assert_broken(waiting)
         assert await barrier.broken()
         assert_idle(client)
@@ -293,7 +277,7 @@ class TestDying:
         link = await proxy("r")
         doomed = clients(link.url, lease_time=LEASE)
         dying = [asyncio.create_task(get_barrier(doomed).wait()) for _ in range(2)]
-        await until_async(lambda: _waiting_at(barrier, 2))
+        await until_waiting_at(barrier, 2)
         link.refuse()
         link.cut()
         await until_async(lambda: _is_gone(barrier, redis))
@@ -329,7 +313,7 @@ class TestDying:
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         link = await proxy("r")
-        far = clients(link.url, lease_time=LEASE)
+        far = clients(link.url, lease_time=LEASE, command_timeout=1)
         mine = asyncio.create_task(get_barrier(far).wait(1))
         await until_listening(far)
         link.refuse()
@@ -347,10 +331,6 @@ class TestDying:
 
 async def _is_gone(barrier: CyclicBarrier, redis: Redis) -> bool:
     return not await redis.exists(barrier.key)
-
-
-async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
-    return await barrier.n_waiting() == count
 
 
 class TestAbortAndReset:
@@ -384,16 +364,4 @@ class TestAbortAndReset:
     ) -> None:
         await barrier.reset()
         await asyncio.gather(*[barrier.wait() for _ in range(3)])
-        await assert_broken(waiting)
-
-    @pytest.mark.parametrize("verb", ["abort", "reset"])
-    async def test_cancelled_it_is_carried_out(
-        self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int], verb: str
-    ) -> None:
-        await answered(client)
-        task = asyncio.create_task(getattr(barrier, verb)())
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
         await assert_broken(waiting)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -18,7 +17,13 @@ from redisson_py.errors import AcquireTimeoutError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
-from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
+from tests.support.kinds import KINDS, SINGLE
+from tests.support.latch_and_barrier import (
+    assert_broken,
+    assert_works,
+    get_barrier,
+    until_waiting_at,
+)
 from tests.support.scripts.calls import ask
 from tests.support.streams import answered
 from tests.support.waiting import until_async, until_listening, until_waiting
@@ -35,10 +40,6 @@ async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
     await barrier.reset()
 
 
-async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
-    return await barrier.n_waiting() == count
-
-
 async def _is_mended(barrier: CyclicBarrier) -> bool:
     return not await barrier.broken()
 
@@ -49,52 +50,28 @@ async def _records(redis: Redis) -> list[bytes]:
     return found
 
 
-LOCKS: dict[str, Callable[[Redisson], AbstractAsyncContextManager[object]]] = {
-    "lock": lambda client: client.get_lock("r"),
-    "fair lock": lambda client: client.get_fair_lock("r"),
-    "fenced lock": lambda client: client.get_fenced_lock("r"),
-    "read lock": lambda client: client.get_read_write_lock("r").read_lock(),
-    "write lock": lambda client: client.get_read_write_lock("r").write_lock(),
-}
-every_lock = pytest.mark.parametrize("get", LOCKS.values(), ids=LOCKS)
-
-
 class TestOtherThingsOfTheSameName:
-    @every_lock
-    async def test_a_held_lock_survives_whatever_happens_to_the_barrier(
-        self,
-        get: Callable[[Redisson], AbstractAsyncContextManager[object]],
-        barrier: CyclicBarrier,
-        client: Redisson,
-        redis: Redis,
+    @pytest.mark.parametrize("kind", [each for each in SINGLE if not KINDS[each].composite])
+    async def test_neither_a_held_lock_nor_the_barrier_minds_the_other(
+        self, kind: str, barrier: CyclicBarrier, client: Redisson, redis: Redis
     ) -> None:
-        async with get(client):
+        await barrier.abort()
+        async with KINDS[kind].one(client, "r").hold(timeout=30):
+            assert await barrier.broken()
             held = await redis.dump("r")
+            await barrier.reset()
             await assert_works(barrier)
             with pytest.raises(AcquireTimeoutError):
                 await barrier.wait(0)
             await barrier.abort()
-            await barrier.reset()
-            await assert_works(barrier)
             assert await redis.dump("r") == held
-
-    @every_lock
-    async def test_a_broken_barrier_does_not_block_the_lock(
-        self,
-        get: Callable[[Redisson], AbstractAsyncContextManager[object]],
-        barrier: CyclicBarrier,
-        client: Redisson,
-    ) -> None:
-        await barrier.abort()
-        async with asyncio.timeout(30), get(client):
-            assert await barrier.broken()
         assert await barrier.broken()
 
     async def test_a_lock_taken_during_a_round_does_not_disturb_it(
         self, barrier: CyclicBarrier, client: Redisson
     ) -> None:
         waiting = asyncio.create_task(barrier.wait(10))
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         async with client.get_lock("r"):
             assert await barrier.wait(10) == 1
         assert await waiting == 0
@@ -129,7 +106,7 @@ class TestMending:
 
     async def test_every_key_of_a_round_expires(self, barrier: CyclicBarrier, redis: Redis) -> None:
         waiting = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         keys = await redis.keys("*redisson_py:*")
         assert {barrier.key, barrier._commands.arrivals} < {*keys}
         assert all([await redis.pttl(key) > 0 for key in keys])
@@ -150,7 +127,7 @@ class TestReleasedParties:
         link.hold()
         assert await barrier.wait() == 1
         early = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         await getattr(barrier, verb)()
         await assert_broken(early)
         assert not first.done()
@@ -164,7 +141,7 @@ class TestRecords:
     ) -> None:
         barrier = get_barrier(clients(lease_time=200), parties=2)
         waiting = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         (record,) = await _records(redis)
         assert await redis.pttl(record) > 300_000
         assert await barrier.wait() == 1
@@ -196,7 +173,7 @@ class TestRecords:
     ) -> None:
         waiting = asyncio.create_task(barrier.wait())
         await until_listening(client)
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         await redis.delete(*await _records(redis))
         assert await barrier.wait() == 1
         assert await waiting == 0
@@ -221,7 +198,7 @@ class TestCrowds:
         barrier = get_barrier(client, parties=count + 1)
         waiting = [asyncio.create_task(barrier.wait()) for _ in range(count)]
         await until_waiting(client, count)
-        await until_async(lambda: _waiting_at(barrier, count))
+        await until_waiting_at(barrier, count)
         monkeypatch.setattr(commands, "inspect_reply", counted)
         near = get_barrier(clients(), parties=count + 1)
         looks: tuple[Awaitable[object], ...] = (near.n_waiting(), near.broken())
@@ -239,7 +216,7 @@ class TestCrowds:
 
     async def test_a_snapshot_of_few_says_that_it_lists_all(self, barrier: CyclicBarrier) -> None:
         waiting = asyncio.create_task(barrier.wait())
-        await until_async(lambda: _waiting_at(barrier, 1))
+        await until_waiting_at(barrier, 1)
         seen = await barrier.inspect()
         assert len(seen.waiting) == seen.total == 1
         await barrier.wait()

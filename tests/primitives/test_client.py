@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import threading
 import uuid
 
 import pytest
@@ -272,48 +270,6 @@ async def test_another_loop_is_refused(clients: ClientFactory) -> None:
     await asyncio.to_thread(elsewhere)
     assert "another event loop" in str(errors[0])
     await client.ping()
-
-
-async def test_threads_with_loops_and_clients_of_their_own(server_url: str) -> None:
-    counter = 0
-
-    async def count() -> None:
-        nonlocal counter
-        async with Redisson.from_url(server_url) as client:
-            for _ in range(50):
-                async with client.get_lock("k"):
-                    seen = counter
-                    await asyncio.sleep(0)
-                    counter = seen + 1
-
-    threads = [threading.Thread(target=lambda: asyncio.run(count())) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        await asyncio.to_thread(thread.join)
-    assert counter == 100
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-async def test_use_after_fork_is_refused_and_harms_nobody(client: Redisson) -> None:
-    async with client.get_lock("k") as lease:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            answer = b"used"
-            try:
-                client._check()
-            except ClientClosedError as error:
-                answer = str(error).encode()
-            os.write(writing, answer)
-            os._exit(0)
-        os.close(writing)
-        text = await asyncio.to_thread(os.read, reading, 1000)
-        os.close(reading)
-        await asyncio.to_thread(os.waitpid, child, 0)
-        assert b"fork" in text
-        assert await client.get_lock("k").owned()
-        assert not lease.lost
 
 
 async def test_unreachable_server_is_said_within_the_timeout(clients: ClientFactory) -> None:

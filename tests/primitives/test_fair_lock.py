@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ClientClosedError, FairLock, Lease, Redisson
@@ -20,7 +18,6 @@ from tests.support.fair_locks import (
     fair_lock,
     nothing_left,
     one_by_one,
-    server_side,
     until_queued,
 )
 from tests.support.scripts.fair import WAIT, FairScripts
@@ -29,14 +26,6 @@ from tests.support.waiting import set_safety_poll, until, until_async, until_lis
 
 #: Long enough for waiters to stay alive on a busy machine.
 LEASE = 1.5
-
-
-@pytest_asyncio.fixture
-async def fair(redis: Redis) -> AsyncIterator[FairScripts]:
-    """The lock `k` as Redis has it; in the end nothing of it is left."""
-    fair = await server_side(redis)
-    yield fair
-    await until_async(lambda: nothing_left(fair))
 
 
 class Visits:

@@ -6,31 +6,21 @@ The weaknesses of Redisson's queue that this one does not have: numbers as in pa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
-from tests.support.fair_locks import JAVA, die, fair_lock, nothing_left, one_by_one, server_side
+from tests.support.fair_locks import JAVA, die, fair_lock, one_by_one
 from tests.support.scripts.fair import WAIT, FairScripts
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 #: Long enough for waiters to stay alive on a busy machine.
 LEASE = 1.5
-
-
-@pytest_asyncio.fixture
-async def fair(redis: Redis) -> AsyncIterator[FairScripts]:
-    """The lock `k` as Redis has it; in the end nothing of it is left."""
-    fair = await server_side(redis)
-    yield fair
-    await until_async(lambda: nothing_left(fair))
 
 
 # Weakness 18: a dead head blocks the queue for minutes.

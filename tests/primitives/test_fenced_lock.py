@@ -14,16 +14,6 @@ from tests.support.waiting import until_waiting
 COUNTER = "redisson_lock_token:{k}"
 
 
-async def test_tokens_grow_from_holder_to_holder(client: Redisson) -> None:
-    lock = client.get_fenced_lock("k")
-    tokens: list[int] = []
-    for _ in range(50):
-        async with lock as lease:
-            assert lease.token is not None
-            tokens.append(lease.token)
-    assert tokens == sorted(set(tokens))
-
-
 async def test_passed_holds_get_tokens_of_their_own(clients: ClientFactory) -> None:
     client, other = clients(), clients()
     tokens: list[int] = []
@@ -44,12 +34,6 @@ async def test_passed_holds_get_tokens_of_their_own(clients: ClientFactory) -> N
 
 async def test_inspect_names_the_counter(client: Redisson) -> None:
     assert (await client.get_fenced_lock("k").inspect()).keys == ("k", COUNTER)
-
-
-async def test_reentry_keeps_the_token(client: Redisson) -> None:
-    lock = client.get_fenced_lock("k")
-    async with lock as outer, lock as inner:
-        assert inner.token == outer.token
 
 
 async def test_every_way_gives_a_fenced_lease(client: Redisson) -> None:

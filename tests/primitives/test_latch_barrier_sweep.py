@@ -8,7 +8,6 @@ barrier: who was cancelled while it waited has broken it, or had been let go; re
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -18,20 +17,11 @@ from redisson_py import AcquireTimeoutError, BrokenBarrierError, ClientClosedErr
 from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
+from tests.support.cancellation_scene import SOON, once
 from tests.support.cancellation_sweep import Probe, Swept, sweep
 from tests.support.latch_and_barrier import get_barrier, get_latch
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import set_safety_poll, until_listening, until_waiting
-
-#: Within which everything must come that has been made possible: sooner than a safety poll.
-SOON = 10.0
-
-Start = Callable[[], "asyncio.Task[Any]"]
-
-
-def once(act: Callable[[], Coroutine[Any, Any, Any]]) -> Start:
-    """Return what starts this in a task, at the first call only."""
-    return functools.cache(lambda: asyncio.create_task(act()))
 
 
 class Scene:

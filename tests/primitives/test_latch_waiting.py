@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 import anyio
 import pytest
@@ -15,7 +15,6 @@ from redis.asyncio import Redis
 
 from redisson_py import (
     AcquireTimeoutError,
-    ClientClosedError,
     ConnectionLostError,
     Redisson,
     ScriptError,
@@ -24,6 +23,7 @@ from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
+from tests.support.giving_up import WAYS, GiveUp
 from tests.support.latch_and_barrier import get_latch
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import (
@@ -66,15 +66,6 @@ def start(
 
 
 class TestLettingGo:
-    async def test_a_waiter_is_let_go_at_zero(
-        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
-    ) -> None:
-        """RedissonCountDownLatchTest.testAwaitTimeout."""
-        (waiting,) = start(1, far)
-        await until_listening(waiter)
-        await latch.count_down()
-        await waiting
-
     @pytest.mark.parametrize("timeout", [0, 1, timedelta(seconds=1)])
     async def test_a_waiter_whose_time_is_up_is_told(
         self, latch: CountDownLatch, far: CountDownLatch, timeout: float
@@ -88,7 +79,7 @@ class TestLettingGo:
     async def test_five_waiters_and_five_count_downs(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
     ) -> None:
-        """RedissonCountDownLatchTest.testMultiAwait."""
+        """RedissonCountDownLatchTest.testMultiAwait, testAwaitTimeout."""
         await latch.delete()
         await latch.try_set_count(5)
         waiting = start(5, far)
@@ -294,34 +285,16 @@ class TestOneForAll:
         await patient
 
 
-async def by_timeout(latch: CountDownLatch) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(0.5):
-            await latch.wait()
+async def by_own_timeout(wait: Callable[..., Coroutine[Any, Any, object]]) -> None:
+    with pytest.raises(AcquireTimeoutError):
+        await wait(0.5)
 
 
-async def by_own_timeout(latch: CountDownLatch) -> None:
-    with suppress(AcquireTimeoutError):
-        await latch.wait(0.5)
-
-
-async def by_scope(latch: CountDownLatch) -> None:
-    with anyio.move_on_after(0.5):
-        await latch.wait()
-
-
-async def by_cancel(latch: CountDownLatch) -> None:
-    task = asyncio.ensure_future(latch.wait())
-    asyncio.get_running_loop().call_later(0.5, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
-
-
-GiveUp = Callable[[CountDownLatch], Coroutine[object, object, None]]
+every_way = pytest.mark.parametrize("give_up", [*WAYS, by_own_timeout])
 
 
 class TestLeaving:
-    @pytest.mark.parametrize("give_up", [by_timeout, by_own_timeout, by_scope, by_cancel])
+    @every_way
     async def test_the_head_hands_over_to_the_next(
         self,
         latch: CountDownLatch,
@@ -331,7 +304,7 @@ class TestLeaving:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         set_safety_poll(monkeypatch, 60)
-        head = asyncio.create_task(give_up(far))
+        head = asyncio.create_task(give_up(far.wait))
         # On a slow machine it may have come and gone between two looks.
         await until(lambda: waiter.statistics().waiters + head.done() == 1)
         waiting = start(3, far)
@@ -343,13 +316,13 @@ class TestLeaving:
             await asyncio.gather(*waiting)
         assert_idle(waiter)
 
-    @pytest.mark.parametrize("give_up", [by_timeout, by_own_timeout, by_scope, by_cancel])
+    @every_way
     async def test_a_waiter_behind_the_head_leaves_nothing_when_it_gives_up(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, give_up: GiveUp
     ) -> None:
         (head,) = start(1, far)
         await until_listening(waiter)
-        await give_up(far)
+        await give_up(far.wait)
         assert waiter.statistics().waiters == 1
         await latch.count_down()
         await head
@@ -364,14 +337,4 @@ class TestLeaving:
                     group.start_soon(far.wait)
                 await until_waiting(waiter, 2000)
                 scope.cancel()
-        assert_idle(waiter)
-
-    async def test_closing_the_client_sends_all_waiters_away(
-        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
-    ) -> None:
-        waiting = start(1000, far, None)
-        await until_listening(waiter)
-        await waiter.aclose()
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
         assert_idle(waiter)

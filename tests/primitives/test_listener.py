@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,24 +24,27 @@ from redisson_py import (
     WaitStartedEvent,
 )
 from tests.fixtures.client import ClientFactory
+from tests.support.kinds import KINDS
 from tests.support.leases import renew_now
 from tests.support.recorder import Recorder
 from tests.support.waiting import until, until_listening, until_waiting
 
-MAKERS: dict[str, Callable[[Redisson], Any]] = {
-    "lock": lambda client: client.get_lock("k"),
-    "fenced lock": lambda client: client.get_fenced_lock("k"),
-    "fair lock": lambda client: client.get_fair_lock("k"),
-    "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
-    "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
-    "semaphore": lambda client: client.get_semaphore("k", 1),
-    "permit expirable semaphore": lambda client: client.get_permit_expirable_semaphore("k", 1),
-}
-every_kind = pytest.mark.parametrize("kind", MAKERS)
-#: Only one can have them.
-every_exclusive_kind = pytest.mark.parametrize(
-    "kind", [kind for kind in MAKERS if "read" not in kind]
-)
+Get = Callable[[Redisson], Any]
+
+
+def over(*names: str) -> pytest.MarkDecorator:
+    """Run a test over kinds; it gets what makes one, and what events call it."""
+    words = {"expirable_semaphore": "permit expirable semaphore"}
+    each = [
+        (partial(KINDS[name].one, name="k"), words.get(name, name.replace("_", " ")))
+        for name in names
+    ]
+    return pytest.mark.parametrize(("get", "kind"), each, ids=names)
+
+
+every_kind = over(*[name for name, kind in KINDS.items() if kind.reentrant and not kind.composite])
+#: Only one can have them; and the code that waits for them differs.
+every_line = over("lock", "fair_lock", "semaphore", "expirable_semaphore")
 
 
 @pytest_asyncio.fixture(autouse=True)
@@ -65,9 +69,9 @@ def client(clients: ClientFactory, told: Recorder) -> Redisson:
 @every_kind
 @pytest.mark.parametrize("timeout", [None, 10])
 async def test_an_uncontended_pair(
-    client: Redisson, told: Recorder, kind: str, timeout: int | None
+    client: Redisson, told: Recorder, get: Get, kind: str, timeout: int | None
 ) -> None:
-    source = MAKERS[kind](client)
+    source = get(client)
     async with source.hold(timeout=timeout) if timeout else source as lease:
         owner, token = lease.owner, lease.token
         assert told.events == [AcquiredEvent("k", kind, owner, token, 0.0)]
@@ -79,12 +83,12 @@ async def test_an_uncontended_pair(
     assert client.statistics().waits == 0
 
 
-@every_exclusive_kind
+@every_line
 async def test_a_wait_for_another_client(
-    client: Redisson, clients: ClientFactory, told: Recorder, kind: str
+    client: Redisson, clients: ClientFactory, told: Recorder, get: Get, kind: str
 ) -> None:
-    lease = await MAKERS[kind](clients()).acquire()
-    waiting = asyncio.create_task(MAKERS[kind](client).acquire())
+    lease = await get(clients()).acquire()
+    waiting = asyncio.create_task(get(client).acquire())
     await until_listening(client)
     assert told.events == [WaitStartedEvent("k", kind)]
     await asyncio.sleep(0.05)
@@ -103,11 +107,11 @@ async def test_a_wait_for_another_client(
     assert statistics.waited == statistics.longest_wait == waited
 
 
-@every_exclusive_kind
+@every_line
 async def test_holds_that_are_passed_in_the_process(
-    client: Redisson, told: Recorder, kind: str
+    client: Redisson, told: Recorder, get: Get, kind: str
 ) -> None:
-    source = MAKERS[kind](client)
+    source = get(client)
 
     async def work() -> None:
         async with source:
@@ -135,15 +139,15 @@ async def test_holds_that_are_passed_in_the_process(
             held = words.startswith("acquired")
 
 
-@every_exclusive_kind
+@every_line
 @pytest.mark.parametrize("here", [True, False])
 async def test_waits_that_end_otherwise(
-    client: Redisson, clients: ClientFactory, told: Recorder, kind: str, here: bool
+    client: Redisson, clients: ClientFactory, told: Recorder, get: Get, kind: str, here: bool
 ) -> None:
     """For another task of this client, or for another client: time is up, or cancelled."""
-    lease = await MAKERS[kind](client if here else clients()).acquire()
+    lease = await get(client if here else clients()).acquire()
     told.events.clear()
-    source = MAKERS[kind](client)
+    source = get(client)
 
     async def other_task() -> None:
         assert await source.try_acquire() is None
@@ -223,10 +227,10 @@ async def test_each_end_names_the_acquisition_that_it_ends(
 
 @every_kind
 async def test_losses_with_their_reasons(
-    clients: ClientFactory, told: Recorder, kind: str, redis: Redis
+    clients: ClientFactory, told: Recorder, get: Get, kind: str, redis: Redis
 ) -> None:
     client = clients(listener=told, on_lost="raise")
-    source = MAKERS[kind](client)
+    source = get(client)
     lease = await source.acquire()
     for key in await redis.keys("*k*"):
         await redis.delete(key)
@@ -297,14 +301,14 @@ async def test_force_release_and_a_client_that_closes(client: Redisson, told: Re
     assert client.statistics().losses_by_reason["forced"] == 2
 
 
-@pytest.mark.parametrize("kind", ["lock", "semaphore", "permit expirable semaphore"])
+@over("lock", "semaphore", "expirable_semaphore")
 async def test_what_nobody_can_release_any_more(
-    clients: ClientFactory, told: Recorder, kind: str
+    clients: ClientFactory, told: Recorder, get: Get, kind: str
 ) -> None:
     client = clients(listener=told)
 
     async def leave() -> None:
-        await MAKERS[kind](client).acquire()
+        await get(client).acquire()
 
     await asyncio.create_task(leave())
     gc.collect()
@@ -375,11 +379,11 @@ class Raises(Recorder):
 
 @every_kind
 async def test_callers_do_not_feel_the_errors_of_a_listener(
-    clients: ClientFactory, kind: str, caplog: pytest.LogCaptureFixture
+    clients: ClientFactory, get: Get, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     told = Raises()
     client = clients(listener=told)
-    source = MAKERS[kind](client)
+    source = get(client)
 
     async def work() -> None:
         async with source:

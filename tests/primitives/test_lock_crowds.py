@@ -9,24 +9,10 @@ from collections import Counter
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, Redisson, RLock
+from redisson_py import ConnectionLostError, Redisson
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support.streams import answered, answered_at, is_single
+from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until_async, until_listening
-
-
-class Section:
-    """A critical section that counts itself the careless way: read, wait, write."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    async def run(self, lock: RLock, times: int, seconds: float = 0.0) -> None:
-        for _ in range(times):
-            async with lock:
-                seen = self.count
-                await asyncio.sleep(seconds)
-                self.count = seen + 1
 
 
 async def test_one_connection_serves_the_waiters_of_several_names(
@@ -95,22 +81,6 @@ async def test_a_waiter_that_gives_up_while_subscribing_does_not_harm_the_next(
             await (await waiting).release()
         assert waiter.statistics().wake_ups > wake_ups
         assert_idle(waiter)
-
-
-@pytest.mark.parametrize(("clients_", "times"), [(100, 1), (16, 12)])
-async def test_sections_of_many_clients_are_all_counted(
-    clients: ClientFactory, clients_: int, times: int
-) -> None:
-    # testConcurrency_MultiInstance, testConcurrencyLoop_MultiInstance
-    section = Section()
-    made = [clients() for _ in range(clients_)]
-    if not is_single(made[0]):
-        # All at once, each would have less time to learn of its cluster than this machine takes.
-        for client in made:
-            await answered_at(client, "k")
-    locks = [client.get_lock("k") for client in made]
-    await asyncio.gather(*[section.run(lock, times, 0.001) for lock in locks])
-    assert section.count == clients_ * times
 
 
 @pytest.mark.parametrize("tries", [False, True])

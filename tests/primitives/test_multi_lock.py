@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -23,6 +21,7 @@ from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
+from tests.support.kinds import in_a_task
 from tests.support.leases import assert_left, renew_now
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening
@@ -33,11 +32,6 @@ NAMES = ("a", "b", "c")
 def multi(client: Redisson, *names: str) -> MultiLock:
     """Return a multi lock of plain locks of one client."""
     return MultiLock(*(client.get_lock(name) for name in names or NAMES))
-
-
-async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return what another task gets."""
-    return await asyncio.create_task(work)
 
 
 async def held(redis: Redis) -> list[bool]:

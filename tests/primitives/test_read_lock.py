@@ -18,12 +18,10 @@ from tests.primitives.read_write import (
     fields,
     held_by_another_task,
     read_write_lock,
-    renewed,
     whole,
 )
 from tests.support.counting import Counted
 from tests.support.leases import renewed_at_once
-from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 
@@ -40,40 +38,6 @@ def far(clients: ClientFactory) -> ReadLock:
 
 
 class TestHolding:
-    async def test_re_entry_counts_and_readers_do_not_keep_each_other_out(
-        self, lock: ReadLock, client: Redisson
-    ) -> None:
-        # testReentrancy
-        assert await lock.try_acquire()
-        assert await lock.try_acquire()
-        other = await held_by_another_task(read_write_lock(client, "other").read_lock())
-        same = await held_by_another_task(lock)
-        await lock.release()
-        assert await lock.hold_count() == 1
-        await same.let_go()
-        await other.let_go()
-        await lock.release()
-
-    async def test_the_second_reader_enters_at_once(self, lock: ReadLock, far: ReadLock) -> None:
-        # testExpireRead
-        await lock.acquire(lease_time=20)
-        async with far.hold(timeout=0):
-            await lock.release()
-        assert not await lock.locked()
-
-    async def test_uncontended_costs(self, lock: ReadLock, client: Redisson, redis: Redis) -> None:
-        async with lock:
-            pass
-        traffic = stream_of(client).traffic
-        writes, commands = traffic.writes, traffic.commands
-        async with Counted(redis) as counted:
-            for _ in range(50):
-                async with lock:
-                    pass
-        assert traffic.writes - writes == traffic.commands - commands == 100
-        once = ("exists", "set", "hset", "pexpire", "hmget", "hlen", "del", "publish")
-        assert counted.calls == {"evalsha": 100} | dict.fromkeys(once, 50)
-
     @pytest.mark.parametrize("readers", [10, 300])
     async def test_what_a_release_costs_does_not_grow_with_the_readers(
         self, lock: ReadLock, redis: Redis, readers: int
@@ -254,16 +218,18 @@ class TestRenewals:
         self, clients: ClientFactory, redis: Redis
     ) -> None:
         # testReadLockExpirationRenewal, testReadWriteTTL
-        client = clients(lease_time=3)
+        client = clients()
         both = read_write_lock(client)
         names = [read_write_lock(client, f"k{n}").read_lock() for n in range(50)]
         async with both.write_lock() as write, both.read_lock() as read:
             leases = await asyncio.gather(*[each.acquire() for each in names])
-            await renewed(client, 2)
             for name in ("k", "k0", "k49"):
-                assert await redis.pttl(name) > 0
+                await redis.pexpire(name, 9000)
+            await renewed_at_once(client, 2)
+            for name in ("k", "k0", "k49"):
+                assert await redis.pttl(name) > 9000
             await both.write_lock().release()
-            await renewed(client, 1)
+            await renewed_at_once(client)
             assert (await both.read_lock().locked(), await both.read_lock().owned()) == (True, True)
             assert (write.lost, read.lost) == (False, False)
             for lease in leases:

@@ -24,18 +24,10 @@ from tests.primitives.read_write import (
     held_by_another_task,
     read_write_lock,
 )
+from tests.support.cancellation_scene import SOON, finish
 from tests.support.cancellation_sweep import Probe, sweep
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll
-
-#: Seconds within which everything must come that has been made possible.
-SOON = 10.0
-
-
-@pytest.fixture
-def lock(client: Redisson) -> ReadWriteLock:
-    """One lock."""
-    return read_write_lock(client)
 
 
 class TestReadsUnderAWriteHold:
@@ -111,12 +103,6 @@ async def read_twice(lock: ReadWriteLock) -> None:
         async with lock.read_lock() as read:
             assert await lock.read_lock().hold_count() == 1
         assert not read.lost
-
-
-async def finish(lease: Lease | None) -> None:
-    """Release what an operation got that was not cancelled."""
-    if lease is not None:
-        await lease.release()
 
 
 class Scene:

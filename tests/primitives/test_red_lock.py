@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 
@@ -21,13 +19,9 @@ from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support.counting import Counted
+from tests.support.kinds import in_a_task
 from tests.support.leases import assert_left
 from tests.support.waiting import until, until_async
-
-
-async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return what another task gets."""
-    return await asyncio.create_task(work)
 
 
 async def until_asleep(lock: RedLock) -> None:

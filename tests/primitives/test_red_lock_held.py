@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
@@ -13,6 +11,7 @@ from redisson_py import ClientClosedError, JointSnapshot, LeaseLostError, NotHel
 from redisson_py._time import now
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
+from tests.support.kinds import in_a_task
 from tests.support.leases import assert_left, renew_now
 from tests.support.waiting import set_safety_poll, until
 
@@ -22,11 +21,6 @@ SHORT = 0.9
 def renew_all(fleet: Fleet) -> None:
     for client in fleet.made:
         renew_now(client)
-
-
-async def in_a_task(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return what another task gets."""
-    return await asyncio.create_task(work)
 
 
 # Re-entry.
@@ -156,15 +150,6 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
     assert lease.lost
     with pytest.raises(LeaseLostError):
         await lease.release()
-
-
-async def test_renewal_by_each_client_keeps_it(fleet: Fleet) -> None:
-    lock, rival = fleet.red_lock(3, lease_time=3), fleet.red_lock(3)
-    async with lock as lease:
-        clients = [member.context.watchdog for member in lock._ownership.owners]
-        await until(lambda: min(each.renewals for each in clients) >= 2)
-        assert not lease.lost
-        assert await rival.try_acquire() is None
 
 
 async def test_waiter_here_gets_what_nobody_can_release(fleet: Fleet) -> None:

@@ -3,48 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
-import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py import Permit
 from tests.fixtures.client import ClientFactory
-from tests.support.counting import Counted
-from tests.support.streams import stream_of
 from tests.support.waiting import until, until_listening, until_waiting
 
 NAME = "semaphore"
-Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]
-
-
-def plain(client: Redisson, permits: int | None) -> Semaphore:
-    return client.get_semaphore(NAME, permits)
-
-
-def expirable(client: Redisson, permits: int | None) -> PermitExpirableSemaphore:
-    return client.get_permit_expirable_semaphore(NAME, permits)
-
-
-either = pytest.mark.parametrize("make", [plain, expirable])
-
-
-@either
-async def test_an_uncontended_pair_is_two_scripts_and_two_writes(
-    make: Make, client: Redisson, redis: Redis
-) -> None:
-    semaphore = make(client, 5)
-    async with semaphore:
-        pass
-    traffic = stream_of(client).traffic
-    writes = traffic.writes
-    async with Counted(redis) as counted:
-        for _ in range(50):
-            async with semaphore:
-                pass
-    assert traffic.writes - writes == 100
-    assert counted.calls["evalsha"] == 100
-    assert "subscribe" not in counted.calls
 
 
 async def test_a_release_of_n_wakes_at_most_n(clients: ClientFactory) -> None:

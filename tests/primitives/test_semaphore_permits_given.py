@@ -92,21 +92,15 @@ async def test_permits_that_agree_are_no_news(
 
 
 @either
+@pytest.mark.parametrize("how", ["added", "set"])
 async def test_a_number_that_this_client_has_changed_is_no_news(
-    make: Make, client: Redisson, caplog: pytest.LogCaptureFixture
+    make: Make, client: Redisson, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:
     semaphore = make(client, 5)
-    await semaphore.add_permits(2)
-    assert await semaphore.available() == 7
-    assert warnings(caplog) == []
-
-
-@either
-async def test_a_number_that_this_client_has_set_is_no_news(
-    make: Make, client: Redisson, caplog: pytest.LogCaptureFixture
-) -> None:
-    semaphore = make(client, 5)
-    assert await semaphore.try_set_permits(7)
+    if how == "added":
+        await semaphore.add_permits(2)
+    else:
+        assert await semaphore.try_set_permits(7)
     assert await semaphore.available() == 7
     assert warnings(caplog) == []
 

@@ -112,22 +112,6 @@ async def test_a_token_is_its_holders_in_every_way_to_acquire(
     assert known == sorted(set(known))
 
 
-async def test_a_release_is_one_command_and_leaves_no_key(  # A17
-    client: Redisson, redis: Redis
-) -> None:
-    lock = client.get_lock("k")
-    async with lock:
-        pass
-    before = set(await redis.keys("*"))
-    lease = await lock.acquire()
-    sent = client.statistics().commands_sent
-    async with Counted(redis) as counted:
-        await lease.release()
-    assert client.statistics().commands_sent == sent + 1
-    assert counted.calls["evalsha"] == 1
-    assert set(await redis.keys("*")) == before, "what is left is the client's description"
-
-
 # Wake-ups.
 
 
@@ -192,74 +176,4 @@ async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
     await asyncio.gather(*[lease.release() for lease in gained])
 
 
-async def test_renewals_do_not_multiply_with_the_acquisitions(clients: ClientFactory) -> None:
-    # C33; no matter how slow the machine: that makes them fewer.
-    client = clients(lease_time=3)
-    lock = client.get_lock("k")
-    present = asyncio.get_running_loop().time
-    start = present()
-    for _ in range(100):
-        async with lock:
-            pass
-    async with lock as lease:
-        renewals = client.statistics().renewals
-        await until(lambda: client.statistics().renewals >= renewals + 2)
-        assert not lease.lost
-    # One chain of them: no two are nearer to each other than half of a third of the lease.
-    assert client.statistics().renewals <= (present() - start) / 0.5 + 1
-
-
 # What can be asked and said.
-
-
-async def test_holder_waiters_and_remaining_time_can_be_inspected(  # D37
-    clients: ClientFactory,
-) -> None:
-    client, other = clients(client_name="holder"), clients()
-    lock, far = client.get_lock("k"), other.get_lock("k")
-    async with lock as lease:
-        near = asyncio.create_task(lock.acquire())
-        waiting = [asyncio.create_task(far.acquire()) for _ in range(2)]
-        await until_waiting(other, 2)
-        await until_waiting(client, 1)
-        assert lock.statistics().held_leases == lock.statistics().waiters == 1
-        assert (far.statistics().held_leases, far.statistics().waiters) == (0, 2)
-        (holder,) = (await far.inspect()).holders
-        assert (holder.owner, holder.client_name) == (lease.owner, "holder")
-        assert holder.pid
-        assert 0 < lease.remaining < 30
-        lease.check()
-        for task in (near, *waiting):
-            task.cancel()
-        await asyncio.wait([near, *waiting])
-    assert lock.statistics().held_leases == far.statistics().waiters == 0
-
-
-async def test_a_renewed_lock_can_have_a_longest_time_to_be_held(  # D40
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients(lease_time=3)
-    lock = client.get_lock("k")
-    longest = 0
-
-    async def look() -> None:
-        nonlocal longest
-        while True:
-            longest = max(longest, await redis.pttl("k"))
-            await asyncio.sleep(0.02)
-
-    # Not in the body: below Python 3.12 redis-py can swallow a cancellation.
-    looking = asyncio.create_task(look())
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(None) as limit, lock as lease:
-            await until(lambda: client.statistics().renewals >= 2)
-            limit.reschedule(asyncio.get_running_loop().time())
-            await lease.wait_lost()
-    assert not lease.lost
-    while not looking.done():
-        looking.cancel()
-        await asyncio.wait([looking], timeout=0.1)
-    # Until then it was renewed, and never kept longer than a crash may cost.
-    assert client.statistics().renewals >= 2
-    assert 0 < longest <= 3000
-    assert not await lock.locked()

@@ -1,4 +1,4 @@
-"""The scene of a trial of the cancellation sweep: two clients and one lock."""
+"""The scene of a trial of the cancellation sweep: two clients and one lock, or semaphore."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
@@ -15,7 +15,7 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support.cancellation_sweep import Probe
-from tests.support.kinds import KINDS, SINGLE, MakeLock
+from tests.support.kinds import KINDS, SEMAPHORES, SINGLE, TWO_AT_ONCE, Kind, MakeLock
 from tests.support.streams import answered, stream_of
 
 #: Seconds within which everything that has become possible must happen. Only a hang takes
@@ -23,12 +23,15 @@ from tests.support.streams import answered, stream_of
 SOON = 10.0
 
 #: Starts a release in a task, at the first call only.
-Release = Callable[[], "asyncio.Task[None]"]
+Release = Callable[[], "asyncio.Task[Any]"]
 Acquiring = Coroutine[Any, Any, Lease | None]
 
 
 class Scene:
-    """A client whose operation is cancelled, another client, and one lock of both."""
+    """A client whose operation is cancelled, another client, and one lock of both.
+
+    A semaphore is a lock, too: whoever acquires it takes all its permits.
+    """
 
     def __init__(self, make_lock: MakeLock, clients: ClientFactory, redis: Redis) -> None:
         self.make_lock = make_lock
@@ -36,7 +39,10 @@ class Scene:
         # A turn so long that a hold is passed on however slow the machine is.
         self.new_client = functools.partial(clients, turn=30)
         self.client, self.other = self.new_client(), self.new_client()
-        self.lock, self.others_lock = make_lock(self.client), make_lock(self.other)
+        self.lock: Any = make_lock(self.client)
+        self.others_lock = make_lock(self.other)
+        #: How many permits it has; no lock has any.
+        self.permits: int = getattr(self.lock, "units", 0)
 
     def asleep(self) -> bool:
         """Whether every waiter waits for the release, and not for an answer."""
@@ -53,7 +59,9 @@ class Scene:
         """Have another task of the client hold the lock; return what releases it."""
         return once((await asyncio.create_task(self.lock.acquire())).release)
 
-    async def get_after(self, leave: Release, cut: Probe, operation: Acquiring) -> None:
+    async def get_after(
+        self, leave: Release, cut: Probe, operation: Acquiring, others: int = 0
+    ) -> None:
         """Cancel an operation that waits for a release; the release comes once it sleeps.
 
         If it is cancelled while it sleeps, it must leave although nothing was released yet.
@@ -64,7 +72,7 @@ class Scene:
                 leave()
 
         lease = await cut(operation, self.when_asleep(leave_unless_cancelled))
-        assert self.client.statistics().waiters == 0
+        assert self.client.statistics().waiters <= others
         await leave()
         await finish(lease)
 
@@ -87,13 +95,28 @@ class Scene:
     async def hold_count(self) -> int:
         """Return how many holds the cancelled task still has."""
         await self.executed()
-        return await self.lock.hold_count()
+        count: int = await self.lock.hold_count()
+        return count
+
+    async def release(self, lease: Lease) -> None:
+        """Release what this task holds: a lock without naming the lease, which permits have to."""
+        await (lease.release() if self.permits else self.lock.release())
+
+    async def assert_free(self) -> None:
+        """Fail unless all is free on the server, and nothing is kept beside a counter."""
+        if not self.permits:
+            assert not await self.redis.exists("k")
+            return
+        assert await self.lock.available() == self.permits
+        known = (b"tombstone", b"client:", b"receipt")
+        kept = await self.redis.keys("*redisson_py*")
+        assert [key for key in kept if not any(each in key for each in known)] == []
 
     async def check(self, client: Redisson) -> None:
         """Fail if anything of this client is left, or if the lock cannot be acquired."""
         # What an abandoned operation still had to send was sent before this.
         await answered(client)
-        assert not await self.redis.exists("k")
+        await self.assert_free()
         assert_idle(client)
         # A queue may still know that it is another client's turn, and nothing else.
         queues = client._context.registry._queues.values()
@@ -104,7 +127,7 @@ class Scene:
         assert_idle(client)
 
 
-def once(act: Callable[[], Coroutine[Any, Any, None]]) -> Release:
+def once(act: Callable[..., Coroutine[Any, Any, Any]]) -> Release:
     """Return what starts this in a task, at the first call only."""
     return functools.cache(lambda: asyncio.create_task(act()))
 
@@ -133,23 +156,31 @@ async def acquired_by_next(lock: LockLike) -> None:
 
 
 Trial = Callable[[Scene, Probe], Coroutine[object, object, None]]
-#: The kinds that are swept: locks on one server that exclude all others entirely.
-SWEPT = [name for name in SINGLE if not KINDS[name].shared]
+T = TypeVar("T", bound=Trial)
+#: What is swept: all on one server that one task at a time has.
+SWEPT: dict[str, Kind] = {
+    name: KINDS[name] for name in SINGLE + SEMAPHORES if KINDS[name].rival is None
+} | {"two_permits_at_once": TWO_AT_ONCE}
 TRIALS: dict[Trial, list[str]] = {}
 """With the names of the kinds each is run over."""
 
 
-def trial(function: Trial) -> Trial:
+def trial(function: T) -> T:
     """Have the sweep run this over every kind."""
-    TRIALS[function] = SWEPT
+    TRIALS[function] = [*SWEPT]
     return function
 
 
-def trial_of(*kinds: str) -> Callable[[Trial], Trial]:
+def trial_of(*kinds: str) -> Callable[[T], T]:
     """Have the sweep run this over some kinds."""
 
-    def decorated(function: Trial) -> Trial:
+    def decorated(function: T) -> T:
         TRIALS[function] = list(kinds)
         return function
 
     return decorated
+
+
+#: Of what belongs to a task, or has a `lease_time`; and of what only the lines of permits do.
+trial_of_locks = trial_of(*[name for name, kind in SWEPT.items() if not kind.semaphore])
+trial_of_permits = trial_of(*[name for name, kind in SWEPT.items() if kind.semaphore])

@@ -6,10 +6,11 @@ It uses only the public API, and what a plain client sees on the servers.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeVar, cast
 
 from redis.asyncio import Redis
 
@@ -37,6 +38,7 @@ class Kind:
         rival: Makes what excludes it, if that is not another one of its kind.
         reentrant: Whether a task may acquire it again.
         semaphore: Whether it has permits instead of holds.
+        units: How many permits it has if one task is to have all.
         shared: Whether several tasks can hold it at once (semaphores: with several permits).
         timed: Whether an acquire takes a `lease_time`.
         passes: Whether a hold goes from task to task of a client without a command.
@@ -50,6 +52,7 @@ class Kind:
     rival: Make | None = None
     reentrant: bool = True
     semaphore: bool = False
+    units: int = 1
     shared: bool = False
     timed: bool = True
     passes: bool = True
@@ -74,9 +77,13 @@ class Kind:
         """Return what cannot be acquired while one of this kind is held."""
         return (self.rival or self.make)([client], name, 1)
 
-    async def owners(self, redis: Redis) -> dict[str, int]:
-        """Return the hold count of each owner of the lock `k`, as the server has it."""
-        found: Any = await redis.hgetall("k")
+    def as_lock(self, client: Redisson, name: str = "k") -> LockLike:
+        """Return one on the server of a client; an acquire takes all its permits, if it has any."""
+        return as_lock(self.make([client], name, self.units), self)
+
+    async def owners(self, redis: Redis, name: str = "k") -> dict[str, int]:
+        """Return the hold count of each owner of a lock, as the server has it."""
+        found: Any = await redis.hgetall(name)
         found.pop(b"mode", None)
         return {
             name.decode().removesuffix(self.suffix): int(count) for name, count in found.items()
@@ -93,6 +100,37 @@ def _multi(clients: Clients, name: str, _: int) -> Any:
     # The first has the name itself, so that whatever is wrong with it is found.
     locks = [clients[0].get_lock(each) for each in member_names(name, 3)]
     return clients[0].get_multi_lock(*locks)
+
+
+class AllPermits:
+    """A semaphore as a lock: whoever acquires it has all its permits. It has `locked()`.
+
+    It has nothing else that a lock has and a semaphore has not.
+    """
+
+    def __init__(self, semaphore: Any, units: int) -> None:
+        self._semaphore = semaphore
+        self.units = units
+
+    # `async with` looks both up on the same object, so it gets the two halves of one block.
+    __aenter__ = property(lambda self: self._semaphore.__aenter__)
+    __aexit__ = property(lambda self: self._semaphore.__aexit__)
+    __call__ = property(lambda self: self._semaphore.__call__)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._semaphore, name)
+        if self.units > 1 and name in ("acquire", "try_acquire", "hold"):
+            return functools.partial(found, self.units)
+        return found
+
+    async def locked(self) -> bool:
+        """Return whether all are taken."""
+        return bool(await self._semaphore.available() == 0)
+
+
+def as_lock(made: Any, kind: Kind) -> LockLike:
+    """Return what a kind made, as something of which one task at a time has all."""
+    return cast("LockLike", AllPermits(made, kind.units) if kind.semaphore else made)
 
 
 KINDS: dict[str, Kind] = {
@@ -131,6 +169,9 @@ KINDS: dict[str, Kind] = {
         shared=True,
     ),
 }
+
+#: All permits of two at once, which takes another number to and fro than that of the holders.
+TWO_AT_ONCE = replace(KINDS["semaphore"], units=2)
 
 SEMAPHORES = [name for name, kind in KINDS.items() if kind.semaphore]
 SHARED = [name for name, kind in KINDS.items() if kind.shared]

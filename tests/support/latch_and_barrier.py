@@ -7,6 +7,7 @@ import asyncio
 from redisson_py import BrokenBarrierError, Redisson
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
+from tests.support.waiting import until_async
 
 
 def get_latch(
@@ -19,6 +20,15 @@ def get_latch(
 def get_barrier(client: Redisson, name: str | bytes = "r", parties: int = 3) -> CyclicBarrier:
     """Return a barrier of this client."""
     return client.get_barrier(name, parties)
+
+
+async def until_waiting_at(barrier: CyclicBarrier, count: int) -> None:
+    """Return when so many parties wait."""
+
+    async def as_many() -> bool:
+        return await barrier.n_waiting() == count
+
+    await until_async(as_many)
 
 
 async def assert_broken(*waiting: asyncio.Task[int], within: float = 3) -> None:

@@ -10,13 +10,12 @@ import functools
 import pytest
 
 import tests.contract.test_cancellation_sweep  # noqa: F401  # whose trials `TRIALS` has
-from tests.contract import test_permit_sweep as of_permits
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support.cancellation_scene import SOON, TRIALS, Trial
+from tests.support.cancellation_scene import SOON, SWEPT, TRIALS, Trial
 from tests.support.cancellation_scene import Scene as LockScene
 from tests.support.cancellation_sweep import Probe, Swept, sweep
-from tests.support.kinds import KINDS
+from tests.support.kinds import SEMAPHORES
 from tests.support.waiting import set_safety_poll
 from tests.topology.conftest import Pair
 
@@ -33,9 +32,15 @@ def synced(pair: Pair, clients: ClientFactory) -> ClientFactory:
     return functools.partial(clients, pair.url, sync_replicas=1, sync_timeout=SOON)
 
 
-@pytest.mark.parametrize("kind", ["lock", "fair_lock", "write_lock", "multi_lock_of_three"])
-async def test_locks(kind: str, pair: Pair, synced: ClientFactory, measured: Measured) -> None:
-    scene, swept = LockScene(KINDS[kind].one, synced, pair.redis), Swept()
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *["lock", "fair_lock", "write_lock", "multi_lock_of_three"],
+        *[*SEMAPHORES, "two_permits_at_once"],
+    ],
+)
+async def test_sweep(kind: str, pair: Pair, synced: ClientFactory, measured: Measured) -> None:
+    scene, swept = LockScene(SWEPT[kind].as_lock, synced, pair.redis), Swept()
     for trial, kinds in TRIALS.items():
         if kind not in kinds:
             continue
@@ -43,19 +48,6 @@ async def test_locks(kind: str, pair: Pair, synced: ClientFactory, measured: Mea
         async def run(cut: Probe, trial: Trial = trial) -> None:
             await trial(scene, cut)
             await scene.check(scene.client)
-
-        swept.add(await sweep(run))
-    measured(f"points swept with sync_replicas, {kind}", swept)
-
-
-@pytest.mark.parametrize("kind", of_permits.KINDS)
-async def test_permits(kind: str, pair: Pair, synced: ClientFactory, measured: Measured) -> None:
-    scene, swept = of_permits.Scene(of_permits.KINDS[kind], synced, pair.redis), Swept()
-    for trial in of_permits.TRIALS:
-
-        async def run(cut: Probe, trial: of_permits.Trial = trial) -> None:
-            await trial(scene, cut)
-            await scene.check()
 
         swept.add(await sweep(run))
     measured(f"points swept with sync_replicas, {kind}", swept)
