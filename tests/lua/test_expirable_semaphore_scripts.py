@@ -350,47 +350,47 @@ async def test_an_undone_acquire_holds_nothing_in_whatever_order_it_arrives(
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("units", BAD_COUNTS)
     async def test_a_number_that_is_not_that_of_the_ids_is_refused(
-        self, semaphore: ExpirableScripts, redis: Redis, units: str
+        self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(X)
         before = await everything(redis)
-        for refused in (
-            semaphore.acquire(W, units=units),
-            semaphore.release(X, units=units, tombstone_ms=TOMBSTONE),
-            semaphore.release_all(X, units=units),
-        ):
-            with pytest.raises(ResponseError, match="ids"):
-                await refused
-        assert await everything(redis) == before
+        for units in BAD_COUNTS:
+            for refused in (
+                semaphore.acquire(W, units=units),
+                semaphore.release(X, units=units, tombstone_ms=TOMBSTONE),
+                semaphore.release_all(X, units=units),
+            ):
+                with pytest.raises(ResponseError, match="ids"):
+                    await refused
+            assert await everything(redis) == before
 
-    @pytest.mark.parametrize("bad_ms", BAD_MS)
     async def test_a_bad_time_is_refused_before_anything_is_written(
-        self, semaphore: ExpirableScripts, redis: Redis, bad_ms: str
+        self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(X)
         before = await everything(redis)
-        for refused in (
-            semaphore.acquire(W, lease_ms=bad_ms),
-            semaphore.release(X, calls=None, receipt_ms=bad_ms),
-            semaphore.release_all(X, receipt_ms=bad_ms),
-        ):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await refused
-        assert await everything(redis) == before
+        for bad_ms in BAD_MS:
+            for refused in (
+                semaphore.acquire(W, lease_ms=bad_ms),
+                semaphore.release(X, calls=None, receipt_ms=bad_ms),
+                semaphore.release_all(X, receipt_ms=bad_ms),
+            ):
+                with pytest.raises(ResponseError, match=r"must be|not a number"):
+                    await refused
+            assert await everything(redis) == before
 
-    @pytest.mark.parametrize("bad", ["x", "", "-1", "1.5", "inf"])
     async def test_a_bad_tombstone_or_call_number_is_refused(
-        self, semaphore: ExpirableScripts, redis: Redis, bad: str
+        self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(X)
         before = await everything(redis)
-        for refused in (
-            semaphore.release(X, tombstone_ms=bad),
-            semaphore.release(X, calls=bad),
-            semaphore.release_all(X, calls=bad),
-        ):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await refused
-        assert await everything(redis) == before
+        for bad in ("x", "", "-1", "1.5", "inf"):
+            for refused in (
+                semaphore.release(X, tombstone_ms=bad),
+                semaphore.release(X, calls=bad),
+                semaphore.release_all(X, calls=bad),
+            ):
+                with pytest.raises(ResponseError, match=r"must be|not a number"):
+                    await refused
+            assert await everything(redis) == before

@@ -79,13 +79,13 @@ class TestRenew:
         assert min(await plain.left(A), await expirable.left(ID)) > LEASE
         assert await redis.exists("gone") == 0
 
-    @pytest.mark.parametrize("lease_ms", BAD_MS)
     async def test_a_bad_lease_is_refused_for_the_whole_batch(
-        self, plain: SemaphoreScripts, lease_ms: str
+        self, plain: SemaphoreScripts
     ) -> None:
-        with pytest.raises(ResponseError, match=r"must be|not a number"):
-            await plain.renew(A, lease_ms)
-        assert LEASE - 5000 < await plain.left(A) <= LEASE
+        for lease_ms in BAD_MS:
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
+                await plain.renew(A, lease_ms)
+            assert LEASE - 5000 < await plain.left(A) <= LEASE
 
 
 class TestSetLease:
@@ -116,11 +116,11 @@ class TestSetLease:
             await plain.set_lease(A)
         assert await everything(redis) == before
 
-    @pytest.mark.parametrize("lease_ms", BAD_MS)
-    async def test_a_bad_lease_is_refused(self, plain: SemaphoreScripts, lease_ms: str) -> None:
-        with pytest.raises(ResponseError, match=r"must be|not a number"):
-            await plain.set_lease(A, lease_ms)
-        assert LEASE - 5000 < await plain.left(A) <= LEASE
+    async def test_a_bad_lease_is_refused(self, plain: SemaphoreScripts) -> None:
+        for lease_ms in BAD_MS:
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
+                await plain.set_lease(A, lease_ms)
+            assert LEASE - 5000 < await plain.left(A) <= LEASE
 
 
 class TestFullServer:

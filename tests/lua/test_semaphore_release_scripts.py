@@ -126,25 +126,25 @@ async def test_an_undone_acquire_holds_nothing_in_whatever_order_it_arrives(
 
 
 class TestRefusals:
-    @pytest.mark.parametrize("units", ["x", "", "-1", "1.5", "inf", "nan", "9007199254740992"])
     async def test_a_release_to_a_bad_number_is_refused_before_anything_is_written(
-        self, semaphore: SemaphoreScripts, redis: Redis, units: str
+        self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(A, 2)
         before = await everything(redis)
-        with pytest.raises(ResponseError, match=r"must be|not a number"):
-            await semaphore.release(A, units, tombstone_ms=TOMBSTONE)
-        assert await everything(redis) == before
+        for units in ("x", "", "-1", "1.5", "inf", "nan", "9007199254740992"):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
+                await semaphore.release(A, units, tombstone_ms=TOMBSTONE)
+            assert await everything(redis) == before
 
-    @pytest.mark.parametrize("tombstone_ms", ["x", "", "1.5", "inf", "1e300", str(2**63 - 1)])
     async def test_a_bad_tombstone_time_is_refused_before_any_write(
-        self, semaphore: SemaphoreScripts, redis: Redis, tombstone_ms: str
+        self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(A, 2)
         before = await everything(redis)
-        with pytest.raises(ResponseError, match=r"must be|not a number"):
-            await semaphore.release(A, tombstone_ms=tombstone_ms)
-        assert await everything(redis) == before
+        for tombstone_ms in ("x", "", "1.5", "inf", "1e300", str(2**63 - 1)):
+            with pytest.raises(ResponseError, match=r"must be|not a number"):
+                await semaphore.release(A, tombstone_ms=tombstone_ms)
+            assert await everything(redis) == before
 
     @pytest.mark.parametrize("count", ["x", "", "1.5", "0"])
     async def test_a_corrupted_record_is_an_error_and_stays(
