@@ -55,7 +55,7 @@ async def test_two_processes_take_turns(
     start: Start, server_url: str, tasks: int, body_ms: float
 ) -> None:
     # Long enough for hundreds of hand-offs of either kind.
-    seconds = 9 if body_ms == 20 else 2
+    seconds = 6 if body_ms == 20 else 2
     for _ in range(5):
         both = [
             await start("tests.system.contender", server_url, seconds, tasks, body_ms)
