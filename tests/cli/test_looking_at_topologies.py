@@ -41,8 +41,8 @@ async def test_a_master_that_is_away_is_named_and_the_others_are_listed(
     silent = masters[NAMES[0]]
     await silent.pause()
     try:
-        other = await run("inspect", NAMES[1], "--url", f"{cluster.url}?socket_timeout=3")
-        locks = await run("locks", "--url", f"{cluster.url}?socket_timeout=3")
+        other = await run("inspect", NAMES[1], "--url", f"{cluster.url}?socket_timeout=2")
+        locks = await run("locks", "--url", f"{cluster.url}?socket_timeout=2")
     finally:
         await silent.resume()
     assert locks.exit_code == 69

@@ -112,7 +112,7 @@ def test_an_overlapped_section_counts_as_untold_unless_its_holder_was_told() -> 
 
 
 def test_verdict_is_bad_when_the_lock_is_left_out() -> None:
-    code, output = output_of("--sabotage=no-lock")
+    code, output = output_of("--sabotage=no-lock", "--seconds=1")
     assert code == 1, output
     assert "WRONG: with the lock the ledger file is not what it should be" in output
     assert "WRONG: with the lock the Redis key is not what it should be" in output
@@ -121,7 +121,7 @@ def test_verdict_is_bad_when_the_lock_is_left_out() -> None:
 
 
 def test_server_that_is_not_there_is_told_in_one_line() -> None:
-    code, output = output_of("--url=redis://127.0.0.1:1/0")
+    code, output = output_of("--url=redis://127.0.0.1:1/0?socket_timeout=1")
     assert code == 1
     assert "WRONG: ConnectionLostError" in output
     assert "Traceback" not in output
@@ -129,7 +129,7 @@ def test_server_that_is_not_there_is_told_in_one_line() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_ends_all_workers_even_a_stopped_one(number: signal.Signals) -> None:
-    with demo() as process:
+    with demo("--seconds=1") as process:
         assert process.stdout is not None
         pids: set[int] = set()
         for line in process.stdout:
