@@ -19,7 +19,7 @@ GOOD_CLUSTER = {**GOOD, "cluster-require-full-coverage": "no"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["valkey", "redis7", "redis62"])
-async def test_good_cluster_has_no_finding_but_ok(
+async def test_good_cluster_has_no_finding_but_ok_and_an_odd_node_is_named(
     kind: str, cluster_factory: ClusterFactory
 ) -> None:
     cluster = await cluster_factory(kind, node_timeout=3.0, config=GOOD_CLUSTER)
@@ -31,6 +31,16 @@ async def test_good_cluster_has_no_finding_but_ok(
     assert report.found("slots") == "all have a master, of 3"
     assert len(report.one("version")["where"]) == 6
     assert len(report.one("scripts")["where"]) == 3
+    # A finding names the servers that it is about.
+    odd = cluster.nodes[1]
+    await odd.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    lines = (await printed(cluster.url)).splitlines()
+    assert lines[0].endswith("(a cluster)")
+    (eviction,) = [line for line in lines if "allkeys-lru" in line]
+    assert eviction.endswith(f"({odd.address})")
+    (version,) = [line for line in lines if " version " in line]
+    name = "Valkey" if kind == "valkey" else "Redis"
+    assert version.endswith(f"{name} " + ".".join(map(str, odd.version)))
 
 
 @pytest.mark.slow
@@ -87,25 +97,20 @@ async def test_slot_without_a_master_is_a_problem(cluster_factory: ClusterFactor
 
 
 @pytest.mark.slow
-async def test_master_that_is_away_is_a_problem(cluster_factory: ClusterFactory) -> None:
+async def test_node_that_is_named_alone_and_master_that_is_away_are_problems(
+    cluster_factory: ClusterFactory,
+) -> None:
     # Nobody takes over: the slots stay with the dead.
     cluster = await cluster_factory("valkey", replicas=0, config=GOOD_CLUSTER)
+    report = await examine(cluster.nodes[0].url)
+    assert report.status == 1
+    assert report.found("role") == "the server is a node of a cluster"
     dead = cluster.nodes[2]
     await cluster.kill(dead)
     report = await examine(cluster.url, timeout=2)
     assert report.status == 1
     (bad,) = [each for each in report.of("connection") if each["level"] == "problem"]
     assert bad["where"] == [dead.address]
-
-
-@pytest.mark.slow
-async def test_node_of_a_cluster_that_is_named_alone_is_a_problem(
-    cluster_factory: ClusterFactory,
-) -> None:
-    cluster = await cluster_factory("valkey", replicas=0)
-    report = await examine(cluster.nodes[0].url)
-    assert report.status == 1
-    assert report.found("role") == "the server is a node of a cluster"
 
 
 @pytest.mark.slow
@@ -129,8 +134,14 @@ async def test_detection_that_takes_long_is_a_warning(sentinel_factory: Sentinel
 
 
 @pytest.mark.slow
-async def test_sentinels_that_are_too_few_are_a_problem(sentinel_factory: SentinelFactory) -> None:
+async def test_service_that_no_sentinel_knows_is_69_and_too_few_sentinels_are_a_problem(
+    sentinel_factory: SentinelFactory,
+) -> None:
     servers = await sentinel_factory("valkey", replicas=1, down_after=60.0)
+    report = await examine(servers.url.replace(f"/{servers.service}", "/other"), timeout=3)
+    assert report.status == 69
+    assert {each["level"] for each in report.of("sentinel")} == {"problem"}
+    assert "No such master" in report.of("sentinel")[0]["found"]
     await servers.kill(servers.sentinels[0])
     await servers.kill(servers.sentinels[1])
     report = await examine(servers.url, timeout=3)
@@ -138,15 +149,6 @@ async def test_sentinels_that_are_too_few_are_a_problem(sentinel_factory: Sentin
     (bad,) = [each for each in report.of("sentinel") if each["level"] == "problem"]
     assert bad["found"] == "1 of 3 answer, the quorum is 2: no failover is possible"
     assert len([each for each in report.of("sentinel") if each["level"] == "warning"]) == 2
-
-
-@pytest.mark.slow
-async def test_service_that_no_sentinel_knows_is_69(sentinel_factory: SentinelFactory) -> None:
-    servers = await sentinel_factory("valkey", replicas=1)
-    report = await examine(servers.url.replace(f"/{servers.service}", "/other"), timeout=3)
-    assert report.status == 69
-    assert {each["level"] for each in report.of("sentinel")} == {"problem"}
-    assert "No such master" in report.of("sentinel")[0]["found"]
 
 
 @pytest.mark.slow
@@ -171,34 +173,18 @@ async def test_writes_that_wait_for_replicas_are_a_problem(
 
 
 @pytest.mark.slow
-async def test_replica_that_is_named_alone_is_a_problem(replicas_factory: ReplicasFactory) -> None:
+async def test_replica_that_is_named_alone_and_two_masters_in_a_list_are_problems(
+    replicas_factory: ReplicasFactory,
+) -> None:
     servers = await replicas_factory("valkey", replicas=1)
     report = await examine(servers.nodes[1].url)
     assert report.status == 1
     assert "a replica: it refuses every lock" in report.found("role")
-
-
-@pytest.mark.slow
-async def test_two_masters_in_a_list_are_a_problem(replicas_factory: ReplicasFactory) -> None:
-    servers = await replicas_factory("valkey", replicas=1)
     await servers.nodes[1].execute("REPLICAOF", "NO", "ONE")
     report = await examine(servers.url, timeout=2)
     assert report.status == 1
     assert "both say that they are master" in report.found("master")
     assert report.level("lock") == "problem"
-
-
-@pytest.mark.slow
-async def test_finding_names_the_servers_it_is_about(cluster_factory: ClusterFactory) -> None:
-    cluster = await cluster_factory("valkey", node_timeout=3.0, config=GOOD_CLUSTER)
-    odd = cluster.nodes[1]
-    await odd.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    lines = (await printed(cluster.url)).splitlines()
-    assert lines[0].endswith("(a cluster)")
-    (eviction,) = [line for line in lines if "allkeys-lru" in line]
-    assert eviction.endswith(f"({odd.address})")
-    (version,) = [line for line in lines if " version " in line]
-    assert version.endswith("Valkey " + ".".join(map(str, odd.version)))
 
 
 async def keep_data(servers: Iterable[EmbeddedServer]) -> None:

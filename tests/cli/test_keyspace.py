@@ -42,10 +42,9 @@ SUBJECTS = [b"a", b"abc", b"a*", b"a]", b"]x", b"cx", b"bcd", b"a.c", b"(a|b)", 
 
 
 @pytest.mark.parametrize("family", DERIVED)
-@pytest.mark.parametrize("key", NAMES)
-def test_a_derived_key_leads_back_to_its_name(key: bytes, family: str) -> None:
-    found = resource_of(DERIVED[family](key))
-    assert found == (key, family)
+def test_a_derived_key_leads_back_to_its_name(family: str) -> None:
+    found = [resource_of(DERIVED[family](key)) for key in NAMES]
+    assert found == [(key, family) for key in NAMES]
 
 
 @pytest.mark.parametrize(

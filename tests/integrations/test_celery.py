@@ -39,28 +39,34 @@ def app(tmp_path: Path) -> Celery:
 
 
 @contextmanager
-def worker(folder: Path, url: str, pool: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a worker; in the end it ends as Celery has it end, and has nothing to complain of."""
+def workers(folder: Path, url: str, pool: str, count: int = 1) -> Iterator[None]:
+    """Run workers; in the end they end as Celery has them end, with nothing to complain of."""
     variables = {"CELERY_FOLDER": str(folder), "CELERY_REDIS": url}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "celery", "-A", NAME, "worker", f"--pool={pool}", "-c3", *QUIET],
-        cwd=repository.ROOT,
-        env={**os.environ, **variables},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "celery", "-A", NAME, "worker", f"--pool={pool}", "-c3", *QUIET],
+            cwd=repository.ROOT,
+            env={**os.environ, **variables},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(count)
+    ]
     try:
-        yield process
-        # The other worker may have done all the work before this one had its signal handlers.
-        until((folder / f"ready:{process.pid}").exists, 60)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=60)
-        assert "Traceback" not in errors
-        assert process.returncode == 0, errors
+        yield
+        for process in processes:
+            # Another may have done all the work before this one had its signal handlers.
+            until((folder / f"ready:{process.pid}").exists, 60)
+            process.send_signal(signal.SIGTERM)
+        for process in processes:
+            _, errors = process.communicate(timeout=60)
+            assert "Traceback" not in errors
+            assert process.returncode == 0, errors
     finally:
-        process.kill()
-        process.communicate()
+        for process in processes:
+            process.kill()
+            process.communicate()
 
 
 def sent(app: Celery, task: str, times: int = 1) -> list[Any]:
@@ -71,7 +77,7 @@ def sent(app: Celery, task: str, times: int = 1) -> list[Any]:
 @pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
 def test_no_task_overlaps_another(pool: str, app: Celery, tmp_path: Path, server_url: str) -> None:
     results = sent(app, "add", 45)
-    with worker(tmp_path, server_url, pool), worker(tmp_path, server_url, pool):
+    with workers(tmp_path, server_url, pool, 2):
         found = [each.get(timeout=100) for each in results]
     assert (tmp_path / "number").read_text() == "45"
     pids, ids = ({row[place] for row in found} for place in (0, 1))
@@ -81,40 +87,25 @@ def test_no_task_overlaps_another(pool: str, app: Celery, tmp_path: Path, server
         assert len(pids) > 2
 
 
-def test_a_killed_worker_keeps_others_waiting_for_a_lease(
-    app: Celery, tmp_path: Path, server_url: str, look: redis_py.Redis
+def test_soft_time_limits_end_holds_and_waits_and_a_killed_child_is_waited_for_a_lease(
+    app: Celery, tmp_path: Path, server_url: str
 ) -> None:
-    sent(app, "hold")
-    with worker(tmp_path, server_url, "prefork"):
+    with (
+        redis_py.Redis.from_url(server_url) as look,
+        Redisson.from_url(server_url) as client,
+        workers(tmp_path, server_url, "prefork"),
+    ):
+        for result in sent(app, "hold_too_long", 2):
+            assert result.get(timeout=60) is False
+        # The children are still there; the lease alone would not free it so soon.
+        assert not look.exists("k")
+        with client.get_lock("k"):
+            (result,) = sent(app, "wait_too_long")
+            assert result.get(timeout=60) == [0, 0]
+        sent(app, "hold")
         until(lambda: (tmp_path / "holder").exists() and (tmp_path / "holder").read_text(), 60)
         assert look.exists("k")
         (result,) = sent(app, "add")
         os.kill(int((tmp_path / "holder").read_text()), signal.SIGKILL)
         result.get(timeout=60)
     assert (tmp_path / "number").read_text() == "1"
-
-
-def test_a_soft_time_limit_releases_the_lock(
-    app: Celery, tmp_path: Path, server_url: str, look: redis_py.Redis
-) -> None:
-    with worker(tmp_path, server_url, "prefork"):
-        for result in sent(app, "hold_too_long", 2):
-            assert result.get(timeout=60) is False
-        # The children are still there; the lease alone would not free it so soon.
-        assert not look.exists("k")
-
-
-def test_a_soft_time_limit_ends_a_wait(
-    app: Celery, tmp_path: Path, server_url: str, look: redis_py.Redis
-) -> None:
-    with Redisson.from_url(server_url) as client, client.get_lock("k"):
-        with worker(tmp_path, server_url, "prefork"):
-            (result,) = sent(app, "wait_too_long")
-            assert result.get(timeout=60) == [0, 0]
-
-
-@pytest.fixture
-def look(server_url: str) -> Iterator[redis_py.Redis]:
-    """A plain client, to look with."""
-    with redis_py.Redis.from_url(server_url) as client:
-        yield client

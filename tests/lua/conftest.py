@@ -6,6 +6,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from tests.support.scripts.any_lock import LOCKS, AnyLock, TriedOnce
 from tests.support.scripts.calls import Scripts
 from tests.support.scripts.lock import LockScripts
 
@@ -28,7 +29,7 @@ def fenced(scripts: Scripts) -> LockScripts:
     return LockScripts(scripts, fenced=True)
 
 
-@pytest.fixture(params=["plain", "fenced"])
-def either(request: pytest.FixtureRequest, scripts: Scripts) -> LockScripts:
-    """A lock of each kind in turn, for what they have in common."""
-    return LockScripts(scripts, fenced=request.param == "fenced")
+@pytest.fixture
+def any_lock(scripts: Scripts, kind: str) -> AnyLock:
+    """A lock of the kind that the test is run for; a fair one without a queue."""
+    return TriedOnce(scripts) if kind == "fair" else LOCKS[kind](scripts)

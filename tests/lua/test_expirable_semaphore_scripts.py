@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,10 +9,8 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._time import now
 from tests.lua.test_golden_vectors import listening
-from tests.support.leases import assert_left
-from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.calls import BAD_MS, TOMBSTONE, Scripts, ask, everything
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import NEVER
 
@@ -32,31 +29,6 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[ExpirableSc
 
 
 class TestAcquire:
-    async def test_a_permit_is_taken_with_its_lease(self, semaphore: ExpirableScripts) -> None:
-        began = now()
-        assert await semaphore.acquire(W) is None
-        assert await semaphore.value() == 2
-        assert await semaphore.ids() == {W}
-        assert_left(await semaphore.left(W) / 1000, LEASE / 1000, began)
-
-    async def test_all_permits_or_none(self, semaphore: ExpirableScripts, redis: Redis) -> None:
-        began = now()
-        assert await semaphore.acquire(W + X) is None
-        before = await everything(redis)
-        reply = await semaphore.acquire(Y + Z)
-        assert reply is not None
-        assert_left(reply / 1000, LEASE / 1000, began)
-        assert await everything(redis) == before
-        assert await semaphore.ids() == {W, X}
-
-    async def test_busy_tells_the_nearest_end(self, semaphore: ExpirableScripts) -> None:
-        began = now()
-        await semaphore.acquire(W + X, lease_ms=1_000_000)
-        await semaphore.acquire(Y, lease_ms=LEASE)
-        reply = await semaphore.acquire(Z)
-        assert reply is not None
-        assert_left(reply / 1000, LEASE / 1000, began)
-
     async def test_permits_that_never_end_are_no_hint(
         self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
@@ -64,25 +36,6 @@ class TestAcquire:
         for permit in (W, X, Y):
             await ask(redis, "ZADD", semaphore.permits, NEVER, permit)
         assert await semaphore.acquire(Z) == -1
-
-    async def test_too_many_without_any_taken_have_no_hint(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        assert await semaphore.acquire(W + X + Y + Z) == -1
-
-    @pytest.mark.parametrize("ids", [W, W + X + Y])
-    async def test_run_twice_is_run_once(self, semaphore: ExpirableScripts, ids: bytes) -> None:
-        assert [await semaphore.acquire(ids), await semaphore.acquire(ids)] == [None, None]
-        assert await semaphore.value() == 3 - len(ids) // 16
-        assert len(await semaphore.ids()) == len(ids) // 16
-
-    async def test_a_repetition_extends_and_never_shortens(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        await semaphore.acquire(W + X, lease_ms=LEASE)
-        await semaphore.acquire(W + X, lease_ms=1_000_000)
-        await semaphore.acquire(W + X, lease_ms=1)
-        assert min(await semaphore.left(W), await semaphore.left(X)) > LEASE
 
     async def test_a_late_repetition_after_a_part_was_released_takes_nothing(
         self, semaphore: ExpirableScripts, redis: Redis
@@ -92,30 +45,6 @@ class TestAcquire:
         before = await everything(redis)
         assert await semaphore.acquire(W + X) == -3
         assert await everything(redis) == before
-
-    async def test_one_whose_lease_is_over_may_repeat_while_nobody_gave_back(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        await semaphore.acquire(W + X + Y)
-        await semaphore.end(W, X, Y)
-        assert await semaphore.acquire(W + X + Y) is None
-        assert await semaphore.left(Y) > 0
-        assert await semaphore.value() == 0
-
-    async def test_ids_with_a_tombstone_are_refused(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.undo(W + X)
-        before = await everything(redis)
-        assert await semaphore.acquire(W + X) == -3
-        assert await everything(redis) == before
-
-    async def test_no_semaphore_is_told_from_a_busy_one_and_none_is_made(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.delete()
-        assert await semaphore.acquire(W) == -4
-        assert await everything(redis) == {}
 
     async def test_the_first_acquire_makes_it_and_tells_as_a_set_does(
         self, semaphore: ExpirableScripts, redis: Redis
@@ -127,55 +56,8 @@ class TestAcquire:
             assert await listener.heard() == [b"4"]
         assert await semaphore.value() == 2
 
-    async def test_what_was_taken_from_a_deleted_one_is_void(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        await semaphore.acquire(W + X)
-        await semaphore.delete()
-        assert await semaphore.acquire(Y, start_units=3) is None
-        assert await semaphore.ids() == {Y}
-        assert await semaphore.release(W + X) is None
-        assert await semaphore.value() == 2
-
-    async def test_ids_live_as_long_as_the_counter(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        began = now()
-        await redis.pexpire(semaphore.key, 50_000)
-        await semaphore.acquire(W)
-        assert_left(await redis.pttl(semaphore.permits) / 1000, 50, began)
-        await redis.persist(semaphore.key)
-        await semaphore.acquire(X)
-        assert await redis.pttl(semaphore.permits) == -1
-
 
 class TestReclaim:
-    async def test_expired_permits_go_to_the_next_acquire(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        await semaphore.acquire(W + X + Y)
-        await semaphore.end(W, X)
-        assert await semaphore.acquire(Z) is None
-        assert await semaphore.ids() == {Y, Z}
-        assert await semaphore.value() == 1
-
-    async def test_it_comes_back_although_it_is_not_enough(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W + X)
-        await semaphore.end(W)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.acquire(Y + Z + bytes(16)) is not None
-            assert await listener.heard() == [b"2"]
-        assert await semaphore.value() == 2
-
-    async def test_no_more_than_asked_for_at_once(self, semaphore: ExpirableScripts) -> None:
-        await semaphore.acquire(W + X + Y)
-        await semaphore.end(W, X, Y)
-        assert await semaphore.acquire(Z + bytes(16), reclaims=1) == 0
-        assert await semaphore.value() == 1
-        assert len(await semaphore.ids()) == 2
-
     async def test_permits_that_never_end_are_kept(
         self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
@@ -195,38 +77,6 @@ class TestReclaim:
 
 
 class TestRelease:
-    async def test_it_comes_back_and_the_new_count_is_told(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W + X)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.release(W) == 2  # and one client told
-            assert await listener.heard() == [b"2"]
-        assert await semaphore.ids() == {X}
-        assert await semaphore.value() == 2
-
-    async def test_a_repetition_finds_nothing(self, semaphore: ExpirableScripts) -> None:
-        await semaphore.acquire(W)
-        assert await semaphore.release(W) == 1
-        assert await semaphore.release(W) is None
-        assert await semaphore.value() == 3
-
-    async def test_what_is_over_and_not_reclaimed_comes_back_once(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        await semaphore.acquire(W)
-        await semaphore.end(W)
-        assert await semaphore.release(W) == 0
-        assert await semaphore.release(W) is None
-        assert await semaphore.available() == [3, 0]
-
-    async def test_an_unknown_id_gives_nothing_back(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        before = await everything(redis)
-        assert await semaphore.release(W) is None
-        assert await everything(redis) == before
-
     async def test_those_that_are_there_come_back(self, semaphore: ExpirableScripts) -> None:
         await semaphore.acquire(W + X)
         assert await semaphore.release(W + Y + X) == 1
@@ -236,23 +86,6 @@ class TestRelease:
         await semaphore.acquire(W)
         assert await semaphore.release(W + W) == 1
         assert await semaphore.value() == 3
-
-    async def test_nothing_comes_back_to_a_deleted_semaphore(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W)
-        await semaphore.delete()
-        assert await semaphore.release(W) is None
-        assert await everything(redis) == {}
-
-    async def test_below_zero_nothing_is_told(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W)
-        await semaphore.start(-3)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.release(W) == 1
-            assert await listener.heard() == []
 
     async def test_with_a_receipt_a_repetition_gives_the_first_answer(
         self, semaphore: ExpirableScripts, redis: Redis
@@ -274,15 +107,6 @@ class TestRelease:
         await semaphore.acquire(W)
         await semaphore.release(W, calls=1)
         assert await semaphore.ids() == {W}
-
-    @pytest.mark.parametrize("held", [False, True])
-    async def test_a_tombstone_is_left_whether_or_not_anything_was_held(
-        self, semaphore: ExpirableScripts, redis: Redis, held: bool
-    ) -> None:
-        if held:
-            await semaphore.acquire(W)
-        assert await semaphore.undo(W) == (1 if held else None)
-        assert TOMBSTONE - 5000 < await redis.pttl(semaphore.tombstone(W)) <= TOMBSTONE
 
 
 class TestReleaseAll:
@@ -334,63 +158,48 @@ class TestReleaseAll:
         assert await semaphore.available() == [2, 1]
 
 
-@pytest.mark.parametrize(
-    "order", sorted(set(itertools.permutations(["acquire", "acquire", "undo", "undo", "other"])))
-)
-async def test_an_undone_acquire_holds_nothing_in_whatever_order_it_arrives(
-    semaphore: ExpirableScripts, order: tuple[str, ...]
-) -> None:
-    for step in order:
-        if step == "other":
-            assert await semaphore.acquire(Y) is None
-        else:
-            await (semaphore.acquire(W + X) if step == "acquire" else semaphore.undo(W + X))
-    assert await semaphore.ids() == {Y}
-    assert await semaphore.value() == 2
-
-
 class TestRefusals:
-    @pytest.mark.parametrize("units", BAD_COUNTS)
     async def test_a_number_that_is_not_that_of_the_ids_is_refused(
-        self, semaphore: ExpirableScripts, redis: Redis, units: str
+        self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(X)
         before = await everything(redis)
-        for refused in (
-            semaphore.acquire(W, units=units),
-            semaphore.release(X, units=units, tombstone_ms=TOMBSTONE),
-            semaphore.release_all(X, units=units),
-        ):
-            with pytest.raises(ResponseError, match="ids"):
-                await refused
-        assert await everything(redis) == before
+        for units in BAD_COUNTS:
+            for refused in (
+                semaphore.acquire(W, units=units),
+                semaphore.release(X, units=units, tombstone_ms=TOMBSTONE),
+                semaphore.release_all(X, units=units),
+            ):
+                with pytest.raises(ResponseError, match="ids"):
+                    await refused
+            assert await everything(redis) == before
 
-    @pytest.mark.parametrize("bad_ms", BAD_MS)
     async def test_a_bad_time_is_refused_before_anything_is_written(
-        self, semaphore: ExpirableScripts, redis: Redis, bad_ms: str
+        self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(X)
         before = await everything(redis)
-        for refused in (
-            semaphore.acquire(W, lease_ms=bad_ms),
-            semaphore.release(X, calls=None, receipt_ms=bad_ms),
-            semaphore.release_all(X, receipt_ms=bad_ms),
-        ):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await refused
-        assert await everything(redis) == before
+        for bad_ms in BAD_MS:
+            for refused in (
+                semaphore.acquire(W, lease_ms=bad_ms),
+                semaphore.release(X, calls=None, receipt_ms=bad_ms),
+                semaphore.release_all(X, receipt_ms=bad_ms),
+            ):
+                with pytest.raises(ResponseError, match=r"must be|not a number"):
+                    await refused
+            assert await everything(redis) == before
 
-    @pytest.mark.parametrize("bad", ["x", "", "-1", "1.5", "inf"])
     async def test_a_bad_tombstone_or_call_number_is_refused(
-        self, semaphore: ExpirableScripts, redis: Redis, bad: str
+        self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
         await semaphore.acquire(X)
         before = await everything(redis)
-        for refused in (
-            semaphore.release(X, tombstone_ms=bad),
-            semaphore.release(X, calls=bad),
-            semaphore.release_all(X, calls=bad),
-        ):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await refused
-        assert await everything(redis) == before
+        for bad in ("x", "", "-1", "1.5", "inf"):
+            for refused in (
+                semaphore.release(X, tombstone_ms=bad),
+                semaphore.release(X, calls=bad),
+                semaphore.release_all(X, calls=bad),
+            ):
+                with pytest.raises(ResponseError, match=r"must be|not a number"):
+                    await refused
+            assert await everything(redis) == before

@@ -31,15 +31,6 @@ def about(score: float) -> object:
     return pytest.approx(score, abs=SLACK)
 
 
-async def test_a_free_lock_is_granted_and_nothing_else_is_written(
-    fair: FairScripts, redis: Redis
-) -> None:
-    assert await fair.acquire(A) is None
-    assert await fair.holds() == {A: 1}
-    assert LEASE - 5000 < await fair.left() <= LEASE
-    assert list(await everything(redis)) == [fair.key]
-
-
 async def test_a_busy_acquire_is_queued_and_returns_the_remaining_lease(
     fair: FairScripts, redis: Redis
 ) -> None:

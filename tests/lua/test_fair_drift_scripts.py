@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from redisson_py._time import now
+from tests.support.scripts.any_lock import wait_until_gone
 from tests.support.scripts.calls import LEASE, A, B, C, Scripts
 from tests.support.scripts.fair import WAIT, FairScripts
 
@@ -61,7 +62,7 @@ async def test_trying_once_moves_nobody(fair: FairScripts) -> None:
         assert 0 <= reply <= 1200
         assert await fair.queued() == []
         assert await fair.moments() == {}
-    await fair.wait_until_gone()
+    await wait_until_gone(fair)
     assert await fair.try_once(C) is None
 
 
@@ -86,7 +87,7 @@ async def test_the_third_acquires_when_all_before_it_are_dead(fair: FairScripts)
         await fair.acquire(owner, lease_ms=1000, wait_ms=100, alive_ms=1000)
     moments = await fair.moments()
     assert moments[C] - moments[B] == moments[D] - moments[C] == 100
-    await fair.wait_until_gone()
+    await wait_until_gone(fair)
     while max((await fair.alive()).values()) > 0:
         pass  # their leases end without anybody's doing
     assert await fair.acquire(D, wait_ms=100) is None

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.lua.test_golden_vectors import listening
-from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, C, Scripts, everything
 from tests.support.scripts.fair import WAIT, FairScripts
 
 D = "client-d:1"
@@ -45,19 +45,6 @@ class TestRelease:
             assert await fair.release(A) == 2  # freed, and one client told
             assert await head.heard() == [b"0"]
             assert await second.heard() == await everybody.heard() == []
-
-    async def test_without_a_queue_nobody_is_told(self, fair: FairScripts, redis: Redis) -> None:
-        await fair.acquire(A)
-        assert await fair.release(A) == 1
-        assert await everything(redis) == {}
-
-    async def test_a_release_of_part_falls_to_the_stated_count(self, fair: FairScripts) -> None:
-        for holds in (1, 2, 3):
-            await fair.acquire(A, holds)
-        for _ in range(2):
-            assert await fair.release(A, 1, lease_ms=10_000) == 0
-            assert await fair.holds() == {A: 1}
-        assert 0 < await fair.left() <= 10_000
 
     async def test_a_repeated_last_release_finds_nothing_and_tells_the_head_again(
         self, fair: FairScripts, redis: Redis
@@ -146,18 +133,6 @@ class TestRelease:
                 await fair.release(owner, **{which: bad})
             assert await everything(redis) == before
 
-    async def test_a_corrupted_count_cannot_fall_in_part_and_can_be_freed(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await ask(redis, "HSET", fair.key, A, "x")
-        await redis.pexpire(fair.key, LEASE)
-        before = await everything(redis)
-        for wrong in (fair.release(A, 1), fair.acquire(A), fair.acquire(A, 2)):
-            with pytest.raises(ResponseError, match="number"):
-                await wrong
-        assert await everything(redis) == before
-        assert await fair.release(A) == 1
-
 
 class TestForceRelease:
     async def test_it_frees_the_lock_and_notifies_the_head(
@@ -172,17 +147,6 @@ class TestForceRelease:
         assert await fair.queued() == [B]
         assert TOMBSTONE - 5000 < await redis.pttl(fair.receipt()) <= TOMBSTONE
 
-    @pytest.mark.parametrize("held", [False, True])
-    async def test_a_repetition_answers_the_same_and_spares_the_next_holder(
-        self, fair: FairScripts, held: bool
-    ) -> None:
-        if held:
-            await fair.acquire(A)
-        first = await fair.force_release()
-        await fair.acquire(B)
-        assert await fair.force_release() == first == int(held)
-        assert await fair.holds() == {B: 1}
-
     @pytest.mark.parametrize("which", ["key", "queue", "timeouts", "waiters"])
     async def test_what_is_no_fair_lock_is_not_deleted(
         self, fair: FairScripts, redis: Redis, which: str
@@ -194,16 +158,6 @@ class TestForceRelease:
         with pytest.raises(ResponseError, match="WRONGTYPE"):
             await fair.force_release()
         assert await everything(redis) == before
-
-    async def test_a_bad_time_for_the_receipt_is_refused_before_anything_is_written(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await fair.acquire(A)
-        before = await everything(redis)
-        for receipt_ms in BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await fair.force_release(receipt_ms=receipt_ms)
-            assert await everything(redis) == before
 
 
 async def test_inspect_tells_the_holder_and_the_queue_in_order(

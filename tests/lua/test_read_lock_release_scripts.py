@@ -6,9 +6,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import Arg
-from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, C, Scripts, ask, everything
-from tests.support.scripts.read_write import BAD_NUMBERS, LONG, ReadWriteScripts
+from tests.support.scripts.calls import LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.read_write import LONG, ReadWriteScripts
 
 
 @pytest.fixture
@@ -26,24 +25,6 @@ class TestRelease:
         assert await rw.hold_keys() == [rw.hold_key(B)]
         assert await rw.read.release(B) == 1  # nobody listens
         assert await everything(redis) == {}
-
-    async def test_a_repeated_last_release_finds_nothing(self, rw: ReadWriteScripts) -> None:
-        await rw.read.acquire(A)
-        await rw.read.release(A)
-        assert await rw.read.release(A) is None
-
-    async def test_a_release_of_part_falls_to_the_stated_count(self, rw: ReadWriteScripts) -> None:
-        for holds in (1, 2, 3):
-            await rw.read.acquire(A, holds)
-        assert [await rw.read.release(A, 1), await rw.read.release(A, 1)] == [0, 0]
-        assert await rw.fields() == {"mode": "read", A: "1"}
-        assert await rw.hold_keys() == [rw.hold_key(A, 1)]
-
-    async def test_a_release_never_raises_the_count(self, rw: ReadWriteScripts) -> None:
-        await rw.read.acquire(A)
-        assert await rw.read.release(A, 5) == 0
-        assert await rw.fields() == {"mode": "read", A: "1"}
-        assert await rw.hold_keys() == [rw.hold_key(A, 1)]
 
     @pytest.mark.parametrize(("first", "second", "rest"), [(LONG, LEASE, 5000), (1000, LONG, 5000)])
     async def test_a_release_of_part_leaves_the_lease_the_rest_needs(
@@ -156,17 +137,6 @@ class TestRelease:
         assert await rw.left() > LEASE
         assert await rw.read.acquire(B) is not None
 
-    @pytest.mark.parametrize("holds", [0, 1])
-    @pytest.mark.parametrize("held_by", ["a reader", "a writer", "nobody"])
-    async def test_a_stranger_releases_nothing(
-        self, rw: ReadWriteScripts, redis: Redis, holds: int, held_by: str
-    ) -> None:
-        if held_by != "nobody":
-            await (rw.read if held_by == "a reader" else rw.write).acquire(A)
-        before = await everything(redis)
-        assert await rw.read.release(B, holds) is None
-        assert await everything(redis) == before
-
     async def test_a_hold_on_one_side_is_none_on_the_other(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
         assert await rw.write.release(A) is None
@@ -175,51 +145,6 @@ class TestRelease:
         await rw.write.acquire(A)
         assert await rw.read.release(A) is None
         assert await rw.fields() == {"mode": "write", A + ":write": "1"}
-
-    @pytest.mark.parametrize("held", [False, True])
-    async def test_a_tombstone_is_left_whether_or_not_anything_was_held(
-        self, rw: ReadWriteScripts, redis: Redis, held: bool
-    ) -> None:
-        if held:
-            await rw.read.acquire(A)
-        assert await rw.read.undo(A) == (1 if held else None)
-        assert await redis.get(rw.read.tombstone(A)) == b"1"
-        assert TOMBSTONE - 5000 < await redis.pttl(rw.read.tombstone(A)) <= TOMBSTONE
-
-    async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
-        self, rw: ReadWriteScripts, redis: Redis
-    ) -> None:
-        await redis.set(rw.key, "mine", px=LEASE)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await rw.read.undo(A)
-        assert await everything(redis) == before
-
-    @pytest.mark.parametrize("count", ["x", "", "2.5", "inf"])
-    async def test_a_corrupted_count_cannot_fall_in_part_but_can_be_let_go(
-        self, rw: ReadWriteScripts, redis: Redis, count: str
-    ) -> None:
-        await ask(redis, "HSET", rw.key, "mode", "read", A, count)
-        await redis.pexpire(rw.key, LEASE)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="number"):
-            await rw.read.release(A, 1, tombstone_ms=TOMBSTONE)
-        assert await everything(redis) == before
-        assert await rw.read.release(A) == 1
-        assert await everything(redis) == {}
-
-    @pytest.mark.parametrize("which", ["holds", "lease_ms", "tombstone_ms"])
-    async def test_a_bad_number_is_refused_before_anything_is_written(
-        self, rw: ReadWriteScripts, redis: Redis, which: str
-    ) -> None:
-        await rw.read.acquire(A)
-        await rw.read.acquire(A, 2)
-        before = await everything(redis)
-        for bad in BAD_NUMBERS:
-            numbers: dict[str, Arg] = {"tombstone_ms": TOMBSTONE, which: bad}
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await rw.read.release(A, **numbers)
-        assert await everything(redis) == before
 
 
 class TestInspect:

@@ -11,10 +11,10 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.fixtures.redis_server import url_of_user
+from tests.support.scripts.any_lock import LOCKS
 from tests.support.scripts.calls import TOMBSTONE, A, B, C, Scripts, ask, everything
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.fair import FairScripts
-from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.read_write import ReadWriteScripts
 
@@ -50,13 +50,6 @@ async def refused(redis: Redis, call: Awaitable[Any]) -> None:
     assert await everything(redis) == before
 
 
-LOCKS: dict[str, Callable[[Scripts], Any]] = {
-    "lock": LockScripts,
-    "fenced": lambda scripts: LockScripts(scripts, fenced=True),
-    "fair": FairScripts,
-    "read": lambda scripts: ReadWriteScripts(scripts, b"k").read,
-    "write": lambda scripts: ReadWriteScripts(scripts, b"k").write,
-}
 each_lock = pytest.mark.parametrize("kind", LOCKS)
 
 
@@ -91,8 +84,8 @@ class TestLocks:
     @pytest.mark.parametrize(
         ("kind", "command"),
         [
-            *((kind, "-hincrby") for kind in ("lock", "fenced", "fair")),
-            *((kind, "-pexpire") for kind in ("lock", "fenced", "fair", "write")),
+            *((kind, "-hincrby") for kind in ("plain", "fenced", "fair")),
+            *((kind, "-pexpire") for kind in ("plain", "fenced", "fair", "write")),
             ("write", "-hset"),
         ],
     )
@@ -124,7 +117,7 @@ class TestLocks:
         [
             # A fenced lock may have used up a token.
             *((kind, "-pexpire") for kind in LOCKS if kind != "fenced"),
-            *((kind, "-hincrby") for kind in ("lock", "fair")),
+            *((kind, "-hincrby") for kind in ("plain", "fair")),
             *((kind, "-hset") for kind in ("read", "write")),
             ("read", "-set"),
         ],

@@ -11,30 +11,22 @@ from redis.exceptions import ResponseError
 
 from redisson_py import _keys
 from tests.support.counting import Counted
+from tests.support.scripts.any_lock import LOCKS
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, Scripts, everything
 from tests.support.scripts.expirable import ExpirableScripts
-from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.read_write import LONG, ReadWriteScripts
 
 #: Milliseconds that a test may take before a lease that it set counts as another.
 SLACK = 5_000
-KINDS = ("plain", "fenced", "fair", "read", "write")
 KEEP = {"version_ms": TOMBSTONE}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=LOCKS)
 def hold(request: pytest.FixtureRequest, scripts: Scripts) -> Any:
     """The scripts of each kind of lock in turn."""
-    sides = ReadWriteScripts(scripts, b"k")
-    return {
-        "plain": LockScripts(scripts),
-        "fenced": LockScripts(scripts, fenced=True),
-        "fair": FairScripts(scripts),
-        "read": sides.read,
-        "write": sides.write,
-    }[request.param]
+    return LOCKS[request.param](scripts)
 
 
 async def held(redis: Redis) -> int:
@@ -144,13 +136,13 @@ async def test_a_refused_change_keeps_no_version(hold: Any, redis: Redis) -> Non
     assert await everything(redis) == before
 
 
-@pytest.mark.parametrize("bad", ["-1", "x", "", "1.5", "9007199254740992"])
-async def test_versions_are_whole_numbers(hold: Any, redis: Redis, bad: str) -> None:
-    for values in ({"version": bad}, {"version": 1, "version_ms": bad}):
-        for call in (hold.acquire, hold.release, hold.set_lease):
-            with pytest.raises(ResponseError, match="must be"):
-                await call(A, **values)
-    assert await everything(redis) == {}
+async def test_versions_are_whole_numbers(hold: Any, redis: Redis) -> None:
+    for bad in ["-1", "x", "", "1.5", "9007199254740992"]:
+        for values in ({"version": bad}, {"version": 1, "version_ms": bad}):
+            for call in (hold.acquire, hold.release, hold.set_lease):
+                with pytest.raises(ResponseError, match="must be"):
+                    await call(A, **values)
+        assert await everything(redis) == {}
 
 
 async def test_the_hot_path_is_as_short_as_ever(scripts: Scripts, redis: Redis) -> None:

@@ -121,7 +121,7 @@ def test_verdict_is_bad_when_the_lock_is_left_out() -> None:
 
 
 def test_server_that_is_not_there_is_told_in_one_line() -> None:
-    code, output = output_of("--url=redis://127.0.0.1:1/0")
+    code, output = output_of("--url=redis://127.0.0.1:1/0?socket_timeout=1")
     assert code == 1
     assert "WRONG: ConnectionLostError" in output
     assert "Traceback" not in output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import json
 import os
 import socket
@@ -103,17 +104,24 @@ def no_warnings(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [record.getMessage() for record in caplog.records if record.levelno > 20] == []
 
 
-@pytest.mark.parametrize("second", RUNNERS)
-@pytest.mark.parametrize("first", RUNNERS)
 def test_everything_goes_on_in_the_next_loop(
-    server_url: str, first: str, second: str, caplog: pytest.LogCaptureFixture
+    server_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Each kind of loop after each other, and after one of its own."""
+    kinds = list(RUNNERS)
+    order = [
+        name
+        for place, first in enumerate(kinds)
+        for name in (first, *(each for after in kinds[place + 1 :] for each in (first, after)))
+    ]
+    order.append(kinds[0])
+    assert {*itertools.pairwise(order)} == {*itertools.product(kinds, repeat=2)}
     client = Redisson.from_url(server_url)
     things, client_id = Things(client), client.id
+    for name in order:
+        with no_warnings(caplog):
+            RUNNERS[name](things.use)
     with no_warnings(caplog):
-        RUNNERS[first](things.use)
-        RUNNERS[second](things.use)
-        RUNNERS[first](things.use)
         asyncio.run(client.aclose())
     assert client.id == client_id
     with pytest.raises(ClientClosedError, match="closed"):

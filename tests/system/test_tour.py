@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis
+from redis import Redis
 
 from examples.tour.scenes import SCENES
-from redisson_py.testing import embedded_server
+from redisson_py.testing import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 @contextmanager
 def tour(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Take the tour, its output a pipe, on a server of its own; end it if the test did not."""
+    """Take the tour, its output a pipe; end it if the test did not."""
     environment = {name: value for name, value in os.environ.items() if name != "REDISSON_URL"}
     process = subprocess.Popen(
         [sys.executable, "-m", "examples.tour", *arguments],
@@ -60,8 +60,16 @@ def assert_gone(pids: set[int]) -> None:
 
 @pytest.fixture(scope="module")
 def whole() -> tuple[int, str]:
-    """The exit code and the output of the whole tour."""
-    return output_of()
+    """The exit code and the output of the whole tour, which leaves nothing on a server."""
+    server = EmbeddedServer()
+    server.start_blocking()
+    try:
+        found = output_of("--url", server.url)
+        with Redis.from_url(server.url) as redis:
+            assert redis.keys("*") == []
+    finally:
+        server.close_blocking()
+    return found
 
 
 def test_the_whole_tour_goes_well_and_ends_its_processes(whole: tuple[int, str]) -> None:
@@ -89,13 +97,6 @@ def test_every_scene_goes_wrong_among_processes_that_do_not_meet() -> None:
     assert wrong == list(SCENES), output
     assert "FAILED after" in output
     assert_gone(processes_in(output))
-
-
-async def test_nothing_is_left_on_a_server_that_is_not_its_own() -> None:
-    async with embedded_server() as url, Redis.from_url(url) as redis:
-        code, output = output_of("--only", "semaphore", "--url", url)
-        assert code == 0, output
-        assert await redis.keys("*") == []
 
 
 def test_server_that_is_not_there_is_told_in_one_line() -> None:

@@ -62,19 +62,11 @@ def test_the_module_defines_exactly_the_tree() -> None:
 
 
 @pytest.mark.parametrize("error", BASES, ids=lambda each: each.__name__)
-def test_bases_are_those_of_the_api(error: type[Exception]) -> None:
+def test_each_is_what_the_api_says_and_says_when(error: type[Exception]) -> None:
     assert error.__bases__ == BASES[error]
-
-
-@pytest.mark.parametrize("error", BASES, ids=lambda each: each.__name__)
-def test_errors_are_exported_and_known_by_one_name(error: type[Exception]) -> None:
     assert getattr(redisson_py, error.__name__) is error
     assert error.__name__ in redisson_py.__all__
     assert error.__module__ == "redisson_py.errors"
-
-
-@pytest.mark.parametrize("error", BASES, ids=lambda each: each.__name__)
-def test_docstrings_say_when(error: type[Exception]) -> None:
     assert error.__doc__ is not None
     assert error.__doc__.startswith("Base of" if error is RedissonError else "Raised when")
 

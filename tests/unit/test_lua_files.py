@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from redisson_py._dialect import Dialect
 from redisson_py._scripts import source
@@ -13,7 +12,6 @@ from redisson_py._scripts.source import Script, parse
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = source.load_all()
-every_script = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 
 CALL = re.compile(r"redis\.p?call\(\s*(?P<command>[^,)]*)")
 INDEX = re.compile(r"\b(KEYS|ARGV)\[([^\]]*)\]")
@@ -33,6 +31,20 @@ HOLDERS = {"holdings"}
 FORBIDDEN = re.compile(r"KEYS|\w*SCAN|FLUSH\w*|SORT|EVAL\w*|WAIT\w*|BL\w+|BZ\w+|RANDOMKEY|SELECT")
 
 
+def every_script(rule: Callable[[Script], None]) -> Callable[[], None]:
+    """Make a test of a rule: every script keeps it."""
+
+    def test() -> None:
+        for script in SCRIPTS:
+            try:
+                rule(script)
+            except Exception as error:
+                error.add_note(script.name)
+                raise
+
+    return test
+
+
 def code(script: Script) -> str:
     """Return a script without comments and its `#!lua` line."""
     lines = script.wordings[Dialect.PLAIN].text.splitlines()
@@ -49,18 +61,17 @@ def indices(script: Script, array: str) -> set[str]:
 
 
 @every_script
-@pytest.mark.parametrize("array", ["KEYS", "ARGV"])
-def test_the_indices_used_are_exactly_those_declared(script: Script, array: str) -> None:
-    names = script.keys if array == "KEYS" else script.args
-    single = [name for name in names if not name.endswith("...")]
-    rest = {index for index in indices(script, array) if not index.isdecimal()}
-    used = {int(index) for index in indices(script, array) - rest}
-    assert used == {*range(1, len(single) + 1)}
-    if len(single) < len(names):
-        offset = f"i + {len(single)}" if single else "i"
-        assert rest == {offset} or f"ipairs({array})" in code(script)
-    else:
-        assert not rest
+def test_the_indices_used_are_exactly_those_declared(script: Script) -> None:
+    for array, names in (("KEYS", script.keys), ("ARGV", script.args)):
+        single = [name for name in names if not name.endswith("...")]
+        rest = {index for index in indices(script, array) if not index.isdecimal()}
+        used = {int(index) for index in indices(script, array) - rest}
+        assert used == {*range(1, len(single) + 1)}
+        if len(single) < len(names):
+            offset = f"i + {len(single)}" if single else "i"
+            assert rest == {offset} or f"ipairs({array})" in code(script)
+        else:
+            assert not rest
 
 
 @every_script
@@ -191,13 +202,12 @@ def test_a_script_follows_ask_unless_it_builds_the_name_of_a_key(script: Script)
 
 
 @every_script
-@pytest.mark.parametrize("follows", [True, False])
-def test_a_header_that_says_otherwise_is_noticed(script: Script, follows: bool) -> None:
-    line = "--! computes some keys\n"
+def test_a_header_that_says_otherwise_is_noticed(script: Script) -> None:
     text = re.sub(r"^--! computes .*\n", "", script.text, flags=re.MULTILINE)
-    changed = parse(text if follows else re.sub(r"(?m)^(--! retry .*\n)", rf"\1{line}", text))
-    assert changed.follows_ask is follows
-    assert (changed.follows_ask is not builds_keys(changed)) == (follows is script.follows_ask)
+    said = re.sub(r"(?m)^(--! retry .*\n)", "\\1--! computes some keys\n", text)
+    for follows, changed in ((True, parse(text)), (False, parse(said))):
+        assert changed.follows_ask is follows
+        assert (changed.follows_ask is not builds_keys(changed)) == (follows is script.follows_ask)
 
 
 @every_script

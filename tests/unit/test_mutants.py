@@ -16,26 +16,24 @@ ROOT = Path(__file__).parents[2]
 #: These look at the text of the sources, and would notice any change.
 _READERS = ("tests/house", "tests/unit/test_m", "tests/unit/test_lua_files", "tests/package")
 
-every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+
+def test_the_text_of_each_occurs_once_and_is_changed() -> None:
+    for mutant in MUTANTS:
+        text = (ROOT / mutant.file).read_text("utf-8")
+        changed = mutant.applied(text)
+        assert changed != text, mutant.name
+        if mutant.file.endswith(".py"):
+            ast.parse(changed, mutant.name)
 
 
-@every_mutant
-def test_its_text_occurs_once_and_is_changed(mutant: Mutant) -> None:
-    text = (ROOT / mutant.file).read_text("utf-8")
-    changed = mutant.applied(text)
-    assert changed != text
-    if mutant.file.endswith(".py"):
-        ast.parse(changed)
-
-
-@every_mutant
-def test_its_tests_exist_and_run_the_code_instead_of_reading_it(mutant: Mutant) -> None:
-    assert mutant.tests
-    for test in mutant.tests:
-        assert not test.startswith(_READERS)
-        file, _, name = test.partition("::")
-        text = (ROOT / file).read_text("utf-8")
-        assert re.search(rf"def {name or 'test_'}", text), test
+def test_the_tests_of_each_exist_and_run_the_code_instead_of_reading_it() -> None:
+    for mutant in MUTANTS:
+        assert mutant.tests, mutant.name
+        for test in mutant.tests:
+            assert not test.startswith(_READERS), mutant.name
+            file, _, name = test.partition("::")
+            text = (ROOT / file).read_text("utf-8")
+            assert re.search(rf"def {name or 'test_'}", text), (mutant.name, test)
 
 
 def test_every_mutant_is_another_one() -> None:

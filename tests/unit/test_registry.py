@@ -139,31 +139,30 @@ class TestTaskHolds:
         gc.collect()
         assert not holds
 
-    @pytest.mark.parametrize("seed", range(50))
-    async def test_it_is_a_dictionary_that_ended_tasks_leave(self, seed: int) -> None:
-        dice = random.Random(seed)
-        holds, tasks = TaskHolds[Hold](), {number: FakeTask() for number in range(4)}
-        expected: dict[int, Hold] = {}
-        made: list[Hold] = []
-        for _ in range(40):
-            number, step = dice.randrange(4), dice.choice(("put", "put", "remove", "end"))
-            if step == "put":
-                made.append(hold := make_hold())
-                holds.put(cast("Any", tasks[number]), hold)
-                expected[number] = hold
-            elif step == "remove" and made:
-                hold = dice.choice(made)
-                holds.remove(hold)
-                expected = {key: each for key, each in expected.items() if each is not hold}
-            elif step == "end":
-                # Of some tasks the former holds go on; their keys tell of the end as well.
-                tasks[number] = FakeTask()
-                expected.pop(number, None)
-            assert {n: holds.of(cast("Any", task)) for n, task in tasks.items()} == {
-                n: expected.get(n) for n in tasks
-            }
-            assert sorted(map(id, holds.all())) == sorted(map(id, expected.values()))
-            assert len(holds) == len(expected)
+    async def test_it_is_a_dictionary_that_ended_tasks_leave(self) -> None:
+        for seed in range(50):
+            dice = random.Random(seed)
+            holds, tasks = TaskHolds[Hold](), {number: FakeTask() for number in range(4)}
+            expected: dict[int, Hold] = {}
+            made: list[Hold] = []
+            for _ in range(40):
+                number, step = dice.randrange(4), dice.choice(("put", "put", "remove", "end"))
+                if step == "put":
+                    made.append(hold := make_hold())
+                    holds.put(cast("Any", tasks[number]), hold)
+                    expected[number] = hold
+                elif step == "remove" and made:
+                    hold = dice.choice(made)
+                    holds.remove(hold)
+                    expected = {key: each for key, each in expected.items() if each is not hold}
+                elif step == "end":
+                    # Of some tasks the former holds go on; their keys tell of the end as well.
+                    tasks[number] = FakeTask()
+                    expected.pop(number, None)
+                found = {n: holds.of(cast("Any", task)) for n, task in tasks.items()}
+                assert found == {n: expected.get(n) for n in tasks}, seed
+                assert sorted(map(id, holds.all())) == sorted(map(id, expected.values())), seed
+                assert len(holds) == len(expected), seed
 
     async def test_only_the_hold_that_a_task_has_is_taken_from_it(self) -> None:
         context: Any = FakeContext()

@@ -211,9 +211,9 @@ def test_the_error_does_not_repeat_a_long_reply() -> None:
 WRAPPED = "ERR Error running script (call to f_0123): @user_script:1: @user_script: 1: -"
 
 
-@pytest.mark.parametrize("before", ["", WRAPPED])
-@pytest.mark.parametrize("behind", ["", " script: 0123, on @user_script:1."])
-@pytest.mark.parametrize("kind", ["MOVED", "ASK"])
+BEHIND = " script: 0123, on @user_script:1."
+
+
 @pytest.mark.parametrize(
     ("place", "address"),
     [
@@ -225,11 +225,10 @@ WRAPPED = "ERR Error running script (call to f_0123): @user_script:1: @user_scri
         ("[::1]:6381", ("::1", 6381)),
     ],
 )
-def test_a_redirection_is_read(
-    before: str, behind: str, kind: str, place: str, address: Address
-) -> None:
-    redirect = read_redirect(f"{before}{kind} 3999 {place}{behind}", ASKED)
-    assert redirect == (kind == "ASK", 3999, address)
+def test_a_redirection_is_read(place: str, address: Address) -> None:
+    for before, kind, behind in itertools.product(("", WRAPPED), ("MOVED", "ASK"), ("", BEHIND)):
+        redirect = read_redirect(f"{before}{kind} 3999 {place}{behind}", ASKED)
+        assert redirect == (kind == "ASK", 3999, address)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from redisson_py import _keys
@@ -160,8 +159,3 @@ class LockScripts:
     async def left(self) -> int:
         """Return the milliseconds left of the lease."""
         return int(await ask(self.redis, "PTTL", self.key))
-
-    async def wait_until_gone(self) -> None:
-        """Wait until the key has expired."""
-        while await self.redis.exists(self.key):
-            await asyncio.sleep(0.001)

@@ -142,6 +142,31 @@ class SideScripts:
             )
         )
 
+    async def holds(self) -> dict[str, int]:
+        """Return the hold counts; fail unless it is this side's, with a lease for each read."""
+        found: dict[bytes, bytes] = await ask(self.redis, "HGETALL", self.key)
+        mode = found.pop(b"mode", None)
+        assert mode == (self.side.encode() if found else None)
+        counts = {field.decode(): int(count) for field, count in found.items()}
+        if self.side == "write":
+            return {field.removesuffix(":write"): count for field, count in counts.items()}
+        leases = [
+            hold_key(self.key, owner, number + 1)
+            for owner, count in counts.items()
+            for number in range(count)
+        ]
+        assert sorted(await ask(self.redis, "KEYS", "*:rwlock_timeout:*")) == sorted(leases)
+        return counts
+
+    async def left(self) -> int:
+        """Return the milliseconds left of the whole lock."""
+        return int(await ask(self.redis, "PTTL", self.key))
+
+
+def hold_key(key: bytes, owner: str, number: int) -> bytes:
+    """Return the key whose expiry is the lease of one hold of a reader."""
+    return _keys.suffixed(key, f"{owner}:rwlock_timeout:{number}".encode())
+
 
 class ReadWriteScripts:
     """Both sides of one lock, and what there is to see of it."""
@@ -156,7 +181,7 @@ class ReadWriteScripts:
 
     def hold_key(self, owner: str = A, number: int = 1) -> bytes:
         """Return the key whose expiry is the lease of one hold of a reader."""
-        return _keys.suffixed(self.key, f"{owner}:rwlock_timeout:{number}".encode())
+        return hold_key(self.key, owner, number)
 
     async def fields(self) -> dict[str, str]:
         """Return the hash."""
