@@ -124,7 +124,7 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 	$(BIN)/lint-imports
 	$(BIN)/codespell redisson_py lua tests examples benchmarks docs *.md Makefile
 
-unit: $(VENV)/.checks ## the inner loop: no server, under ten seconds
+unit: $(VENV)/.checks ## the inner loop: no server, half a minute
 	$(PYTEST) -q tests/unit tests/house
 
 test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
