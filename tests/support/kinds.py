@@ -170,7 +170,7 @@ KINDS: dict[str, Kind] = {
     ),
 }
 
-#: All permits of two at once, which takes another number to and fro than that of the holders.
+#: Both permits at once: the number of permits that a call takes is not that of their holders.
 TWO_AT_ONCE = replace(KINDS["semaphore"], units=2)
 
 SEMAPHORES = [name for name, kind in KINDS.items() if kind.semaphore]
