@@ -187,6 +187,12 @@ async def test_multi_lock_cancelled_before_any_reply_gives_all_back(
 
 async def test_pairs_leave_nothing_to_the_garbage_collector(fleet: Fleet) -> None:
     """Also those of which two servers answer after the release."""
+
+    def left() -> bool:
+        return not {"_Grant", "_Release"}.isdisjoint(
+            type(each).__name__ for each in gc.get_objects()
+        )
+
     lock = await warm(fleet.red_lock(5))
     gc.collect()
     gc.disable()
@@ -194,10 +200,8 @@ async def test_pairs_leave_nothing_to_the_garbage_collector(fleet: Fleet) -> Non
         for _ in range(20):
             async with lock:
                 pass
-        await until_executed(lock)
-        kinds = [type(each).__name__ for each in gc.get_objects()]
-        assert "_Grant" not in kinds
-        assert "_Release" not in kinds
+        # The last answers may still be on their way. What is in a cycle would stay.
+        await until(lambda: not left())
     finally:
         gc.enable()
 
