@@ -194,7 +194,7 @@ class TestLettingGo:
         far = get_latch(waiter)
         await far.wait()
         await redis.config_resetstat()
-        link.delay(0.1, direction="down")
+        link.delay(1, direction="down")
         asks, comes_late = start(1, far), start(2, far)
         await until_async(lambda: _scripts_run(redis))
         # The question is answered, with zero, and the answer is on its way.
