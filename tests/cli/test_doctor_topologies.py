@@ -134,7 +134,7 @@ async def test_detection_that_takes_long_is_a_warning(sentinel_factory: Sentinel
 
 
 @pytest.mark.slow
-async def test_service_that_no_sentinel_knows_is_69_and_too_few_sentinels_are_a_problem(
+async def test_unknown_service_is_69_and_too_few_sentinels_are_a_problem(
     sentinel_factory: SentinelFactory,
 ) -> None:
     servers = await sentinel_factory("valkey", replicas=1, down_after=60.0)
@@ -173,7 +173,7 @@ async def test_writes_that_wait_for_replicas_are_a_problem(
 
 
 @pytest.mark.slow
-async def test_replica_that_is_named_alone_and_two_masters_in_a_list_are_problems(
+async def test_lone_replica_and_two_masters_in_a_list_are_problems(
     replicas_factory: ReplicasFactory,
 ) -> None:
     servers = await replicas_factory("valkey", replicas=1)

@@ -52,7 +52,7 @@ async def test_one_dead_or_silent_server_costs_nothing(fleet: Fleet, how: str) -
     server = fleet.servers[1]
     await (server.kill() if how == "kill" else server.pause())
     async with lock as lease, asyncio.timeout(10):
-        # Asked side by side, each for a small part of the lease.
+        # The servers are asked at once, and one that is silent costs a small part of the lease.
         assert lease.remaining > 15
         assert await rival.try_acquire() is None
     await until_async(lambda: acquired(lock, until_missing=1))

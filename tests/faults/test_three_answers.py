@@ -316,7 +316,7 @@ async def test_a_finished_block_whose_release_gets_no_answer_ends_normally(
     records = [each for each in caplog.records if "the release of" in each.getMessage()]
     assert [record.levelno for record in records] == [logging.WARNING] * len(blocks)
     told = "\n".join(record.getMessage() for record in records)
-    # Of a lock made of locks, one of these is named.
+    # For a multi lock, the record names a member, whose name begins with the same words.
     assert all(f"'{key_of(name)}" in told for name in CENTRAL), told
     await mend(link, far)
 

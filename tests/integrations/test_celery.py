@@ -87,7 +87,7 @@ def test_no_task_overlaps_another(pool: str, app: Celery, tmp_path: Path, server
         assert len(pids) > 2
 
 
-def test_soft_time_limits_end_holds_and_waits_and_a_killed_child_is_waited_for_a_lease(
+def test_soft_time_limits_and_a_killed_child_free_the_lock(
     app: Celery, tmp_path: Path, server_url: str
 ) -> None:
     with (

@@ -8,9 +8,8 @@ import subprocess
 from pathlib import Path
 
 DRIVER = Path(__file__).parent / "driver"
-#: The release of Redisson that the protocol was read from, and an older one in wide use.
+#: The release of Redisson that the protocol was read from.
 RELEASE = "4.7.0"
-OLDER = "3.27.2"
 
 
 class JavaNotFoundError(Exception):

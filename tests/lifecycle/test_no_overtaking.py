@@ -27,7 +27,7 @@ FEW_ROUNDS = 30
 #: How far away another process is, in seconds.
 AWAY = 0.0005
 
-#: One of each way to wait, of those that several tasks cannot have at once.
+#: What one task at a time can have: one kind for each way to wait.
 EXCLUSIVE = [
     *("lock", "fair_lock", "write_lock", "multi_lock_of_three"),
     *("semaphore", "expirable_semaphore"),

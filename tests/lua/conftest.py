@@ -6,8 +6,9 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from tests.support.scripts.any_lock import LOCKS, AnyLock, TriedOnce
+from tests.support.scripts.any_lock import LOCKS, AnyLock
 from tests.support.scripts.calls import Scripts
+from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.lock import LockScripts
 
 
@@ -32,4 +33,4 @@ def fenced(scripts: Scripts) -> LockScripts:
 @pytest.fixture
 def any_lock(scripts: Scripts, kind: str) -> AnyLock:
     """A lock of the kind that the test is run for; a fair one without a queue."""
-    return TriedOnce(scripts) if kind == "fair" else LOCKS[kind](scripts)
+    return FairScripts(scripts, places=0) if kind == "fair" else LOCKS[kind](scripts)

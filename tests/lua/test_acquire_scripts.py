@@ -15,7 +15,7 @@ NOT_COUNTS = ("x", "", "1.5", "0x", "inf", "nan")
 LONG = 1_000_000
 #: How many keys a grant writes, if that is not one.
 KEYS = {"fenced": 2, "read": 2}
-#: Undone, they tell a late acquire of a busy lock apart.
+#: After an undo, these answer a late acquire of a busy lock with a number of its own.
 TELLS_LATE = ("fair", "read")
 
 pytestmark = pytest.mark.parametrize("kind", LOCKS)

@@ -1,4 +1,4 @@
-"""What acquire and release of plain semaphores do, and of permits with ids alike."""
+"""What acquiring and releasing do alike for plain semaphores and for permits with ids."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class TestRelease:
         await any_lock.acquire(A)
         await any_lock.acquire(A, 2)
         before = await everything(redis)
-        # No hold count and no tombstone are numbers, no lease is none.
+        # "No holds" and "no tombstone" are valid numbers; "no lease" is not.
         for bad in BAD_MS if which == "lease_ms" else BAD_NUMBERS:
             numbers: dict[str, Arg] = {"holds": holds, "tombstone_ms": TOMBSTONE, which: bad}
             with pytest.raises(ResponseError, match=r"must be|not a number"):

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py.testing import EmbeddedServer
-from tests.fixtures.redis_server import _new_server
+from tests.fixtures.redis_server import started_server
 from tests.lua.test_golden_vectors import listening
 from tests.support.scripts.any_lock import LOCKS, AnyLock, rivals
 from tests.support.scripts.barrier import BROKEN, RELEASED, WAITING, BarrierScripts
@@ -30,12 +30,8 @@ release_kinds = pytest.mark.parametrize("kind", ["plain", "fair", "read", "write
 @pytest.fixture(scope="module")
 def full_server(server_choice: str) -> Iterator[EmbeddedServer]:
     """A server for these tests."""
-    server = _new_server(server_choice)
-    try:
-        server.start_blocking()
+    with started_server(server_choice) as server:
         yield server
-    finally:
-        server.close_blocking()
 
 
 @pytest_asyncio.fixture

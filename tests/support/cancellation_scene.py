@@ -181,6 +181,6 @@ def trial_of(*kinds: str) -> Callable[[T], T]:
     return decorated
 
 
-#: Of what belongs to a task, or has a `lease_time`; and of what only the lines of permits do.
+#: Trials of what belongs to a task or has a `lease_time`, and of what only queues for permits do.
 trial_of_locks = trial_of(*[name for name, kind in SWEPT.items() if not kind.semaphore])
 trial_of_permits = trial_of(*[name for name, kind in SWEPT.items() if kind.semaphore])

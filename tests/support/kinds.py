@@ -73,9 +73,9 @@ class Kind:
         """
         return "semaphore" if self.semaphore else "k"
 
-    def rival_of(self, client: Redisson, name: str = "k") -> Any:
+    def rival_of(self, client: Redisson, name: str = "") -> Any:
         """Return what cannot be acquired while one of this kind is held."""
-        return (self.rival or self.make)([client], name, 1)
+        return (self.rival or self.make)([client], name or self.name, 1)
 
     def as_lock(self, client: Redisson, name: str = "k") -> LockLike:
         """Return one on the server of a client; an acquire takes all its permits, if it has any."""

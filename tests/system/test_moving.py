@@ -107,7 +107,7 @@ def no_warnings(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 def test_everything_goes_on_in_the_next_loop(
     server_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each kind of loop after each other, and after one of its own."""
+    """Every kind of loop follows every kind, its own too."""
     kinds = list(RUNNERS)
     order = [
         name

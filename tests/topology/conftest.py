@@ -50,7 +50,7 @@ class Pair:
         assert await self.redis.wait(len(self.replicas), 10_000) == len(self.replicas)
 
     async def begin(self) -> Pair:
-        """Return it when all replicas confirm, and nothing is there, waited for or counted."""
+        """Return it empty: all replicas confirm, nobody waits, and no command is counted yet."""
         await self.redis.flushall()
         await self.settle()
         await until_async(self.idle)
@@ -83,7 +83,7 @@ class Pair:
         return bool((await self.redis.info("clients"))["blocked_clients"])
 
     async def idle(self) -> bool:
-        """Return whether nobody does."""
+        """Return whether nobody is blocked."""
         return not await self.blocked()
 
 
@@ -105,8 +105,8 @@ def started_pair(server_choice: str) -> Iterator[EmbeddedReplicas]:
     """A master with one replica, for the session."""
     with found(server_choice) as choice:
         servers = EmbeddedReplicas(choice, replicas=1, config=QUIET)
-    servers.start_blocking()
     try:
+        servers.start_blocking()
         yield servers
     finally:
         servers.close_blocking()

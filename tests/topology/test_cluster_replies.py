@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 TIMED = {name: call for name, call in CALLS.items() if name not in ("renewal", "re-entry")}
 #: Each way of changing what is held, where a test takes long.
 SOME = {name: CALLS[name] for name in ("acquire", "partial release")}
-#: A writer, and who wants a token, asks as for a lock; `test_lost_replies` has them all.
+#: Write locks and fenced locks ask as plain locks do; `test_lost_replies` has them all.
 FEW = {name: KINDS[name] for name in ("lock", "fair_lock", "read_lock")}
 PERMITS = 3
 

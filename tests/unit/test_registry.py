@@ -156,7 +156,7 @@ class TestTaskHolds:
                     holds.remove(hold)
                     expected = {key: each for key, each in expected.items() if each is not hold}
                 elif step == "end":
-                    # Of some tasks the former holds go on; their keys tell of the end as well.
+                    # The holds of some ended tasks live on; their keys leave all the same.
                     tasks[number] = FakeTask()
                     expected.pop(number, None)
                 found = {n: holds.of(cast("Any", task)) for n, task in tasks.items()}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
-from redisson_py._scripts.source import Arg
 from tests.support.scripts.calls import LEASE, A, Scripts, ask
-from tests.support.scripts.fair import WAIT, FairScripts
+from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.read_write import ReadWriteScripts, SideScripts
+from tests.support.waiting import until_async
 
 AnyLock = LockScripts | SideScripts
 
@@ -23,35 +22,6 @@ LOCKS: dict[str, Callable[[Scripts], AnyLock]] = {
 }
 
 
-class TriedOnce(FairScripts):
-    """A fair lock whose acquires take no place in the queue unless they say so."""
-
-    async def acquire(
-        self,
-        owner: str = A,
-        holds: Arg = 1,
-        lease_ms: Arg = LEASE,
-        tokens: Arg = 0,
-        *,
-        wait_ms: Arg = WAIT,
-        alive_ms: Arg = LEASE,
-        places: Arg = 0,
-        version: Arg = 0,
-        version_ms: Arg = 0,
-    ) -> int | None:
-        """Ask for a hold, and for nothing else."""
-        return await super().acquire(
-            owner,
-            holds,
-            lease_ms,
-            wait_ms=wait_ms,
-            alive_ms=alive_ms,
-            places=places,
-            version=version,
-            version_ms=version_ms,
-        )
-
-
 def rivals(lock: AnyLock) -> list[AnyLock]:
     """Return what keeps others out of this lock while somebody has it."""
     if isinstance(lock, LockScripts):
@@ -62,8 +32,11 @@ def rivals(lock: AnyLock) -> list[AnyLock]:
 
 async def wait_until_gone(lock: AnyLock) -> None:
     """Wait until its key has expired."""
-    while await lock.redis.exists(lock.key):
-        await asyncio.sleep(0.001)
+
+    async def gone() -> bool:
+        return not await lock.redis.exists(lock.key)
+
+    await until_async(gone)
 
 
 async def write_count(lock: AnyLock, count: str) -> None:

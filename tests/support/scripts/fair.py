@@ -71,10 +71,15 @@ return tell()
 
 
 class FairScripts(LockScripts):
-    """The scripts of one fair lock, with the values that most tests do not vary."""
+    """The scripts of one fair lock, with the values that most tests do not vary.
 
-    def __init__(self, scripts: Scripts, key: bytes = b"k") -> None:
+    Args:
+        places: The places in the queue that an acquire asks for, unless it says otherwise.
+    """
+
+    def __init__(self, scripts: Scripts, key: bytes = b"k", places: int = 1) -> None:
         super().__init__(scripts, key=key)
+        self.places = places
         self.queue = _keys.prefixed(b"redisson_lock_queue", key)
         self.timeouts = _keys.prefixed(b"redisson_lock_timeout", key)
         self.waiters = _keys.suffixed(key, b"redisson_py:waiters")
@@ -93,7 +98,7 @@ class FairScripts(LockScripts):
         *,
         wait_ms: Arg = WAIT,
         alive_ms: Arg = LEASE,
-        places: Arg = 1,
+        places: Arg | None = None,
         version: Arg = 0,
         version_ms: Arg = 0,
     ) -> int | None:
@@ -108,7 +113,7 @@ class FairScripts(LockScripts):
             lease_ms=lease_ms,
             wait_ms=wait_ms,
             alive_ms=alive_ms,
-            places=places,
+            places=self.places if places is None else places,
             channel=self.channel,
             **self.versioned(owner, version, version_ms),
         )
