@@ -14,6 +14,7 @@ from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
+    Each,
     Every,
     Servers,
     central_locks,
@@ -56,13 +57,16 @@ async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, servers: Se
 
 
 async def test_it_is_renewed_until_then(every: Every) -> None:
-    kinds, began = every(is_lock, lease_time=3), now()
-    losses = await asyncio.gather(*[until_lost(each.lock, max_hold=4) for each in kinds])
-    assert now() - began > 3.9
-    for each, loss in zip(kinds, losses, strict=True):
+    async def one(each: Each) -> None:
+        # The limit counts from here; a busy machine may be granted it later.
+        began = now()
+        loss = await until_lost(each.lock, max_hold=4)
         assert loss.reason == "ended"
+        assert now() - began > 3.9, each.name
         assert loss.held_for > 3, "longer than one lease"
         assert each.client.statistics().renewals >= 2, each.name
+
+    await asyncio.gather(*[one(each) for each in every(is_lock, lease_time=3)])
 
 
 async def test_the_next_task_gets_it_then(every: Every, client: Redisson) -> None:
