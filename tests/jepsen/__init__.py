@@ -1,0 +1,1 @@
+"""Jepsen at home: worker processes, a nemesis, a referee, and checkers over what they recorded."""

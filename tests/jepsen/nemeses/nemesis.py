@@ -1,0 +1,40 @@
+"""What a nemesis is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tests.jepsen.field import Field
+
+#: What the promise of a lease rests on, and a nemesis may break: no acknowledged write is lost,
+#: clocks run at nearly the same speed and are not stepped, nobody else writes the keys.
+Assumption = Literal["data", "clocks", "keys"]
+
+#: What a nemesis needs: links that are proxies, Sentinel, a cluster, a tmpfs, ...
+Need = Literal["links", "replicas", "sentinel", "cluster", "clock shim", "own network", "disk"]
+
+
+@dataclass(frozen=True)
+class Nemesis:
+    """One kind of trouble.
+
+    Attributes:
+        name: Its name on the command line.
+        about: What it does, in a line.
+        strike: Does it once, and undoes it; called again and again, with pauses. It must undo what
+            it did also if it is cancelled.
+        breaks: The assumptions that do not hold while it acts: checkers that rest on them then
+            publish figures instead of a verdict.
+        needs: What the field must have.
+        pause: Seconds between two strikes: at least, at most.
+    """
+
+    name: str
+    about: str
+    strike: Callable[[Field, random.Random], Awaitable[None]]
+    breaks: frozenset[Assumption] = frozenset()
+    needs: frozenset[Need] = frozenset()
+    pause: tuple[float, float] = field(default=(0.2, 1.0))

@@ -1,0 +1,70 @@
+"""The protected resource: a process of its own that checks tokens, or not, and is the referee.
+
+Run as `python -m tests.jepsen.resource FOLDER`; it prints its port. For each object there is a
+number. A worker that holds the lock reads it (`begin`) and writes it back with one added (`write`);
+an object whose name begins with `fenced` refuses a smaller token than it has seen. The steps:
+
+    ask OBJ SECTION                   the worker is about to ask for the lock
+    begin OBJ SECTION OWNER TOKEN     it has the lock, and reads
+    write OBJ SECTION TOKEN VALUE     it writes
+
+What it sees, in its order, is its history. `tests.system.referee.violations` judges it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.jepsen.history import Recorder, say
+from tests.system.referee import Referee, Write
+
+
+class Resource:
+    """Numbers by object, and the record of what was done to them."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._numbers: defaultdict[str, Referee] = defaultdict(lambda: Referee(checks=False))
+
+    def answer(self, line: str) -> str:
+        """Take a step; return what to tell the worker."""
+        word, obj, rest = line.split(" ", 2)
+        if obj not in self._numbers:
+            self._numbers[obj] = Referee(checks=obj.startswith("fenced"))
+        number = self._numbers[obj]
+        reply = number.answer(f"{word} {rest}")
+        event = number.log.pop()
+        accepted = event.accepted if isinstance(event, Write) else True
+        facts: dict[str, Any] = {
+            "rid": event.section,
+            "owner": getattr(event, "owner", ""),
+            "fence": getattr(event, "token", None),
+            "value": event.value if isinstance(event, Write) else None,
+        }
+        self._record.note(word, obj, out="ok" if accepted else "fail", **facts)
+        return reply
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one worker, line by line."""
+        with suppress(ConnectionError):  # the worker was killed
+            while line := await reader.readline():
+                writer.write(self.answer(line.decode().strip()).encode() + b"\n")
+        writer.close()
+
+
+async def main(folder: Path) -> None:
+    """Serve until standard input ends."""
+    resource = Resource(Recorder(folder, "resource"))
+    server = await asyncio.start_server(resource.serve, "127.0.0.1", 0)
+    say(str(server.sockets[0].getsockname()[1]))
+    await asyncio.to_thread(sys.stdin.read)
+    server.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1])))

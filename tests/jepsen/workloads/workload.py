@@ -1,0 +1,39 @@
+"""What a workload is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.jepsen.checkers.verdict import Facts
+from tests.jepsen.worker import Worker
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One way in which workers use an object.
+
+    Attributes:
+        name: Its name on the command line.
+        about: What it does, in a line.
+        work: One section of one task; called again until the worker is to stop.
+        checkers: The names of the checkers that judge its histories.
+        objects: The names of what it uses, as a rule.
+        options: Options of the clients.
+        processes: How many workers it has.
+        tasks: How many tasks each worker has.
+        servers: How many independent servers each worker needs.
+        facts: What the checkers must know.
+    """
+
+    name: str
+    about: str
+    work: Callable[[Worker], Awaitable[None]]
+    checkers: tuple[str, ...]
+    objects: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=lambda: {"lease_time": 1.0})
+    processes: int = 4
+    tasks: int = 2
+    servers: int = 1
+    facts: Facts = field(default_factory=Facts)
