@@ -205,10 +205,11 @@ interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; RE
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(BIN)/coverage run -m pytest -q && $(BIN)/coverage report --fail-under=90
 
-soak: $(VENV)/.checks ## lost replies, lifecycles, outages, slots that move; ARGS="--lost 100000" LIFECYCLES="--examples 500" OUTAGE="--seconds 60" MOVES=20
+soak: $(VENV)/.checks ## lost replies, lifecycles, outages, losses, slots that move; ARGS="--lost 100000" LIFECYCLES="--examples 500" OUTAGE="--seconds 60" LOSSES="--runs 500" MOVES=20
 	$(BIN)/python -m tests.soak.lost_replies $(ARGS)
 	$(BIN)/python -m tests.soak.lifecycles $(LIFECYCLES)
 	$(BIN)/python -m tests.soak.outage $(OUTAGE)
+	$(BIN)/python -m tests.soak.loss_margin $(LOSSES)
 	MOVES=$(MOVES) $(PYTEST) -q tests/topology/test_cluster_moves.py
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
