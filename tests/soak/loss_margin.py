@@ -10,13 +10,16 @@ goes one way. Noted are
   however late the event loop is),
 - `told`: when the cancellation arrived in the body (a timer's work, so as late as the loop),
 - `server_end`: when the server drops the key, by its own clock, which on one machine is ours,
-- `asked`: when the other client asked the question that was granted; it was let in by `let_in`.
+- `asked`: when the other client made the request that was granted; it was let in by `let_in`. The
+  server executed it somewhere in between, on a busy machine long after `asked`, so nothing is
+  promised about that moment.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import random
 import sys
 import time
@@ -59,8 +62,6 @@ class Run:
         """Which promise it breaks; empty if none. They rest on clocks alone, not on event loops."""
         if self.over >= self.server_end:
             return "the lease said that it was lost after the server had ended it"
-        if self.over >= self.asked:
-            return "another client was granted the lock before the lease said that it was lost"
         # Otherwise the clocks were not compared rightly.
         return "the other got in before the end" if self.server_end > self.let_in else ""
 
@@ -70,7 +71,9 @@ async def keep_losing(url: str, wanted: int) -> list[Run]:
     runs: list[Run] = []
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        redis = await enter(Redis.from_url(url))
+        # With a timeout redis-py uses `asyncio.wait_for`, which before Python 3.12 may swallow the
+        # cancellation of the body that asks.
+        redis = await enter(Redis.from_url(url, socket_timeout=None))
         rival = await enter(Redisson.from_url(url, lease_time=OTHERS_LEASE))
 
         async def work(number: int) -> None:
@@ -153,6 +156,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=10_000, help="how many black holes")
     wanted = parser.parse_args().runs
     say = partial(print, flush=True)
+    # A loss, an outage and a late event loop are what happens here all the time.
+    logging.getLogger("redisson_py").setLevel(logging.CRITICAL)
 
     async def run() -> list[Run]:
         async with embedded_server() as url:
