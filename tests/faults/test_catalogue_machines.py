@@ -142,6 +142,8 @@ async def fill(server: EmbeddedServer) -> None:
 
 HOGS = 8
 LEASE = 6.0
+#: Busy loops and holder leave the processor to whatever else the machine has to do.
+NICE = 10
 
 
 async def test_holder_on_a_starved_processor_keeps_its_lock(  # G9
@@ -194,10 +196,12 @@ def starved(pid: int) -> Generator[None]:
     """Have a process share one processor with busy loops, for the time of a block."""
     processor = {min(os.sched_getaffinity(0))}
     os.sched_setaffinity(pid, processor)
+    os.setpriority(os.PRIO_PROCESS, pid, NICE)
     busy = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: pass"
     with ExitStack() as stack:
         for _ in range(HOGS):
-            hog = subprocess.Popen([sys.executable, "-c", busy, str(*processor)])
+            command = ["nice", f"-n{NICE}", sys.executable, "-c", busy, str(*processor)]
+            hog = subprocess.Popen(command)
             stack.callback(hog.wait)
             stack.callback(hog.kill)
         yield

@@ -36,10 +36,11 @@ class Group:
 def groups(text: str) -> dict[str, Group]:
     """Return the groups of the page; fail for a row of a table that is none."""
     found: dict[str, Group] = {}
+    group: Group | None = None
     for line in text.splitlines():
         if heading := HEADING.fullmatch(line):
             found[heading["title"]] = group = Group(int(heading["count"]), [])
-        elif found and line.startswith("| ") and not line.startswith("| what went wrong "):
+        elif group and line.startswith("| ") and not line.startswith("| what went wrong "):
             row = ROW.fullmatch(line)
             assert row, line
             group.rows.append((int(row["several"] or 1), row["means"], row["tests"]))
