@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from redisson_py import ConnectionLostError, QuorumError
+from redisson_py import ConnectionLostError, QuorumError, RedLock
+from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
+from tests.support.waiting import until
 
 #: Seconds: well below `PATIENCE`, for which a call waits for one server; and that.
 SOON, PATIENCE = 20.0, 30.0
@@ -96,3 +98,27 @@ async def test_looking_needs_no_silent_minority(how: str, fleet: Fleet) -> None:
             assert await lock.locked()
         async with asyncio.timeout(20):
             await lease.release()
+
+
+async def test_none_is_said_when_a_task_here_had_it_until_just_before(fleet: Fleet) -> None:
+    """Nobody else answers in the time that is left, but this client knows that it was busy."""
+    async with AsyncExitStack() as stack:
+        proxies = [FaultProxy.in_front_of(server.url) for server in fleet.servers[:3]]
+        links = [await stack.enter_async_context(proxy) for proxy in proxies]
+        clients = [fleet.client(link.url) for link in links]
+        lock = RedLock(*(client.get_lock("k") for client in clients))
+        lease = await lock.acquire()
+        await until_executed(lock)
+        # With a lease of its own it is not passed the hold: it has to ask.
+        trying = asyncio.create_task(lock.try_acquire(timeout=2, lease_time=60))
+        await until(lambda: sum(client.statistics().waiters for client in clients) == 1)
+        for link in links:
+            link.delay(0.25, direction="down")
+        # Less than half a second before the time is up. When the release is answered, the other
+        # task has less time left than an answer takes.
+        await asyncio.sleep(1.65)
+        await lease.release()
+        assert await trying is None
+        await until_executed(lock)
+        for client in clients:
+            await client.aclose()
