@@ -19,7 +19,7 @@ from redisson_py._keys import SLOTS
 from redisson_py.errors import BackendError
 
 #: If a command of a script was redirected, Redis 6.2 puts text before the error, Redis 7 after it.
-_REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) (\d+) (\S*):(\d+)(?= |$)")
+_REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) ([0-9]{1,9}) (\S*):([0-9]{1,9})(?= |$)")
 #: Stands for the host of a node that should announce its name and has none.
 _NAMELESS = "?"
 
