@@ -15,7 +15,7 @@ ABORT = source.load("barrier.abort")
 INSPECT = source.load("barrier.inspect", array(*[whole(0)] * 5, rows=(text, text)))
 LEAVE = source.load("barrier.leave")
 RESET = source.load("barrier.reset")
-WAIT = source.load("barrier.wait", array(whole(-3), whole(), whole(0), whole()))
+WAIT = source.load("barrier.wait", array(whole(-3, 1), whole(), whole(0), whole()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,10 @@ RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
 
-ACQUIRE_FENCED = source.load("fenced_lock.acquire", array(whole(-3), whole(-1)))
+_CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
+ACQUIRE_FENCED = source.load(
+    "fenced_lock.acquire", lambda reply: _CODE_AND_NUMBER(reply) and reply != [1, -1]
+)
 RENEW_FENCED = source.load("fenced_lock.renew")
 SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
 

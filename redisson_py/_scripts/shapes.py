@@ -64,9 +64,9 @@ def read_shape(returns: str) -> Shape:
     return Shape(nil, frozenset(literals), least, is_array)
 
 
-def whole(least: float = -math.inf) -> Element:
-    """Return what takes an integer that is not below `least`."""
-    return lambda value: type(value) is int and value >= least
+def whole(least: float = -math.inf, most: float = math.inf) -> Element:
+    """Return what takes an integer from `least` to `most`."""
+    return lambda value: type(value) is int and least <= value <= most
 
 
 def text(value: Any) -> bool:

@@ -46,7 +46,8 @@ class Named:
 def fields(reply: object) -> dict[str, str]:
     """Return the fields of an instance as a Sentinel describes it, in RESP3 or RESP2."""
     if isinstance(reply, list):
-        reply = dict(zip(reply[::2], reply[1::2], strict=False))
+        pairs = zip(reply[::2], reply[1::2], strict=False)
+        return {_text(name): _text(value) for name, value in pairs}
     if not isinstance(reply, dict):
         return {}
     return {_text(name): _text(value) for name, value in reply.items()}
