@@ -16,13 +16,14 @@ from typing import Any
 MOST_BYTES = 1 << 24
 
 #: Finds what may begin an array of a million elements or more, or may do so once the rest of the
-#: number has come. Nearly all chunks have neither.
+#: number has come, or a push of -1 elements, which hiredis takes for nil. Nearly all chunks have
+#: none of these.
 maybe_huge: Callable[[bytes], Match[bytes] | None] = re.compile(
-    rb"[*%~>|](?:\d{7}|\d{0,6}\Z)"
+    rb"[*%~>|](?:\d{7}|\d{0,6}\Z)|[%~>|]-"
 ).search
 
 #: The same, only where an array can begin: at the start of a chunk, or after a line.
-_BEGIN = re.compile(rb"(?:\A\n?|\r\n)([*%~>|])(?:\d{7}|\d{0,6}(\Z))")
+_BEGIN = re.compile(rb"(?:\A\n?|\r\n)(?:[*%~>|](?:\d{7}|\d{0,6}(\Z))|[%~>|]-)")
 
 
 class TooLargeError(Exception):
@@ -47,20 +48,20 @@ class Pieces:
         """Yield what came, in pieces each of which is to be read before the next.
 
         Raises:
-            TooLargeError: An array of a million elements or more begins there.
+            TooLargeError: A million elements or more begin there, or fewer than none.
         """
         data, self.cut = self.cut + data, b""
         start = 0
         for found in _BEGIN.finditer(data):
-            begin = found.start(1)
+            begin = found.start() + len(found[0]) - len(found[0].lstrip())
             if begin > start:
                 yield data[start:begin]
                 start = begin
-            if found[2] is not None:
+            if found[1] is not None:
                 self.cut = data[begin:]
                 return
             if not self._is_inside():
-                raise TooLargeError("an array of a million elements or more")
+                raise TooLargeError("a number of elements that no reply has")
         if start < len(data):
             yield data[start:]
 

@@ -65,6 +65,9 @@ def read_file(path: str | os.PathLike[str]) -> Table:
         found = parse(text)
     except RecursionError:
         found = _Wrong("values are nested too deeply")
+    except ValueError:
+        # The parsers tell anything else themselves.
+        found = _Wrong("a number has too many digits")
     if isinstance(found, _Wrong):
         raise ValueError(f"{file}: {found.text}")
     if not isinstance(found, dict):
