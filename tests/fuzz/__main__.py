@@ -60,7 +60,11 @@ def main() -> int:
     done: Counter[str] = Counter()
     failed = 0
     until = time.monotonic() + options.seconds
-    with EmbeddedServer() as server, tempfile.TemporaryDirectory() as folder:
+    server = EmbeddedServer()
+    server.start_blocking()
+    holder = tempfile.TemporaryDirectory()
+    folder = holder.name
+    try:
         number = options.seed
         while time.monotonic() < until and number < options.seed + options.rounds:
             for part in options.parts:
@@ -73,6 +77,9 @@ def main() -> int:
                     traceback.print_exc(file=sys.stdout)
                 done[part] += 1
             number += 1
+    finally:
+        server.close_blocking()
+        holder.cleanup()
     rounds = ", ".join(f"{count} of {part}" for part, count in done.items())
     say(f"rounds: {rounds}; {failed} failed")
     return 1 if failed else 0

@@ -75,7 +75,7 @@ async def _channels(redis: Redis, count: int) -> list[bytes]:
     """Return the channels that somebody listens to, when there are enough of them."""
     async with asyncio.timeout(30):
         while True:
-            found: list[bytes] = await redis.pubsub_channels()
+            found: list[Any] = await redis.pubsub_channels()
             if len(found) >= count:
                 return sorted(found)
             await asyncio.sleep(0.01)

@@ -10,7 +10,8 @@ import pytest
 from redisson_py._limits import MOST_BYTES, BoundedReader, TooLargeError
 from redisson_py._scripts.shapes import array, read_shape, text, whole
 from tests.fuzz.decoders import decode_all, read_all
-from tests.fuzz.values import BROKEN, bulk, value
+from tests.fuzz.values import BROKEN, value
+from tests.support.fake_peer import bulk
 
 _NOTHING = object()
 

@@ -108,9 +108,10 @@ def judge(report: str, names: Iterable[str], *, required: bool) -> Outcome:
     A package that it could not look up is not known to be well.
     """
     wanted = set(names)
+    seen: dict[str, dict[str, Any]]
     try:
         rows = json.loads(report)["dependencies"]
-        seen = {canonicalize_name(row["name"]): row for row in rows}
+        seen = {str(canonicalize_name(row["name"])): row for row in rows}
     except (ValueError, KeyError, TypeError):
         seen = {}
     bad = [

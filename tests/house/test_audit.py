@@ -65,7 +65,8 @@ def test_every_licence_of_what_we_need_is_on_the_list() -> None:
     [
         ("MIT", True), ("BSD-3-Clause", True), ("Apache Software License", True), ("PSF-2.0", True),
         ("MPL-2.0", True), ("GPL-3.0-only", False), ("MIT, GNU General Public License v3", False),
-        ("", False), ("Proprietary", False), ("LGPL-2.1", False), ("BUSL-1.1 or MIT later", False), ("LIMITED", False),
+        ("", False), ("Proprietary", False), ("LGPL-2.1", False), ("BUSL-1.1 or MIT later", False),
+        ("LIMITED", False),
     ],
 )  # fmt: skip
 def test_which_licences_are_allowed(said: str, allowed: bool) -> None:
