@@ -67,7 +67,7 @@ REDISSON ?= 4.7.0
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-rest test-soaks \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
-	interop coverage soak mutants bench bench-quick bench-goals manifest build clean
+	interop coverage soak fuzz mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -113,7 +113,7 @@ fmt: $(VENV)/.checks ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-check: $(VENV)/.checks ## lint, types, layers, spelling
+check: $(VENV)/.checks ## lint, types, layers, spelling, licences, vulnerabilities
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -122,6 +122,8 @@ check: $(VENV)/.checks ## lint, types, layers, spelling
 	# whose environment has the working tree; below 100 % it fails.
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/pyright --verifytypes redisson_py --ignoreexternal
 	$(BIN)/lint-imports
+	# Licences, and known vulnerabilities where they can be looked up: AUDIT=required insists on it.
+	$(BIN)/python -m tests.house.audit
 	$(BIN)/codespell redisson_py lua tests examples benchmarks docs *.md Makefile
 
 unit: $(VENV)/.checks ## the inner loop: no server, half a minute
@@ -211,6 +213,9 @@ soak: $(VENV)/.checks ## lost replies, lifecycles, outages, losses, slots that m
 	$(BIN)/python -m tests.soak.outage $(OUTAGE)
 	$(BIN)/python -m tests.soak.loss_margin $(LOSSES)
 	MOVES=$(MOVES) $(PYTEST) -q tests/topology/test_cluster_moves.py
+
+fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds 600 --seed 7"
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)

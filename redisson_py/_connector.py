@@ -14,11 +14,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import redis.exceptions
+from redis._parsers.hiredis import NOT_ENOUGH_DATA, _AsyncHiredisParser
 from redis.asyncio import SSLConnection
 from redis.asyncio.connection import AbstractConnection
 
 from redisson_py._addresses import Address, write_address
 from redisson_py._connect_errors import connect_error, was_cut
+from redisson_py._limits import BoundedReader
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
 __all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
@@ -29,6 +31,15 @@ _MOST_ASKED = 3
 
 #: How many other servers are remembered: addresses change as nodes come and go.
 _MOST_KEPT = 64
+
+
+class BoundedParser(_AsyncHiredisParser):
+    """redis-py's parser, for the handshake and for single questions, with bounds on replies."""
+
+    def on_connect(self, connection: Any) -> None:
+        """Read from a new connection."""
+        super().on_connect(connection)  # type: ignore[no-untyped-call]  # redis-py's
+        self._reader: Any = BoundedReader(self._reader, NOT_ENOUGH_DATA)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,14 @@ from redis.backoff import NoBackoff
 from redis.maint_notifications import MaintNotificationsConfig
 
 from redisson_py._addresses import Address, AddressMap, Topology, one_argument, write_address
-from redisson_py._connector import Connector, ask_once, let_go, take_over, tear_off
+from redisson_py._connector import (
+    BoundedParser,
+    Connector,
+    ask_once,
+    let_go,
+    take_over,
+    tear_off,
+)
 from redisson_py._time import check_lease_time
 from redisson_py._url import Kind, Target, read_url
 
@@ -266,6 +273,7 @@ def _connector(
 ) -> Connector:
     settings = {k: v for k, v in given.items() if k not in _DROPPED}
     settings["protocol"] = 3
+    settings["parser_class"] = BoundedParser
     settings["retry"] = Retry(NoBackoff(), 0)
     settings["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
     # Our own timeouts limit an attempt as a whole.

@@ -6,14 +6,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redisson_py import _keys
+from redisson_py._commands.replies import stored_number
 from redisson_py._scripts import source
+from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg
 
 ABORT = source.load("barrier.abort")
-INSPECT = source.load("barrier.inspect")
+INSPECT = source.load("barrier.inspect", array(*[whole(0)] * 5, rows=(text, text)))
 LEAVE = source.load("barrier.leave")
 RESET = source.load("barrier.reset")
-WAIT = source.load("barrier.wait")
+WAIT = source.load("barrier.wait", array(whole(-3, 1), whole(), whole(0), whole()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ def inspect_reply(reply: list[Any]) -> InspectReply:
     """Decode the reply of `INSPECT`."""
     broken, generation, parties, present_ms, n_waiting, *listed = reply
     entries = tuple(
-        Entry(owner.decode(), max(0, int(float(ends_ms)) - present_ms) / 1000)
+        Entry(owner.decode(errors="replace"), max(0, stored_number(ends_ms) - present_ms) / 1000)
         for owner, ends_ms in zip(listed[::2], listed[1::2], strict=True)
     )
     return InspectReply(bool(broken), generation or None, parties or None, n_waiting, entries)

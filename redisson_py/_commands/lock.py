@@ -19,23 +19,27 @@ from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
+from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
 
 ACQUIRE = source.load("lock.acquire")
 FORCE_RELEASE = source.load("lock.force_release")
-INSPECT = source.load("lock.inspect")
+INSPECT = source.load("lock.inspect", array(whole(-2), rows=(text, text)))
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
 
-ACQUIRE_FENCED = source.load("fenced_lock.acquire")
+_CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
+ACQUIRE_FENCED = source.load(
+    "fenced_lock.acquire", lambda reply: _CODE_AND_NUMBER(reply) and reply != [1, -1]
+)
 RENEW_FENCED = source.load("fenced_lock.renew")
 SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
 
 ACQUIRE_FAIR = source.load("fair_lock.acquire")
 FORCE_RELEASE_FAIR = source.load("fair_lock.force_release")
-INSPECT_FAIR = source.load("fair_lock.inspect")
+INSPECT_FAIR = source.load("fair_lock.inspect", array(whole(-2), whole(0), rows=(text,)))
 RELEASE_FAIR = source.load("fair_lock.release")
 
 #: Fencing tokens taken with each grant: a hold can be passed on this often in this process.

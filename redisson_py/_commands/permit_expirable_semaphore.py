@@ -18,13 +18,14 @@ from redisson_py._commands.wakes import permit_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._owner import client_id_of
 from redisson_py._scripts import source
+from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._time import milliseconds
 
 ACQUIRE = source.load("expirable_semaphore.acquire")
 ADD = source.load("expirable_semaphore.add")
-AVAILABLE = source.load("expirable_semaphore.available")
-INSPECT = source.load("expirable_semaphore.inspect")
+AVAILABLE = source.load("expirable_semaphore.available", array(whole(), whole(0)))
+INSPECT = source.load("expirable_semaphore.inspect", array(text, whole(0), rows=(text, whole(-1))))
 LEASE_LEFT = source.load("expirable_semaphore.lease_left")
 RELEASE = source.load("expirable_semaphore.release")
 RELEASE_ALL = source.load("expirable_semaphore.release_all")

@@ -10,6 +10,7 @@ from redisson_py._commands.replies import Answer, Busy
 from redisson_py._commands.request import Wish
 from redisson_py._commands.wakes import read_write_wakes, writers_first_wakes
 from redisson_py._scripts import source
+from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._time import milliseconds
 
 ACQUIRE_READ = source.load("read_lock.acquire")
@@ -23,7 +24,9 @@ FORCE_RELEASE_WRITE = source.load("write_lock.force_release")
 RELEASE_WRITE = source.load("write_lock.release")
 SET_LEASE_WRITE = source.load("write_lock.set_lease")
 
-INSPECT = source.load("read_write_lock.inspect")
+INSPECT = source.load(
+    "read_write_lock.inspect", array(whole(-2), text, rows=(text, whole(0), whole(-2)))
+)
 
 #: Seconds for which a waiting writer keeps readers out after its last request. It repeats the
 #: request three times in this period; a writer that dies blocks readers for no longer than this.

@@ -48,6 +48,15 @@ UNKNOWN_WAIT = Busy(None)
 NOT_THERE = Busy(None, absent=True)
 
 
+def stored_number(raw: bytes) -> int:
+    """Return a number as Redis keeps it; 0 for anything else that somebody may have put there."""
+    try:
+        number = float(raw)
+    except ValueError:
+        return 0
+    return int(number) if abs(number) < 1 << 63 else 0
+
+
 def decode(reply: int | None) -> Answer:
     """Return what the reply of an acquire script without tokens means."""
     if reply is None:

@@ -9,6 +9,7 @@ from redisson_py._commands.replies import Answer, decode
 from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source
+from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg, Script
 
 ACQUIRE = source.load("semaphore.acquire")
@@ -16,7 +17,7 @@ ADD = source.load("semaphore.add")
 AVAILABLE = source.load("semaphore.available")
 DELETE = source.load("semaphore.delete")
 DRAIN = source.load("semaphore.drain")
-INSPECT = source.load("semaphore.inspect")
+INSPECT = source.load("semaphore.inspect", array(text, whole(0), rows=(text, text, whole(0))))
 RELEASE = source.load("semaphore.release")
 SET = source.load("semaphore.set")
 

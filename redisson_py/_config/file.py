@@ -65,6 +65,11 @@ def read_file(path: str | os.PathLike[str]) -> Table:
         found = parse(text)
     except RecursionError:
         found = _Wrong("values are nested too deeply")
+    except ValueError as error:
+        if str(error).startswith(f"{file}: "):
+            raise
+        # All else that a parser finds is told by us; the text of this one names no file.
+        found = _Wrong("a number has too many digits")
     if isinstance(found, _Wrong):
         raise ValueError(f"{file}: {found.text}")
     if not isinstance(found, dict):

@@ -95,7 +95,7 @@ class Ownership:
         key, executor = self.commands.key, self.context.executor
         call = executor.command(key, "EXISTS", key)
         call.fails_fast = True
-        return bool(await executor.answer(call))
+        return executor.number(call, await executor.answer(call)) > 0
 
     @property
     def stream(self) -> Stream:

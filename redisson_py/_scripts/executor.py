@@ -8,9 +8,10 @@ from typing import Any
 
 from redisson_py._loop import Loop, clock_of
 from redisson_py._scripts.source import Arg, Script
-from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
 from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py.errors import BackendError
 
 
 class Executor:
@@ -164,6 +165,22 @@ class Executor:
     async def ask(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply; errors as for `run`."""
         return await self.answer(self.command(key, *args))
+
+    async def ask_number(self, key: bytes, *args: Arg) -> int:
+        """Run a plain command whose reply is a number; errors as for `run`."""
+        call = self.command(key, *args)
+        return self.number(call, await self.answer(call))
+
+    @staticmethod
+    def number(call: Call, reply: object) -> int:
+        """Return the reply to a plain command, if it is a number.
+
+        Raises:
+            BackendError: It is something else.
+        """
+        if type(reply) is not int:
+            raise BackendError(f"{call.name} was answered with {shortened(reply)}")
+        return reply
 
     @staticmethod
     async def answer(call: Call) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import keyword
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from redisson_py._dialect import wordings
 from redisson_py._scripts.packing import Pack, head, packer
+from redisson_py._scripts.shapes import Array, Shape, read_shape
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -53,12 +55,16 @@ class Script:
     Args:
         name: Its folder and its verb, `folder.verb`.
         read: Returns its text.
+        array: Says whether an array may be its reply; None: any may, if its replies are arrays.
 
     Attributes:
         keys: The names of its keys, and `args` those of its arguments.
         ints: Those of the arguments that are numbers; the others are bytes.
         is_batch: The last key and the last argument stand for any number of them.
         retry: Why it is safe to repeat.
+        may_be_nil: Its reply may be nil.
+        least: Its reply may be a number from here on; infinity if it may not.
+        literals: The other numbers that its reply may be.
         follows_ask: It declares every key that it touches, so in a cluster it may run on the node
             that a slot is moving to.
         wordings: What is sent to servers of each `Dialect`.
@@ -73,6 +79,9 @@ class Script:
     ints: frozenset[str]
     is_batch: bool
     retry: str
+    may_be_nil: bool
+    least: float
+    literals: frozenset[int]
     follows_ask: bool
     wordings: tuple[Wording, ...]
     text: str
@@ -80,9 +89,10 @@ class Script:
     head: bytes
     bind: Pack
 
-    def __init__(self, name: str, read: Callable[[], str]) -> None:
+    def __init__(self, name: str, read: Callable[[], str], array: Array | None = None) -> None:
         self.name = name
         self._read = read
+        self._array = array
 
     def __str__(self) -> str:
         return f"{self.name} v{self.version}"
@@ -103,6 +113,14 @@ class Script:
         self.version, self.retry = header.version, header.retry
         self.keys, self.args, self.ints = keys, args, header.ints
         self.is_batch = bool(keys and args) and keys[-1][-3:] == args[-1][-3:] == "..."
+        shape = header.replies
+        self._shape = shape
+        self.may_be_nil, self.literals, self.least = shape[:3]
+        if shape.is_array:
+            # The numbers are those of its elements.
+            self.least, self.literals = math.inf, frozenset()
+        elif shape.is_anything:
+            self.may_be_nil, self.least = True, -math.inf
         self.follows_ask = not header.computes
         texts = wordings(text)
         # One object for each text: `Call.pack` compares heads by identity.
@@ -129,6 +147,17 @@ class Script:
             raise TypeError(f"{self.name} takes {self.args[:-1]}, not {tuple(values)}")
         return (len(keys), *keys, *values.values(), *rest)
 
+    def fits(self, reply: object, args: object) -> bool:
+        """Return whether this, neither nil nor a number, can be the reply to such a call."""
+        shape = self._shape
+        if type(reply) is not list or not shape.is_array:
+            return shape.is_anything
+        if not self.is_batch:
+            return self._array is None or self._array(reply)
+        if isinstance(args, tuple) and len(reply) != len(args) - args[0] - len(self.args):
+            return False
+        return all(type(each) is int and each in shape.literals for each in reply)
+
 
 @dataclass(frozen=True)
 class _Header:
@@ -139,6 +168,7 @@ class _Header:
     keys: tuple[str, ...]
     args: tuple[str, ...]
     ints: frozenset[str]
+    replies: Shape
     retry: str
     computes: bool
 
@@ -152,14 +182,16 @@ def script_root() -> Traversable:
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "lua"
 
 
-def load(name: str) -> Script:
+def load(name: str, array: Array | None = None) -> Script:
     """Return the script `folder.verb`, to be read from `folder/verb.lua` at its first use.
+
+    `array` says whether an array may be its reply.
 
     The first use raises `ValueError` if the header is incomplete or has another name, and
     `FileNotFoundError` if there is no such file.
     """
     folder, _, verb = name.partition(".")
-    return Script(name, lambda: _INCLUDE.sub(_included, _read(folder, verb)))
+    return Script(name, lambda: _INCLUDE.sub(_included, _read(folder, verb)), array)
 
 
 def _read(folder: str, name: str) -> str:
@@ -227,6 +259,7 @@ def _parse(text: str) -> _Header:
         tuple(keys),
         tuple(args),
         frozenset(name for name, kind in args.items() if kind == "int"),
+        read_shape(fields["returns"]),
         fields["retry"],
         _COMPUTES in fields,
     )

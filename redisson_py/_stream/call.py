@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any, Protocol, TypeVar
@@ -45,6 +46,13 @@ class ScriptText(Protocol):
     def wordings(self) -> Sequence[ScriptWording]: ...
     @property
     def follows_ask(self) -> bool: ...
+    @property
+    def may_be_nil(self) -> bool: ...
+    @property
+    def least(self) -> float: ...
+    @property
+    def literals(self) -> frozenset[int]: ...
+    def fits(self, reply: object, args: object) -> bool: ...
 
 
 #: The name of the user may come from a URL, and no error quotes a URL.
@@ -54,6 +62,11 @@ _USER = re.compile(r"\b(?:User|user) \S+ has\b")
 def without_user(text: str) -> str:
     """Return an error reply without the name of the user in it."""
     return _USER.sub("the user has", text)
+
+
+def shortened(reply: object) -> str:
+    """Return a reply as an error can quote it."""
+    return reprlib.repr(reply)
 
 
 class ReplyError(BackendError):
@@ -89,7 +102,7 @@ class Call:
         refusals: How often the answer was an error which says that it was not executed.
         uncertain: It was written to a connection that broke before the answer came, so it
             may be executed twice, or late.
-        why_not: The last refusal, if that is why it is sent again.
+        why_not: The last refusal, or useless answer, if that is why it is sent again.
     """
 
     __slots__ = (

@@ -112,6 +112,8 @@ class Stream:
         self._deadlines = Deadlines(self._sent_since, self._give_up)
         self._last_error: BackendError | None = None
         self._demoted = False
+        #: The last connection was given up because of what came over it.
+        self._garbled = False
         #: The server was out of reach, or silent: another one may have taken its keys.
         self._in_doubt = False
         self._resting = False
@@ -358,7 +360,7 @@ class Stream:
                 attempt += 1
             else:
                 # The answer to HELLO is one. The connection broke before it answered anything else.
-                in_vain = self._demoted or self.traffic.received <= received + 1
+                in_vain = self._demoted or self._garbled or self.traffic.received <= received + 1
                 attempt = attempt + 1 if in_vain else 0
                 broke = True
                 if attempt:
@@ -431,6 +433,7 @@ class Stream:
                 self._connection = None
                 self._went_down()
                 self._wire = None
+                self._garbled = wire.garbled
                 wire.abort()
                 self._collect_unanswered(wire)
                 await connection.disconnect(nowait=True)
@@ -779,7 +782,7 @@ class Stream:
                 self.send(call)
 
         self._delayed[call] = call_later(pause_before(call.errors), again), reason
-        call.why_not = reason
+        call.why_not = f"it was not ready: {reason}"
         call.errors += 1
         self._deadlines.add(call)
         # Until now it may have been a call of another stream.
@@ -809,7 +812,7 @@ class Stream:
             error = self.no_answer(maybe_held=call.maybe_executed)
             if call.why_not:
                 error = ConnectionLostError(
-                    f"{error}; before that it was not ready: {call.why_not}",
+                    f"{error}; before that {call.why_not}",
                     maybe_held=error.maybe_held,
                 )
             call.give_up(error)

@@ -11,8 +11,9 @@ from time import monotonic
 
 import hiredis
 
+from redisson_py._limits import MOST_BYTES, Pieces, TooLargeError, maybe_huge
 from redisson_py._loop import Future, InvalidState, new_future, running_loop, wake
-from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py.errors import ConnectionLostError
 
 #: This many commands are written before the turn of the event loop is over, if the server has no
@@ -26,6 +27,10 @@ _CONFIRMS = {
     b"unsubscribe": "UNSUBSCRIBE",
     b"ssubscribe": "SSUBSCRIBE",
 }
+
+#: What reading raises if it is not RESP, too large, or a reply to no call: in a map, a key can be
+#: of a type that no dict takes.
+_GARBLED = (hiredis.ProtocolError, TooLargeError, IndexError, TypeError, MemoryError)
 
 _NOTHING = object()
 _Push = hiredis.PushNotification
@@ -72,6 +77,10 @@ class Wire(asyncio.Protocol):
     moves away, and refuses a SUNSUBSCRIBE that comes after that (MOVED). So HELLO is written behind
     each SUNSUBSCRIBE. HELLO is never refused, and its reply, a dict, completes both.
 
+    What is not RESP, answers no call, or cannot be the answer of the script that was called, ends
+    the connection: from there on it is not known which reply belongs to which call. The calls are
+    sent again on the next connection, as after any other break.
+
     Args:
         traffic: Counters of the stream.
         on_message: Called with channel and payload of every message.
@@ -85,6 +94,7 @@ class Wire(asyncio.Protocol):
         paused: The transport is full.
         down: Done when the connection is gone.
         why: The reason why it is gone, or is given up, as text.
+        garbled: It was given up because of what came.
     """
 
     def __init__(
@@ -104,6 +114,9 @@ class Wire(asyncio.Protocol):
         self._on_room = on_room
         self._on_down = on_down
         self._reader = hiredis.Reader(replyError=ReplyError, notEnoughData=_NOTHING)
+        self._pieces = Pieces(self._reader.has_data)
+        #: Bytes since the last reply.
+        self._unread = 0
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._unwritten = 0
@@ -117,6 +130,7 @@ class Wire(asyncio.Protocol):
         self.in_flight: deque[Call] = deque()
         self.down: Future[None] = new_future()
         self.why = ""
+        self.garbled = False
 
     def attach(self, transport: asyncio.Transport) -> None:
         """Write to this transport."""
@@ -177,27 +191,52 @@ class Wire(asyncio.Protocol):
         self._traffic.received += 1
         self._traffic.heard_at = monotonic()
         next_reply, oldest = self._reader.gets, self.in_flight.popleft
+        kind: object = None
         try:
-            self._reader.feed(data)
-            while (reply := next_reply()) is not _NOTHING:
-                kind = type(reply)
-                if kind is _Push:
-                    self._pushed(reply)
-                elif kind is ReplyError:
-                    self._on_refused(oldest(), reply)
-                else:
-                    call = oldest()
-                    if call.channel is not None:
-                        call = self._behind(call, reply)
-                    try:
-                        call.future.set_result(reply)
-                    except InvalidState:
-                        call.must = False  # nobody waits any more
-        except (hiredis.ProtocolError, IndexError):
-            # Not RESP, or a reply to no call: this connection cannot be trusted any more.
-            self.why = self.why or "what came is no answer"
+            huge = self._pieces.cut or maybe_huge(data) is not None
+            for piece in self._pieces.of(data) if huge else (data,):
+                self._reader.feed(piece)
+                while (reply := next_reply()) is not _NOTHING:
+                    kind = type(reply)
+                    if kind is _Push:
+                        self._pushed(reply)
+                    elif kind is ReplyError:
+                        self._on_refused(oldest(), reply)
+                    else:
+                        call = oldest()
+                        if call.channel is not None:
+                            call = self._behind(call, reply)
+                        script = call.script
+                        if script is None:
+                            fits = True
+                        elif reply is None:
+                            fits = script.may_be_nil
+                        elif kind is int:
+                            fits = reply >= script.least or reply in script.literals
+                        else:
+                            fits = script.fits(reply, call.args)
+                        if not fits:
+                            self._no_reply(call, reply)
+                        try:
+                            call.future.set_result(reply)
+                        except InvalidState:
+                            call.must = False  # nobody waits any more
+            self._unread = len(data) + self._unread if kind is None else 0
+            if self._unread > MOST_BYTES:
+                raise TooLargeError(f"a reply of more than {MOST_BYTES} bytes")
+        except _GARBLED as error:
+            # This connection cannot be trusted any more.
+            self.garbled = True
+            self.why = self.why or f"what came is no answer: {error}"
             self.abort()
         self._on_room()
+
+    def _no_reply(self, call: Call, reply: object) -> None:
+        """Refuse a reply that the script of a call cannot have given; the call is sent again."""
+        self.in_flight.appendleft(call)
+        text = f"{call.name} was answered with {shortened(reply)}"
+        call.why_not = text
+        raise hiredis.ProtocolError(text)
 
     def hold_back(self, on_held: Callable[[], None]) -> None:
         """Read nothing more before `read_on`; `on_held` is called when something comes."""
@@ -206,6 +245,10 @@ class Wire(asyncio.Protocol):
     def _hold(self, data: bytes) -> None:
         assert self._held is not None
         self._held.append(data)
+        self._unread += len(data)
+        if self._unread > MOST_BYTES:
+            self.abort()
+            return
         on_held, self._on_held = self._on_held, None
         if on_held is not None:
             on_held()
@@ -213,6 +256,7 @@ class Wire(asyncio.Protocol):
     def read_on(self) -> None:
         """Read what was held back, and all that follows."""
         held, self._held = self._held, None
+        self._unread = 0
         if held and self._transport is not None:
             self.data_received(b"".join(held))
 
@@ -225,9 +269,13 @@ class Wire(asyncio.Protocol):
         return self.in_flight.popleft()
 
     def _pushed(self, push: list[bytes]) -> None:
+        if len(push) < 3 or type(push[0]) is not bytes or type(push[1]) is not bytes:
+            # Nothing that was asked for.
+            return
         kind = push[0]
         if kind in (b"message", b"smessage"):
-            self._on_message(push[1], push[2])
+            if type(push[2]) is bytes:
+                self._on_message(push[1], push[2])
         elif kind == b"sunsubscribe":
             # If the oldest call asks for just that, it makes no difference who caused it.
             if not self._is_oldest("SUNSUBSCRIBE", push[1]):

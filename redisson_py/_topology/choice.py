@@ -6,6 +6,7 @@ failover, so the answer with the highest epoch is the newest, in whatever order 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from redisson_py.errors import BackendError, ConnectionLostError
 #: repeats. Sentinels inform each other every two seconds, so if only an older epoch is known after
 #: this time, they were reset.
 MEMORY = 10.0
+
+#: No number that a Sentinel says has more digits.
+_DIGITS = re.compile(r"[0-9]{1,20}")
 
 #: The flags of an instance that a Sentinel does not reach.
 _OUT_OF_REACH = frozenset({"disconnected", "o_down", "s_down"})
@@ -42,7 +46,8 @@ class Named:
 def fields(reply: object) -> dict[str, str]:
     """Return the fields of an instance as a Sentinel describes it, in RESP3 or RESP2."""
     if isinstance(reply, list):
-        reply = dict(zip(reply[::2], reply[1::2], strict=False))
+        pairs = zip(reply[::2], reply[1::2], strict=False)
+        return {_text(name): _text(value) for name, value in pairs}
     if not isinstance(reply, dict):
         return {}
     return {_text(name): _text(value) for name, value in reply.items()}
@@ -50,8 +55,8 @@ def fields(reply: object) -> dict[str, str]:
 
 def read_address(host: object, port: object) -> Address | None:
     """Return an announced address; None if it is not one."""
-    name, number = _text(host), _text(port)
-    return (name, int(number)) if name and number.isdecimal() and int(number) < 2**16 else None
+    name, number = _text(host), _number(port)
+    return (name, number) if name and number is not None and 0 < number < 2**16 else None
 
 
 def read_named(master: object, address: object, sentinel: str = "") -> Named | None:
@@ -68,9 +73,9 @@ def read_named(master: object, address: object, sentinel: str = "") -> Named | N
     there = read_address(address[0], address[1])
     if there is None:
         return None
-    epoch = known.get("config-epoch", "")
+    epoch = _number(known.get("config-epoch"))
     old = read_address(known.get("ip"), known.get("port"))
-    return Named(there, int(epoch) if epoch.isdecimal() else 0, old != there, sentinel)
+    return Named(there, epoch or 0, old != there, sentinel)
 
 
 def read_sentinels(reply: object) -> list[Address]:
@@ -162,6 +167,12 @@ def not_found(what: str, failures: list[Failure]) -> BackendError:
     if 2 * sum(failure.final for failure in failures) > len(failures):
         return BackendError(text)
     return ConnectionLostError(text, maybe_held=False)
+
+
+def _number(value: object) -> int | None:
+    """Return a number that is not negative; None if it is not one, or has too many digits."""
+    found = _DIGITS.fullmatch(_text(value))
+    return None if found is None else int(found[0])
 
 
 def _text(value: object) -> str:

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
 from redisson_py._loop import Future, running_loop
-from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.retry import is_try_again
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
@@ -210,6 +210,10 @@ class ConfirmingStream(Stream):
 
     def _waited(self, got: int) -> None:
         """Take the answer to WAIT: how many replicas have what was written before it."""
+        if type(got) is not int:
+            # As if it was not answered: what it should confirm is asked for again.
+            self.abort(f"WAIT was answered with {shortened(got)}")
+            return
         if got < self._number:
             self._got = got
             if self._wanted_replicas == "auto":
@@ -290,7 +294,7 @@ class ConfirmingStream(Stream):
         self._close_gate(("INFO", "replication"), self._told, self._not_told)
 
     def _told(self, reply: object) -> None:
-        text = reply.decode() if isinstance(reply, bytes) else str(reply)
+        text = reply.decode(errors="replace") if isinstance(reply, bytes) else str(reply)
         self._use(count_replicas(text))
 
     def _not_told(self, error: ReplyError) -> None:

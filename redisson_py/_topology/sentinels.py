@@ -23,6 +23,9 @@ log = logging.getLogger("redisson_py")
 #: Seconds that a Sentinel has for an answer.
 ASK_TIMEOUT = 0.5
 
+#: The most Sentinels whose connections are kept; nobody runs a tenth of these for one service.
+_MOST = 64
+
 _NAME = "client_name"
 
 
@@ -201,6 +204,9 @@ class Sentinels:
         for each in announced:
             address = self._mapped(each)
             if address not in self._all and address not in peers:
+                if len(self._all) >= _MOST:
+                    log.debug("no more than %d Sentinels of %s are asked", _MOST, self.service)
+                    return
                 self._add(address)
 
     def _part(self, questions: Iterable[Question]) -> None:

@@ -19,7 +19,7 @@ from redisson_py._keys import SLOTS
 from redisson_py.errors import BackendError
 
 #: If a command of a script was redirected, Redis 6.2 puts text before the error, Redis 7 after it.
-_REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) (\d+) (\S*):(\d+)(?= |$)")
+_REDIRECT = re.compile(r"(?:^|: -)(MOVED|ASK) ([0-9]{1,9}) (\S*):([0-9]{1,9})(?= |$)")
 #: Stands for the host of a node that should announce its name and has none.
 _NAMELESS = "?"
 
@@ -189,12 +189,14 @@ def _read_node(node: object, asked: Address, address_map: AddressMap | None) -> 
 
 def _ip(metadata: Any) -> str:
     """Return the IP address from the metadata of a node: a map in RESP3, else a flat list."""
-    if isinstance(metadata, list):
-        metadata = dict(zip(metadata[::2], metadata[1::2], strict=False))
-    if not isinstance(metadata, dict):
+    if isinstance(metadata, dict):
+        pairs = list(metadata.items())
+    elif isinstance(metadata, list):
+        pairs = list(zip(metadata[::2], metadata[1::2], strict=False))
+    else:
         return ""
-    ip = metadata.get(b"ip", metadata.get("ip"))
-    return "" if ip is None else _text(ip)
+    ips = [ip for name, ip in pairs if name in (b"ip", "ip") and ip is not None]
+    return _text(ips[0]) if ips else ""
 
 
 def _address(host: str, port: int, asked: Address, address_map: AddressMap | None) -> Address:

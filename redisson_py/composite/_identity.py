@@ -71,7 +71,8 @@ def ask(member: TaskOwnership) -> None:
         known = _known.setdefault(here, _Identity())
         known.connections = here.traffic.connections
         text = b"" if error is not None else reply.result()
-        found = _RUN_ID.search(text.decode() if isinstance(text, bytes) else str(text))
+        text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+        found = _RUN_ID.search(text)
         known.run_id = None if found is None else found[1]
 
     call.future.add_done_callback(answered)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
+from redisson_py._commands.replies import stored_number
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error
@@ -50,7 +51,7 @@ class ServerState(Ownership):
         """Return whether anybody holds it now."""
         self.context.check()
         key = self.commands.key
-        return bool(await self.context.executor.ask(key, "EXISTS", key))
+        return await self.context.executor.ask_number(key, "EXISTS", key) > 0
 
     async def hold_count(self) -> int:
         """Return how many holds the current task has, as Redis sees it."""
@@ -59,13 +60,14 @@ class ServerState(Ownership):
         if hold is None or hold.state != "held":
             return 0
         key = self.commands.key
-        return int(await self.context.executor.ask(key, "HGET", key, hold.field) or 0)
+        found = await self.context.executor.ask(key, "HGET", key, hold.field)
+        return stored_number(found) if isinstance(found, bytes) else 0
 
     async def remaining(self) -> float | None:
         """Return the seconds left on the server; None when it is free, infinity without expiry."""
         self.context.check()
         key = self.commands.key
-        left = await self.context.executor.ask(key, "PTTL", key)
+        left = await self.context.executor.ask_number(key, "PTTL", key)
         if left == -2:
             return None
         return float("inf") if left == -1 else left / 1000
@@ -104,7 +106,7 @@ class ServerState(Ownership):
 
     async def _is_there(self, hold: Hold) -> bool:
         key = self.commands.key
-        return bool(await self.context.executor.ask(key, "HEXISTS", key, hold.field))
+        return await self.context.executor.ask_number(key, "HEXISTS", key, hold.field) > 0
 
     async def release_newest(self) -> None:
         """Give back the newest hold of the current task.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, final
 
 from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._commands.replies import stored_number
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
 from redisson_py._engine.inspecting import Describer, LockSnapshot, seconds, texts
@@ -34,7 +35,9 @@ class ServerLock(LockLike):
         left, *fields = await context.executor.run(INSPECT, self.key, lock=self.key)
         describer = Describer(context, ownership.all_holds())
         holders = [
-            await describer.holder(owner.decode(), int(count), seconds(left))
+            await describer.holder(
+                owner.decode(errors="replace"), stored_number(count), seconds(left)
+            )
             for owner, count in zip(fields[::2], fields[1::2], strict=True)
         ]
         return LockSnapshot(tuple(holders), (), texts(ownership.commands.keys))
@@ -200,8 +203,7 @@ class FairLock(ServerLock):
         fields, queue = rest[:words], rest[words:]
         describer = Describer(context, self._ownership.all_holds())
         holders = [
-            await describer.holder(owner.decode(), int(count), seconds(left))
-            for owner, count in zip(fields[::2], fields[1::2], strict=True)
+            await describer.holder(owner, stored_number(count), seconds(left))
+            for owner, count in zip(texts(fields[::2]), fields[1::2], strict=False)
         ]
-        waiters = tuple(owner.decode() for owner in queue)
-        return LockSnapshot(tuple(holders), waiters, texts(commands.keys))
+        return LockSnapshot(tuple(holders), texts(queue), texts(commands.keys))

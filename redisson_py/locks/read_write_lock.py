@@ -84,8 +84,7 @@ class ReadLock(ServerLock):
         mode = await _mode(self)
         if mode == b"write":
             # The mode, the writer, and perhaps the same task as a reader.
-            fields: int = await self._context.executor.ask(self.key, "HLEN", self.key)
-            return fields > 2
+            return await self._context.executor.ask_number(self.key, "HLEN", self.key) > 2
         return mode == b"read"
 
     async def inspect(self) -> LockSnapshot:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Self, final
 
+from redisson_py._commands.replies import stored_number
 from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommands
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
@@ -252,7 +253,7 @@ class Semaphore(SemaphoreLike):
         """Return the holders of permits, as a snapshot for people. Decide nothing from it."""
         free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
         found = [
-            (owner.decode(errors="replace"), int(units), seconds(left))
+            (owner.decode(errors="replace"), stored_number(units), seconds(left))
             for owner, units, left in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
         ]
         return await self._snapshot(free, found, total)

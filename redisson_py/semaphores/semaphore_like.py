@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
+from redisson_py._commands.replies import stored_number
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.context import Context
@@ -290,7 +291,7 @@ class SemaphoreLike(ABC):
                 # Redisson's, or an owner without a description: any id looks like one of ours.
                 holders[place] = replace(holders[place], owner=permit_id)
         return SemaphoreSnapshot(
-            int(free) if free else None,
+            stored_number(free) if free else None,
             tuple(holders),
             permit_ids,
             self.statistics().waiters,

@@ -19,7 +19,7 @@ SPEAK = parse("""\
 --! version  1
 --! keys     key:string
 --! args     channel:str
---! returns  1
+--! returns  any = what the peer says
 --! retry    safe: it changes nothing
 return redis.call('PUBLISH', channel, '0')
 """)

@@ -26,7 +26,7 @@ SCRIPT = parse("""\
 --! version  1
 --! keys     key:string
 --! args
---! returns  1
+--! returns  any = what the peer says
 --! retry    safe: it changes nothing
 return 1
 """)

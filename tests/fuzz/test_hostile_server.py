@@ -1,0 +1,78 @@
+"""A hostile server costs time and an error: no grant, no foreign exception, no end of memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py import ConnectionLostError, Redisson
+from tests.fuzz.hostile_server import play
+from tests.support.fake_peer import Command, FakePeer, bulk, echo, push
+from tests.support.waiting import until
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["redis", "redis+cluster", "redis+sentinel"])
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_granted_by_accident_and_no_call_hangs(scheme: str, seed: int) -> None:
+    # A loop of its own: what goes wrong unseen ends in its exception handler.
+    assert asyncio.run(play(seed, scheme)) >= 0
+
+
+def scripted(reply: bytes) -> object:
+    """Return what answers each script with `reply`, and all else as a friendly server."""
+
+    def answer(command: Command) -> bytes:
+        return reply if command[0] == b"EVALSHA" else echo(command)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        bulk(b"OK"), b"+OK\r\n", b"#t\r\n", b",0\r\n", b"*0\r\n", b"%0\r\n", b"*1\r\n_\r\n",
+        b":-7\r\n", b">-1\r\n", b">0\r\n", b">1\r\n_\r\n", push(b"lock.acquire", b"granted"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_reply_of_the_script_grants_nothing(reply: bytes) -> None:
+    async with FakePeer() as peer:
+        peer.otherwise = scripted(reply)  # type: ignore[assignment]
+        async with Redisson.from_url(peer.url, command_timeout=0.3) as client:
+            with pytest.raises(ConnectionLostError):
+                await client.get_lock("k").acquire()
+            assert client.statistics().held_leases == 0
+
+
+async def test_the_error_quotes_the_reply() -> None:
+    async with FakePeer() as peer:
+        peer.otherwise = scripted(bulk(b"granted, honestly"))  # type: ignore[assignment]
+        async with Redisson.from_url(peer.url, command_timeout=0.3) as client:
+            with pytest.raises(ConnectionLostError, match="answered with b'granted, honestly'"):
+                await client.get_lock("k").acquire()
+
+
+async def test_a_reply_to_nobody_ends_the_connection_before_it_answers_another_call() -> None:
+    async with FakePeer() as peer:
+        async with Redisson.from_url(peer.url, command_timeout=0.3) as client:
+            await client.ping()
+            links = len(peer.links)
+            peer.say(b"_\r\n")
+            await until(lambda: not peer.open or len(peer.links) > links)
+            await client.ping()
+            assert len(peer.links) > links
+
+
+async def test_an_endless_stream_of_pushes_starts_no_task_and_keeps_nothing() -> None:
+    async with FakePeer() as peer:
+        async with Redisson.from_url(peer.url) as client:
+            await client.ping()
+            tasks = len(asyncio.all_tasks())
+            for _ in range(200):
+                peer.say(push(b"message", b"nobody listens", b"0") * 100 + push(b"new", b"x", 1))
+                await asyncio.sleep(0)
+            await client.ping()
+            assert len(asyncio.all_tasks()) == tasks
+            assert len(peer.links) == 1
+            assert client.statistics().waiters == 0
