@@ -17,6 +17,7 @@ from tests.jepsen.field import Field, WorkerProcess
 from tests.jepsen.history import History, Recorder, read_history
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.nemeses.nemesis import Nemesis
+from tests.jepsen.probe import probing
 from tests.jepsen.topologies import TOPOLOGIES
 from tests.jepsen.worker import WorkerSpec
 from tests.jepsen.workloads import WORKLOADS
@@ -64,26 +65,35 @@ async def run(plan: Plan, folder: Path) -> Result:
     """Carry a plan out; its histories are kept in a folder."""
     workload, chance = WORKLOADS[plan.workload], random.Random(plan.seed)
     record = Recorder(folder, "nemesis")
-    async with TOPOLOGIES[plan.topology](record) as (field, urls), _resource(folder) as port:
+    needs = frozenset(need for name in plan.nemeses for need in NEMESES[name].needs)
+    async with (
+        TOPOLOGIES[plan.topology](record, needs, folder) as field,
+        _resource(folder) as port,
+        probing(field, folder) as probe,
+    ):
         for number in range(workload.processes):
+            way = await field.way(f"w{number}")
             spec = WorkerSpec(
                 name=f"w{number}",
                 folder=str(folder),
                 workload=plan.workload,
-                urls=urls,
-                options=dict(workload.options),
+                urls=way.urls,
+                options={**workload.options, **way.options},
                 objects=list(workload.objects),
                 tasks=workload.tasks,
                 resource=port,
                 seed=chance.randrange(1 << 30),
                 settings=workload.facts.settings,
+                source=way.source,
             )
             field.workers.append(WorkerProcess(spec))
         field.lease_time = float(workload.options["lease_time"])
         try:
             await asyncio.gather(*[worker.start() for worker in field.workers])
             await _strike(plan, field, chance)
+            await field.heal()
             await asyncio.gather(*[worker.stop(QUIET) for worker in field.workers])
+            await probe.look("quiet")
         finally:
             await asyncio.gather(*[worker.kill() for worker in field.workers])
     history = read_history(folder)

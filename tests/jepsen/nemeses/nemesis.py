@@ -7,14 +7,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.jepsen.field import Field
+from tests.jepsen.field import Field, Need
 
 #: What the promise of a lease rests on, and a nemesis may break: no acknowledged write is lost,
 #: clocks run at nearly the same speed and are not stepped, nobody else writes the keys.
 Assumption = Literal["data", "clocks", "keys"]
-
-#: What a nemesis needs: links that are proxies, Sentinel, a cluster, a tmpfs, ...
-Need = Literal["links", "replicas", "sentinel", "cluster", "clock shim", "own network", "disk"]
 
 
 @dataclass(frozen=True)
