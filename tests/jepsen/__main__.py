@@ -49,7 +49,7 @@ def arguments() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--workload", help="names, or all", metavar="NAMES")
     add("--nemesis", help="names, which strike together; or all, each, pairs, none", metavar="NAMES")
-    add("--topology", help="names, or all; the default is what the workload needs", metavar="NAMES")
+    add("--topology", help="names, or all; else the first that can bear it", metavar="NAMES")
     add("--seconds", type=float, help="of each run; without names, of each run of the round")
     add("--hours", type=float, help="go on with random combinations for so long")
     add("--seed", type=int, default=1, help="of every choice")
@@ -95,8 +95,8 @@ def _plans(chosen: argparse.Namespace) -> Iterable[Plan]:
     if chosen.workload is None and chosen.nemesis is None:
         return choose.default_round(chosen.seconds, chosen.seed, chosen.jobs)
     workload, seconds = chosen.workload or "mutex", chosen.seconds or 10
-    topology = chosen.topology or choose.usual_topologies(workload)
-    return choose.sweep(workload, chosen.nemesis or "kill", topology, seconds, chosen.seed)
+    nemesis = chosen.nemesis or ",".join(choose.USUAL)
+    return choose.sweep(workload, nemesis, chosen.topology or "", seconds, chosen.seed)
 
 
 def _until(hours: float, plans: Iterator[Plan]) -> Iterator[Plan]:

@@ -4,52 +4,43 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from tests.jepsen.nemeses import NEMESES
-from tests.jepsen.nemeses.nemesis import Need
-from tests.jepsen.plan import Plan
+from tests.jepsen.plan import Plan, needs_of
 from tests.jepsen.topologies import TOPOLOGIES
+from tests.jepsen.topologies import bears as topology_bears
 from tests.jepsen.workloads import WORKLOADS
 
 #: Longer runs are cut into rounds: a history is read into memory to be judged.
 ROUND = 60.0
 
-#: Words that stand for several.
-ALL, EACH, PAIRS, NONE = "all", "each", "pairs", "none"
-
-#: What a topology has for nemeses that need it; what every one has is not named.
-OFFERS: dict[str, frozenset[Need]] = {
-    "sentinel": frozenset({"replicas", "sentinel"}),
-    "cluster": frozenset({"replicas", "cluster"}),
-}
-ANYWHERE: frozenset[Need] = frozenset({"links", "clock shim", "own network", "disk"})
+#: Of the default round: seconds of it, and those in which a run starts, ends and is judged.
+FEW_MINUTES, AROUND = 300.0, 8.0
+SHORTEST = 4.0
 
 #: The servers of a workload that needs several, each for itself.
 FIVE = "five"
+
+#: What strikes where nothing else was named.
+USUAL = ("kill", "pause")
 
 
 class NoSuchName(Exception):
     """A name on the command line is none of ours, or does not go with another one."""
 
 
-def workloads(text: str) -> list[str]:
-    """Return the workloads that are meant."""
-    return _names(text, WORKLOADS, "workload")
+def named(text: str, known: Collection[str], what: str) -> list[str]:
+    """Return the names in a text; `all` means every one.
 
-
-def topologies(text: str) -> list[str]:
-    """Return the topologies that are meant."""
-    return _names(text, TOPOLOGIES, "topology")
-
-
-def _names(text: str, known: dict[str, object] | object, what: str) -> list[str]:
-    assert isinstance(known, dict)
-    if text == ALL:
+    Raises:
+        NoSuchName: One is not known.
+    """
+    if text == "all":
         return [*known]
     names = [name.strip() for name in text.split(",")]
     if unknown := [name for name in names if name not in known]:
-        raise NoSuchName(f"no such {what}: {', '.join(unknown)}; there are {', '.join(known)}")
+        raise NoSuchName(f"no such {what}: {', '.join(unknown)}; there are: {', '.join(known)}")
     return names
 
 
@@ -58,18 +49,18 @@ def bears(workload: str, topology: str) -> bool:
     return (WORKLOADS[workload].servers > 1) == (topology == FIVE)
 
 
-def strikes(nemesis: str, topology: str) -> bool:
-    """Return whether a topology has what a nemesis needs."""
-    return NEMESES[nemesis].needs <= ANYWHERE | OFFERS.get(topology, frozenset())
+def strike(nemeses: Collection[str], topology: str) -> bool:
+    """Return whether nemeses can strike together on a topology."""
+    return topology_bears(topology, needs_of(nemeses))
 
 
-def nemeses(text: str, topology: str) -> list[tuple[str, ...]]:
+def sets(text: str, topology: str) -> list[tuple[str, ...]]:
     """Return the nemeses of each run that is meant, on a topology.
 
     Raises:
         NoSuchName: One is named that there is not, or that the topology cannot bear.
     """
-    able = [name for name in NEMESES if strikes(name, topology)]
+    able = [name for name in NEMESES if strike([name], topology)]
     match text:
         case "none":
             return [()]
@@ -78,25 +69,24 @@ def nemeses(text: str, topology: str) -> list[tuple[str, ...]]:
         case "each":
             return [(name,) for name in able]
         case "pairs":
-            return list(itertools.combinations(able, 2))
-    names = tuple(_names(text, NEMESES, "nemesis"))
-    if unable := [name for name in names if name not in able]:
-        raise NoSuchName(f"{', '.join(unable)}: not on the topology {topology}")
+            return [pair for pair in itertools.combinations(able, 2) if strike(pair, topology)]
+    names = tuple(named(text, NEMESES, "nemesis"))
+    if not strike(names, topology):
+        raise NoSuchName(f"the topology {topology} cannot bear {text}")
     return [names]
 
 
 def sweep(workload: str, nemesis: str, topology: str, seconds: float, seed: int) -> list[Plan]:
-    """Return the plans of all combinations that can be run.
+    """Return the plans of all combinations that can be run; without a topology, of the first.
 
     Raises:
         NoSuchName: There is none.
     """
     plans = [
         Plan(each, chosen, place, length, seed + number)
-        for each in workloads(workload)
-        for place in topologies(topology)
-        if bears(each, place)
-        for chosen in nemeses(nemesis, place)
+        for each in named(workload, WORKLOADS, "workload")
+        for place in _places(each, nemesis, topology)
+        for chosen in sets(nemesis, place)
         for number, length in enumerate(_rounds(seconds))
     ]
     if not plans:
@@ -104,50 +94,69 @@ def sweep(workload: str, nemesis: str, topology: str, seconds: float, seed: int)
     return plans
 
 
-def _rounds(seconds: float) -> Sequence[float]:
-    number = max(1, round(seconds / ROUND + 0.49))
+def _places(workload: str, nemesis: str, topology: str) -> list[str]:
+    """Return the topologies of a workload: those named, or the first one that can bear it all."""
+    able = [name for name in TOPOLOGIES if bears(workload, name)]
+    if topology:
+        return [name for name in named(topology, TOPOLOGIES, "topology") if name in able]
+    if nemesis in ("none", "all", "each", "pairs"):
+        return able[:1]
+    names = named(nemesis, NEMESES, "nemesis")
+    places = [name for name in able if strike(names, name)]
+    if not places:
+        raise NoSuchName(f"no topology of the workload {workload} bears {nemesis} together")
+    return places[:1]
+
+
+def _rounds(seconds: float) -> list[float]:
+    """Return the lengths of the rounds of a long run."""
+    number = max(1, -int(-seconds // ROUND))
     return [seconds / number] * number
 
 
-def default_round(seconds: float, seed: int) -> list[Plan]:
+def default_round(seconds: float | None, seed: int, jobs: int) -> list[Plan]:
     """Return what says most: every workload, every nemesis and every topology at least once.
 
     Each nemesis strikes once alone; the workloads and topologies that bear it take turns.
-    Workloads that have not run by then run under `kill` and `pause`.
+    Workloads that have not run by then run under `kill` and `pause`. Without `seconds` of each run
+    the whole takes a few minutes.
     """
-    places = [
-        (workload, topology) for workload in WORKLOADS for topology in TOPOLOGIES
-        if bears(workload, topology)
-    ]  # fmt: skip
-    plans: list[Plan] = []
+    places = [(each, place) for each in WORKLOADS for place in TOPOLOGIES if bears(each, place)]
+    chosen: list[tuple[str, tuple[str, ...], str]] = []
     ran: dict[str, int] = dict.fromkeys([*WORKLOADS, *TOPOLOGIES], 0)
 
-    def add(workload: str, nemeses: tuple[str, ...], topology: str) -> None:
+    def add(nemeses: tuple[str, ...], able: list[tuple[str, str]]) -> None:
+        workload, topology = min(able, key=lambda place: (ran[place[0]], ran[place[1]]))
         ran[workload] += 1
         ran[topology] += 1
-        plans.append(Plan(workload, nemeses, topology, seconds, seed + len(plans)))
+        chosen.append((workload, nemeses, topology))
 
-    for nemesis in NEMESES:
-        able = [place for place in places if strikes(nemesis, place[1])]
-        workload, topology = min(able, key=lambda place: (ran[place[0]], ran[place[1]]))
-        add(workload, (nemesis,), topology)
-    usual = tuple(name for name in ("kill", "pause") if name in NEMESES)
+    for name in NEMESES:
+        add((name,), [place for place in places if strike([name], place[1])])
+    usual = tuple(name for name in USUAL if name in NEMESES)
     for name in [*WORKLOADS, *TOPOLOGIES]:
         if not ran[name]:
-            add(*next((w, usual, t) for w, t in places if name in (w, t)))
-    return plans
+            add(usual, [place for place in places if name in place])
+    length = seconds or max(SHORTEST, FEW_MINUTES * jobs / len(chosen) - AROUND)
+    return [
+        Plan(workload, nemeses, topology, round(length, 1), seed + number)
+        for number, (workload, nemeses, topology) in enumerate(chosen)
+    ]
 
 
 def endless(seed: int, begun: int) -> Iterator[Plan]:
     """Yield plans for hours: random combinations, the same for the same seed.
 
-    A run that is resumed goes on with other plans: `begun` is how many there were before it.
+    A command that goes on with the totals of another one takes other plans: `begun` is how many
+    there were before it.
     """
     for number in itertools.count(begun):
         chance = random.Random(f"{seed}/{number}")
         topology = chance.choice([*TOPOLOGIES])
         workload = chance.choice([name for name in WORKLOADS if bears(name, topology)])
-        able = [name for name in NEMESES if strikes(name, topology)]
-        most = chance.choice((1, 1, 2, 2, 3, len(able)))
-        chosen = tuple(sorted(chance.sample(able, min(most, len(able)))))
-        yield Plan(workload, chosen, topology, ROUND, seed + number)
+        chosen: list[str] = []
+        most = chance.choice((1, 1, 2, 2, 3, len(NEMESES)))
+        for name in chance.sample([*NEMESES], len(NEMESES)):
+            if len(chosen) < most and strike([*chosen, name], topology):
+                chosen.append(name)
+        yield Plan(workload, tuple(sorted(chosen)), topology, ROUND, seed + number)

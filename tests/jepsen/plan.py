@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from tests.jepsen.checkers.verdict import Assumption, Facts
+from tests.jepsen.field import Need
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.workloads import WORKLOADS
 
 _FILE = "plan.json"
+
+
+def needs_of(nemeses: Iterable[str]) -> frozenset[Need]:
+    """Return what nemeses need that strike together."""
+    return frozenset(need for name in nemeses for need in NEMESES[name].needs)
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,11 @@ class Plan:
     def title(self) -> str:
         """What tells it from other plans, in a few words; also a name for its folder."""
         return f"{self.workload}+{self.nemesis}+{self.topology}+{self.seed}".replace(" ", "-")
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What its nemeses need."""
+        return needs_of(self.nemeses)
 
     @property
     def facts(self) -> Facts:

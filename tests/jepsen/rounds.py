@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from tests.jepsen.nemeses.enclosure import enclosing
 from tests.jepsen.plan import Plan
 from tests.jepsen.result import Result
 
@@ -41,6 +43,7 @@ async def one(plan: Plan, folder: Path, tree: Path | None = None) -> Result:
         environment |= {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     with (folder / _LOG).open("wb") as log:
         process = await asyncio.create_subprocess_exec(
+            *enclosing(plan.needs),
             *(sys.executable, "-m", "tests.jepsen.run", str(folder)),
             stdin=PIPE,
             stdout=DEVNULL,
@@ -76,19 +79,20 @@ async def _end(process: Process) -> None:
 
 
 async def several(
-    plans: Sequence[Plan], folder: Path, jobs: int, *, keep: bool = False
+    plans: Iterable[Plan], folder: Path, jobs: int, *, keep: bool = False
 ) -> AsyncIterator[Result]:
     """Carry plans out, some at the same time; yield each result when it is there.
 
     Histories of runs in which all was well are removed, unless they are to be kept.
     """
-    waiting = list(reversed(plans))
+    waiting = iter(plans)
     running: set[asyncio.Task[Result]] = set()
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                plan = waiting.pop()
+        while True:
+            for plan in itertools.islice(waiting, jobs - len(running)):
                 running.add(asyncio.create_task(one(plan, folder / plan.title)))
+            if not running:
+                return
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 result = task.result()

@@ -20,6 +20,7 @@ from tests.jepsen.judge import judge, note_trouble
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.nemeses.nemesis import Nemesis
 from tests.jepsen.plan import Plan
+from tests.jepsen.probe import probing
 from tests.jepsen.result import Result
 from tests.jepsen.topologies import TOPOLOGIES
 from tests.jepsen.worker import WorkerSpec
@@ -40,26 +41,34 @@ async def record(plan: Plan, folder: Path) -> None:
     plan.save(folder)
     workload, chance = WORKLOADS[plan.workload], random.Random(plan.seed)
     writer = Recorder(folder, "nemesis")
-    async with TOPOLOGIES[plan.topology](writer) as (field, urls), _resource(folder) as port:
+    async with (
+        TOPOLOGIES[plan.topology](writer, plan.needs, folder) as field,
+        _resource(folder) as port,
+        probing(field, folder) as probe,
+    ):
         for number in range(workload.processes):
+            way = await field.way(f"w{number}")
             spec = WorkerSpec(
                 name=f"w{number}",
                 folder=str(folder),
                 workload=plan.workload,
-                urls=urls,
-                options=dict(workload.options),
+                urls=way.urls,
+                options={**workload.options, **way.options},
                 objects=list(workload.objects),
                 tasks=workload.tasks,
                 resource=port,
                 seed=chance.randrange(1 << 30),
                 settings=workload.facts.settings,
+                source=way.source,
             )
             field.workers.append(WorkerProcess(spec))
         field.lease_time = float(workload.options["lease_time"])
         try:
             await asyncio.gather(*[worker.start() for worker in field.workers])
             await _strike(plan, field, chance)
+            await field.heal()
             await asyncio.gather(*[worker.stop(QUIET) for worker in field.workers])
+            await probe.look("quiet")
         finally:
             await asyncio.gather(*[worker.kill() for worker in field.workers])
     note_trouble(folder, [worker.trouble for worker in field.workers if worker.trouble])

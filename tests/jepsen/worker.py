@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from redisson_py import Lease, LeaseLostError, Listener, LostEvent, Redisson, RedissonError
 from redisson_py._loop import wake
+from redisson_py.testing import connecting_from
 from tests.jepsen.history import Outcome, Recorder, now, say
 
 
@@ -38,6 +39,7 @@ class WorkerSpec:
         resource: The port of the resource.
         seed: Of its random choices.
         settings: What the workload was given: see `Facts.settings`.
+        source: The address it connects from; empty for any.
     """
 
     name: str
@@ -50,6 +52,7 @@ class WorkerSpec:
     resource: int
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
 
     def to_json(self) -> str:
         """Return it as one argument of a command line."""
@@ -181,6 +184,8 @@ async def run(spec: WorkerSpec, work: Callable[[Worker], Any]) -> dict[str, Any]
     reading = asyncio.create_task(resource.read())
     losses = Losses(Recorder(Path(spec.folder), f"{spec.name}-told"))
     async with AsyncExitStack() as stack:
+        if spec.source:
+            stack.enter_context(connecting_from(spec.source))
         clients = [
             await stack.enter_async_context(
                 Redisson.from_url(url, client_name=spec.name, listener=losses, **spec.options)

@@ -7,11 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tests.jepsen.checkers.verdict import Assumption
-from tests.jepsen.field import Field
-
-#: What a nemesis needs: links that are proxies, Sentinel, a cluster, a tmpfs, ...
-Need = Literal["links", "replicas", "sentinel", "cluster", "clock shim", "own network", "disk"]
 
 
 @dataclass(frozen=True)
