@@ -14,7 +14,7 @@ import itertools
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from tempfile import mkdtemp
@@ -48,7 +48,9 @@ def arguments() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--workload", help="names, or all", metavar="NAMES")
-    add("--nemesis", help="names, which strike together; or all, each, pairs, none", metavar="NAMES")
+    add(
+        "--nemesis", help="names, which strike together; or all, each, pairs, none", metavar="NAMES"
+    )
     add("--topology", help="names, or all; else the first that can bear it", metavar="NAMES")
     add("--seconds", type=float, help="of each run; without names, of each run of the round")
     add("--hours", type=float, help="go on with random combinations for so long")
@@ -158,9 +160,10 @@ def listing() -> None:
     for nemesis in NEMESES.values():
         breaks = f" (breaks: {', '.join(sorted(nemesis.breaks))})" if nemesis.breaks else ""
         say(f"  {nemesis.name:22} {nemesis.about}{breaks}")
-    for title, known in {"topologies": TOPOLOGIES, "checkers": CHECKERS}.items():
+    known: dict[str, Mapping[str, object]] = {"topologies": TOPOLOGIES, "checkers": CHECKERS}
+    for title, named in known.items():
         say(f"{title}:")
-        for name, each in known.items():
+        for name, each in named.items():
             say(f"  {name:22} {(each.__doc__ or '').strip().splitlines()[0]}")
     say("mutants:")
     for sabotage in SABOTAGES:

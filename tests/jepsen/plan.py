@@ -80,7 +80,8 @@ class Plan:
         return cls(**{**found, "nemeses": tuple(found["nemeses"])})
 
     def save(self, folder: Path) -> None:
-        """Write it beside the histories of its run."""
+        """Write it where the histories of its run will be."""
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / _FILE).write_text(json.dumps(self.to_json()) + "\n", "utf-8")
 
     @classmethod

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,6 @@ async def one(plan: Plan, folder: Path, tree: Path | None = None) -> Result:
         folder: Where its histories go.
         tree: The tree whose package and tools are run, if not ours.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     plan.save(folder)
     environment = dict(os.environ)
     if tree is not None:
@@ -80,7 +79,7 @@ async def _end(process: Process) -> None:
 
 async def several(
     plans: Iterable[Plan], folder: Path, jobs: int, *, keep: bool = False
-) -> AsyncIterator[Result]:
+) -> AsyncGenerator[Result]:
     """Carry plans out, some at the same time; yield each result when it is there.
 
     Histories of runs in which all was well are removed, unless they are to be kept.

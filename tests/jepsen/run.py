@@ -75,29 +75,24 @@ async def record(plan: Plan, folder: Path) -> None:
 
 
 async def _strike(plan: Plan, field: Field, chance: random.Random) -> None:
-    """Have the nemeses strike for the time of the plan."""
+    """Have the nemeses strike for the time of the plan; a strike that has begun comes to its end."""
+    over = asyncio.Event()
     seeds = [chance.randrange(1 << 30) for _ in plan.nemeses]
-    striking = [
-        asyncio.create_task(_keep_striking(NEMESES[name], field, random.Random(seed)))
-        for name, seed in zip(plan.nemeses, seeds, strict=True)
-    ]
-    try:
-        if striking:
-            await asyncio.wait(striking, timeout=plan.seconds, return_when=asyncio.FIRST_EXCEPTION)
-        else:
-            await asyncio.sleep(plan.seconds)
-    finally:
-        for task in striking:
-            task.cancel()
-        outcomes = await asyncio.gather(*striking, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome
+    async with asyncio.TaskGroup() as striking:
+        for name, seed in zip(plan.nemeses, seeds, strict=True):
+            striking.create_task(_keep_striking(NEMESES[name], field, random.Random(seed), over))
+        await asyncio.sleep(plan.seconds)
+        over.set()
 
 
-async def _keep_striking(nemesis: Nemesis, field: Field, chance: random.Random) -> None:
+async def _keep_striking(
+    nemesis: Nemesis, field: Field, chance: random.Random, over: asyncio.Event
+) -> None:
     while True:
-        await asyncio.sleep(chance.uniform(*nemesis.pause))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(chance.uniform(*nemesis.pause)):
+                await over.wait()
+                return
         await nemesis.strike(field, chance)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
+from tests.jepsen.checkers.verdict import Assumption
+from tests.jepsen.field import Field, Need
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -21,7 +22,7 @@ def began(history: History) -> int:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float | None:
-    """Return the value of sorted ones that a part of them does not exceed; None if none is there."""
+    """Return what a part of sorted values does not exceed; None if there are none."""
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None
 
 
@@ -34,7 +35,7 @@ def handoffs(history: History) -> list[float]:
     for ops in history.by_object("acquire", "release").values():
         released = {op.rid: op.t0 for op in ops if op.op == "release" and op.out == "ok"}
         grants = sorted((op for op in ops if _granted(op)), key=lambda op: op.end)
-        for before, after in zip(grants, grants[1:], strict=False):
+        for before, after in itertools.pairwise(grants):
             left = released.get(before.rid)
             if left is not None and after.t0 < left < after.end:
                 found.append((after.end - left) / 1e6)

@@ -10,7 +10,9 @@ from tests.jepsen.report.series import quantile
 from tests.jepsen.result import Result, Ruling, State
 from tests.jepsen.totals import Totals
 
-HEADING = f"{'workload':14} {'nemesis':26} {'topology':9} {'operations':>10} {'hand-offs':>9} verdict"
+HEADING = (
+    f"{'workload':14} {'nemesis':26} {'topology':9} {'operations':>10} {'hand-offs':>9} verdict"
+)
 
 _COLOURS = {"ok": 32, "BROKEN": 31, "figure": 33, "nothing": 90}
 
@@ -23,8 +25,9 @@ def coloured(text: str, state: State) -> str:
 def row(result: Result) -> str:
     """Return a run's row of the table."""
     plan = result.plan
-    names = (f"{plan.workload:14} {_short(plan.nemesis):26} {plan.topology:9}")
-    return f"{names} {result.operations:10,} {len(result.handoffs):9,} {verdict(result)}"
+    counted = (f"{result.operations:,}", f"{len(result.handoffs):,}")
+    names = (plan.workload, _short(plan.nemesis), plan.topology)
+    return _COLUMNS.format(*names, *counted, verdict(result))
 
 
 def _short(text: str) -> str:
@@ -38,7 +41,9 @@ def verdict(result: Result) -> str:
         found = f" {ruling.found:,}" if ruling.found else ""
         by_state[ruling.state].append(name + found)
     said = [
-        coloured(f"{state}: {', '.join(names)}", state) for state, names in by_state.items() if names
+        coloured(f"{state}: {', '.join(names)}", state)
+        for state, names in by_state.items()
+        if names
     ]
     return "; ".join(["TROUBLE"] * bool(result.trouble) + said)
 
@@ -100,7 +105,9 @@ def summary(results: Sequence[Result]) -> str:
     ]
     if taken:
         parts = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
-        said.append(", ".join(f"{name} {quantile(taken, part):.2f} ms" for name, part in parts.items()))
+        said.append(
+            ", ".join(f"{name} {quantile(taken, part):.2f} ms" for name, part in parts.items())
+        )
     return "; ".join(said)
 
 
