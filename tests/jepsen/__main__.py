@@ -23,6 +23,8 @@ from tests.jepsen import choose, rounds
 from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.history import say
 from tests.jepsen.judge import judge
+from tests.jepsen.mutants.attack import attack
+from tests.jepsen.mutants.listed import SABOTAGES
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.plan import Plan, is_kept
 from tests.jepsen.report import text
@@ -79,9 +81,7 @@ def main() -> int:
         if chosen.check:
             return _end([judge(folder) for folder in _kept(chosen.check)], chosen)
         if chosen.mutants is not None:
-            from tests.jepsen.mutants.attack import attack
-
-            return asyncio.run(attack(chosen.mutants, chosen.jobs))
+            return _mutants(chosen)
         return asyncio.run(_run(_plans(chosen), chosen))
     except choose.NoSuchName as error:
         parser.error(str(error))
@@ -134,6 +134,19 @@ async def _run(plans: Iterable[Plan], chosen: argparse.Namespace) -> int:
     return _end(results, chosen, heading=False)
 
 
+def _mutants(chosen: argparse.Namespace) -> int:
+    attacks = asyncio.run(attack(chosen.mutants, chosen.jobs))
+    _write([each.results[-1] for each in attacks], chosen.html)
+    return 0 if all(each.caught for each in attacks) else 1
+
+
+def _write(results: list[Result], html: Path | None) -> None:
+    if html:
+        html.parent.mkdir(parents=True, exist_ok=True)
+        html.write_text(page(results), "utf-8")
+        say(f"report: {html}")
+
+
 def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = True) -> int:
     """Print what came out; return 0 if all is well."""
     if heading:
@@ -142,17 +155,12 @@ def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = T
     say(f"\n{text.checkers(results)}\n\n{text.summary(results)}")
     if silent := text.silent(results):
         say(f"these had nothing to look at in any run: {', '.join(silent)}")
-    if chosen.html:
-        chosen.html.parent.mkdir(parents=True, exist_ok=True)
-        chosen.html.write_text(page(results), "utf-8")
-        say(f"report: {chosen.html}")
+    _write(results, chosen.html)
     return 0 if results and all(result.ok for result in results) else 1
 
 
 def listing() -> None:
     """Print what can be named, each in a line."""
-    from tests.jepsen.mutants.listed import SABOTAGES
-
     say("workloads:")
     for workload in WORKLOADS.values():
         say(f"  {workload.name:22} {workload.about}")

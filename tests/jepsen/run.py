@@ -75,7 +75,7 @@ async def record(plan: Plan, folder: Path) -> None:
 
 
 async def _strike(plan: Plan, field: Field, chance: random.Random) -> None:
-    """Have the nemeses strike for the time of the plan; a strike that has begun comes to its end."""
+    """Have the nemeses strike for the time of the plan; a strike comes to its end."""
     over = asyncio.Event()
     seeds = [chance.randrange(1 << 30) for _ in plan.nemeses]
     async with asyncio.TaskGroup() as striking:

@@ -17,8 +17,9 @@ SPANS = 400
 
 
 def began(history: History) -> int:
-    """Return when the first operation was invoked."""
-    return history.ops[0].t0 if history.ops else 0
+    """Return when the first operation of a worker was invoked."""
+    others = ("nemesis", "probe")
+    return next((op.t0 for op in history.ops if op.process not in others), 0)
 
 
 def quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -74,7 +75,7 @@ def spans(history: History) -> list[Span]:
 def bins(history: History) -> list[Bin]:
     """Return how fast it went, stretch by stretch."""
     start = began(history)
-    done = [op for op in history.ops if op.t1 is not None and op.op != "nemesis"]
+    done = [op for op in history.ops if op.t1 is not None and op.op not in ("nemesis", "probe")]
     length = (max((op.end for op in done), default=start) - start) / BINS
     if not length:
         return []

@@ -10,9 +10,8 @@ from tests.jepsen.report.series import quantile
 from tests.jepsen.result import Result, Ruling, State
 from tests.jepsen.totals import Totals
 
-HEADING = (
-    f"{'workload':14} {'nemesis':26} {'topology':9} {'operations':>10} {'hand-offs':>9} verdict"
-)
+_COLUMNS = "{:14} {:26} {:9} {:>10} {:>9}  {}"
+HEADING = _COLUMNS.format("workload", "nemesis", "topology", "operations", "hand-offs", "verdict")
 
 _COLOURS = {"ok": 32, "BROKEN": 31, "figure": 33, "nothing": 90}
 
