@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from redisson_py.testing import CommandError, EmbeddedServer, FaultProxy, TopologyError
+from redisson_py.testing import (
+    CommandError,
+    EmbeddedServer,
+    FaultProxy,
+    TopologyError,
+)
 from tests.jepsen.history import Recorder
 from tests.jepsen.worker import WorkerSpec
 

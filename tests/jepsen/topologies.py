@@ -1,4 +1,4 @@
-"""The servers of a run: one, Sentinel, a cluster, replicas, five that know nothing of each other."""
+"""The servers of a run: one, five that do not know each other, replicas, Sentinel, a cluster."""
 
 from __future__ import annotations
 
