@@ -9,7 +9,7 @@ import signal as signals
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from redisson_py.testing import (
     EmbeddedServer,
     FaultProxy,
     TopologyError,
+    connecting_from,
 )
 from tests.jepsen.history import Recorder
 from tests.jepsen.worker import WorkerSpec
@@ -206,26 +207,20 @@ class Field:
 
     async def way(self, worker: str) -> Way:
         """Make the way of a worker to the servers."""
+        source = ""
+        if "own network" in self.needs:
+            source = f"127.0.0.{_FIRST_SOURCE + len(self.workers)}"
         urls, options = self.urls, {}
         if "links" in self.needs:
-            proxies = {server.address: await self._link(worker, server) for server in self.servers}
-            near = {address: f"{each.host}:{each.port}" for address, each in proxies.items()}
+            with connecting_from(source) if source else nullcontext():
+                links = [await self._link(worker, server) for server in self.servers]
+            near = {each.server.address: f"{each.proxy.host}:{each.proxy.port}" for each in links}
             urls = [_replaced(url, near) for url in urls]
             if urls[0].startswith(("redis+cluster:", "redis+sentinel:")):
                 options["address_map"] = near
         if "user" in self.needs:
             urls = [_as_user(url) for url in urls]
-        source = ""
-        if "own network" in self.needs:
-            source = f"127.0.0.{_FIRST_SOURCE + len(self.workers)}"
         return Way(urls, options, source)
-
-    def ends(self, worker: WorkerProcess, server: EmbeddedServer) -> tuple[str, int]:
-        """Return the address and the port by which a worker reaches a server."""
-        for link in self.links:
-            if (link.worker, link.server) == (worker.name, server):
-                return link.proxy.host, link.proxy.port
-        return server.host, server.port
 
     def place(self, chance: random.Random) -> str:
         """Return the name of something that the workers use, for its slot."""
@@ -304,10 +299,11 @@ class Field:
         for server in self.servers:
             await self.insist(server, "PING")
 
-    async def _link(self, worker: str, server: EmbeddedServer) -> FaultProxy:
+    async def _link(self, worker: str, server: EmbeddedServer) -> Link:
         proxy = FaultProxy(server.host, server.port)
-        self.links.append(Link(worker, server, await self.stack.enter_async_context(proxy)))
-        return proxy
+        link = Link(worker, server, await self.stack.enter_async_context(proxy))
+        self.links.append(link)
+        return link
 
     def _whole(self, thing: object) -> object:
         is_part = self.topology is not None and thing in self.servers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,14 @@ PROVIDES: dict[str, frozenset[Need]] = {
     "sentinel": _REPLICATED | {"elects", "sentinel"},
     "cluster": _REPLICATED | {"elects", "cluster"},
 }
+
+
+def bears(topology: str, needs: Iterable[Need]) -> bool:
+    """Whether a topology has everything that nemeses need, all at once.
+
+    More is not asked: whatever would spoil the undoing of another one waits for its turn.
+    """
+    return PROVIDES[topology].issuperset(needs)
 
 
 @asynccontextmanager

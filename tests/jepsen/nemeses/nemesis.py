@@ -24,7 +24,6 @@ class Nemesis:
         breaks: The assumptions that do not hold while it acts: checkers that rest on them then
             publish figures instead of a verdict.
         needs: What the field must have.
-        excludes: What other nemeses of the run must not need.
         pause: Seconds between two strikes: at least, at most.
     """
 
@@ -33,7 +32,6 @@ class Nemesis:
     strike: Callable[[Field, random.Random], Awaitable[None]]
     breaks: frozenset[Assumption] = frozenset()
     needs: frozenset[Need] = frozenset()
-    excludes: frozenset[Need] = frozenset()
     pause: tuple[float, float] = field(default=(0.2, 1.0))
 
 

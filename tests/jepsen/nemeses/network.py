@@ -25,9 +25,9 @@ def _dropping(name: str, about: str, ways: Sequence[str]) -> Nemesis:
         workers = chance.sample(field.workers, chance.randint(1, len(field.workers)))
         rules = []
         for worker in workers:
-            host, port = field.ends(worker, server)
-            up = f"from {worker.spec.source} to {host} ipproto tcp dport {port}"
-            down = f"from {host} to {worker.spec.source} ipproto tcp sport {port}"
+            source = worker.spec.source
+            up = f"from {source} to {server.host} ipproto tcp dport {server.port}"
+            down = f"from {server.host} to {source} ipproto tcp sport {server.port}"
             rules += [{"up": up, "down": down}[way] for way in ways]
         # Two nemeses may want the same rule: each has those of its own.
         number = _PREFERENCE + _NUMBERS.index(name)
@@ -96,7 +96,6 @@ PARTITION = Nemesis(
     _split,
     breaks=frozenset({"data"}),
     needs=frozenset({"own network", "replicas", "elects"}),
-    excludes=frozenset({"links"}),
     pause=(0.5, 2),
 )
 REPLICA_PARTITION = Nemesis(
@@ -104,6 +103,5 @@ REPLICA_PARTITION = Nemesis(
     "SIGSTOP of a replica whose packets are dropped, for 0.1 to 3 leases",
     _replica_gone,
     needs=frozenset({"own network", "replicas"}),
-    excludes=frozenset({"links"}),
     pause=(0.5, 2),
 )
