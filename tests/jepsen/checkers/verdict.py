@@ -17,11 +17,19 @@ class Facts:
         limits: How many may hold each object at once: permits of a semaphore. 1 if not named.
         parties: How many a barrier waits for, how many a latch counts, by object.
         settings: What else the workload was given.
+        broken: The assumptions that a nemesis broke (`Nemesis.breaks`): what rests on them becomes
+            a figure instead of a verdict.
+        lasting: Patterns of keys that are there at the end of a good run, too.
+        wake_bound: Seconds after which a hand-off to a waiter was slow: above it, it must have a
+            reason. None: what wakes waiters was under attack, so latencies are figures.
     """
 
     limits: dict[str, int] = field(default_factory=dict)
     parties: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    broken: frozenset[str] = frozenset()
+    lasting: tuple[str, ...] = ("redisson_lock_token:*",)
+    wake_bound: float | None = None
 
 
 @dataclass(frozen=True)
