@@ -17,6 +17,9 @@ _FILE = "result.json"
 #: So many counterexamples of one checker are kept; the rest is counted.
 SHOWN = 3
 
+#: The figures in which a verdict counts its violations, by their rule.
+EXCUSED, COUNTED = "found, excused by broken assumptions", "violations"
+
 #: It holds; it does not; it rests on what did not hold here, so that it is a figure; it had
 #: nothing to look at.
 State = Literal["ok", "BROKEN", "figure", "nothing"]
@@ -31,31 +34,28 @@ class Ruling:
         found: How many violations there are.
         shown: The first of them.
         figures: What it counted or measured.
-        waived: The assumptions of the rule that did not hold.
+        excused: A nemesis broke an assumption of the rule: what was found is a figure.
     """
 
     looked_at: int
     found: int
     shown: tuple[Violation, ...] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
-    waived: tuple[str, ...] = ()
+    excused: bool = False
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
         """Return what is kept of a verdict."""
-        found = verdict.violations
-        return cls(
-            verdict.looked_at,
-            len(found),
-            tuple(found[:SHOWN]),
-            verdict.figures,
-            tuple(sorted(verdict.waived)),
-        )
+        excused = verdict.figures.get(EXCUSED)
+        counted = excused or verdict.figures.get(COUNTED)
+        number = sum(counted.values()) if counted else len(verdict.violations)
+        shown = tuple(verdict.violations[:SHOWN])
+        return cls(verdict.looked_at, number, shown, verdict.figures, bool(excused))
 
     @property
     def state(self) -> State:
         """What it came to, in a word."""
-        if self.waived:
+        if self.excused:
             return "figure"
         if self.found:
             return "BROKEN"
@@ -68,7 +68,7 @@ class Ruling:
             Violation(each["rule"], tuple(Op(**op) for op in each["ops"]))
             for each in found["shown"]
         )
-        return cls(**{**found, "shown": shown, "waived": tuple(found["waived"])})
+        return cls(**{**found, "shown": shown})
 
 
 @dataclass(frozen=True)

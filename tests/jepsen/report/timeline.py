@@ -59,7 +59,9 @@ def _tasks(ops: Sequence[Op]) -> dict[int, str]:
 
     What a process recorded of a section without saying in which task was the task's that asked.
     """
-    asked = {(op.process, op.rid): op.handle for op in reversed(ops) if op.rid and op.op == "acquire"}
+    asked = {
+        (op.process, op.rid): op.handle for op in reversed(ops) if op.rid and op.op == "acquire"
+    }
     found: dict[int, str] = {}
     for op in ops:
         handle = asked.get((op.process, op.rid), op.handle)

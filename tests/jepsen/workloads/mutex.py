@@ -3,36 +3,69 @@
 from __future__ import annotations
 
 from redisson_py import Lease
-from tests.jepsen.worker import Worker
+from redisson_py.locks.lock_like import LockLike
+from tests.jepsen.working import Use, Worker, deadline
 from tests.jepsen.workloads.workload import Workload
 
 
 async def _section(worker: Worker) -> None:
-    obj, rid = worker.chance.choice(worker.spec.objects), worker.section()
-    fenced = obj.startswith("fenced")
-    lock = worker.client.get_fenced_lock(obj) if fenced else worker.client.get_lock(obj)
-    await worker.resource.tell("ask", obj, rid)
-    async with worker.recorded("acquire", obj, rid) as result:
-        lease = await lock.acquire(timeout=5)
-        result.update(worker.granted(lease))
+    obj = worker.chance.choice(worker.spec.objects)
+    await add_one_under(worker, obj, lock_of(worker, obj))
+
+
+def lock_of(worker: Worker, obj: str) -> LockLike:
+    """Return the lock of a name: the kind is the part before the hyphen."""
+    match obj.split("-")[0]:
+        case "fenced":
+            return worker.client.get_fenced_lock(obj)
+        case "fair":
+            return worker.client.get_fair_lock(obj)
+        case "exclusive":
+            return worker.client.get_lock(obj, reentrant=False)
+        case _:
+            return worker.client.get_lock(obj)
+
+
+async def add_one_under(worker: Worker, obj: str, lock: LockLike) -> None:
+    """Add one to the number under a lock, acquired in one of the ways that users have."""
+    with worker.use(obj) as use:
+        await use.ask()
+        match worker.chance.randrange(6):
+            case 0 | 1:
+                async with lock.hold(timeout=worker.timeout()) as lease, use.held(lease):
+                    await use.add_one(lease)
+            case 2 | 3:
+                # The client's `acquire_timeout` bounds it.
+                async with lock as lease, use.held(lease):
+                    await use.add_one(lease)
+            case 4:
+                taken = await lock.try_acquire(timeout=worker.chance.choice((0, 0.02, 0.2)))
+                if taken is None:
+                    use.refused()
+                    return
+                async with taken, use.held(taken):
+                    await use.add_one(taken)
+            case _:
+                await _by_hand(worker, use, lock)
+
+
+async def _by_hand(worker: Worker, use: Use, lock: LockLike) -> None:
+    """Acquire and release without a block, for a time of its own."""
+    options = worker.chance.choice(
+        ({}, {"lease_time": worker.lease_time}, {"max_hold": 2 * worker.lease_time})
+    )
+    lease: Lease = await lock.acquire(timeout=worker.timeout(), **options)
+    use.granted(lease)
     try:
-        async with lease:
-            await _add_one(worker, obj, rid, lease)
-            number = worker.record.invoke("release", obj, rid=rid)
-    except BaseException as error:
-        worker.record.note("release", obj, out="info", rid=rid, err=type(error).__name__)
-        raise
-    worker.record.complete(number)
-
-
-async def _add_one(worker: Worker, obj: str, rid: str, lease: Lease) -> None:
-    """Read the number and write it back with one added, between two looks at the lease."""
-    worker.check(obj, rid, lease)
-    # A plain lock has no token: the resource accepts every write there.
-    token = lease.token or 0
-    value = int(await worker.resource.tell("begin", obj, rid, lease.owner, token))
-    worker.check(obj, rid, lease)
-    await worker.resource.tell("write", obj, rid, token, value + 1)
+        await use.add_one(lease)
+        if worker.chance.random() < 0.1:
+            with use.recorded("extend") as result:
+                await lease.extend(worker.lease_time * 2)
+                result["deadline"] = deadline(lease)
+            use.check(lease)
+    finally:
+        use.releasing()
+        await lease.release()
 
 
 MUTEX = Workload(
