@@ -108,6 +108,11 @@ def _places(workload: str, nemesis: str, topology: str) -> list[str]:
     return places[:1]
 
 
+def _all_places() -> list[tuple[str, str]]:
+    """Return every workload with every topology on which it can run."""
+    return [(each, place) for each in WORKLOADS for place in TOPOLOGIES if bears(each, place)]
+
+
 def _rounds(seconds: float) -> list[float]:
     """Return the lengths of the rounds of a long run."""
     number = max(1, -int(-seconds // ROUND))
@@ -121,7 +126,7 @@ def default_round(seconds: float | None, seed: int, jobs: int) -> list[Plan]:
     Workloads that have not run by then run under `kill` and `pause`. Without `seconds` of each run
     the whole takes a few minutes.
     """
-    places = [(each, place) for each in WORKLOADS for place in TOPOLOGIES if bears(each, place)]
+    places = _all_places()
     chosen: list[tuple[str, tuple[str, ...], str]] = []
     ran: dict[str, int] = dict.fromkeys([*WORKLOADS, *TOPOLOGIES], 0)
 
@@ -135,8 +140,9 @@ def default_round(seconds: float | None, seed: int, jobs: int) -> list[Plan]:
         add((name,), [place for place in places if strike([name], place[1])])
     usual = tuple(name for name in USUAL if name in NEMESES)
     for name in [*WORKLOADS, *TOPOLOGIES]:
-        if not ran[name]:
-            add(usual, [place for place in places if name in place])
+        able = [place for place in places if name in place]
+        if able and not ran[name]:
+            add(usual, able)
     length = seconds or max(SHORTEST, FEW_MINUTES * jobs / len(chosen) - AROUND)
     return [
         Plan(workload, nemeses, topology, round(length, 1), seed + number)
@@ -152,8 +158,7 @@ def endless(seed: int, begun: int) -> Iterator[Plan]:
     """
     for number in itertools.count(begun):
         chance = random.Random(f"{seed}/{number}")
-        topology = chance.choice([*TOPOLOGIES])
-        workload = chance.choice([name for name in WORKLOADS if bears(name, topology)])
+        workload, topology = chance.choice(_all_places())
         chosen: list[str] = []
         most = chance.choice((1, 1, 2, 2, 3, len(NEMESES)))
         for name in chance.sample([*NEMESES], len(NEMESES)):

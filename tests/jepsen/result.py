@@ -154,6 +154,7 @@ class Result:
         made = {
             "plan": Plan.from_json(found["plan"]),
             "rulings": rulings,
+            "trouble": tuple(found["trouble"]),
             "spans": [Span(**each) for each in found["spans"]],
             "bins": [Bin(**each) for each in found["bins"]],
             "folder": str(folder),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -75,7 +75,7 @@ class Totals:
         """Write the file; who reads it sees the old or the new one whole."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(path.name + ".new")
-        beside.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n", "utf-8")
+        beside.write_text(json.dumps(vars(self), indent=1, sort_keys=True) + "\n", "utf-8")
         beside.replace(path)
 
     @classmethod

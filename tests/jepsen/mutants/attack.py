@@ -49,7 +49,8 @@ class Attack:
             verdict = f"**SURVIVED** {sorted(others)} {trouble[:1]}"
         elif rule := self._rule:
             verdict = f"caught: {rule}"
-        return f"{self.sabotage.name[:52]:52} {self.sabotage.checker:22} {self.seconds:5.1f} s  {verdict}"
+        name, checker = self.sabotage.name, self.sabotage.checker
+        return f"{name[:52]:52} {checker:22} {self.seconds:5.1f} s  {verdict}"
 
     @property
     def _rule(self) -> str:

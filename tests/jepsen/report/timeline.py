@@ -47,8 +47,9 @@ def timeline(ops: Sequence[Op], spans: Sequence[Span], began: int) -> str:
         picture.text(6, y + 28, lane, look="lane")
         for begun, ended, op in held:
             if tasks[id(op)] == lane:
-                picture.bar((begun - start) / 1e6, min((ended - start) / 1e6, most), y + 16, _BAR, "held",
-                            f"{op.rid} could rely on it")  # fmt: skip
+                words = f"{op.rid} could rely on it"
+                until_ms = min((ended - start) / 1e6, most)
+                picture.bar((begun - start) / 1e6, until_ms, y + 16, _BAR, "held", words)
         _draw([op for op in shown if tasks[id(op)] == lane], start, most, y, picture)
     picture.across(inside(most), "ms")
     return picture.svg()
