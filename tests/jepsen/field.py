@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal as signals
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from redisson_py.testing import CommandError, EmbeddedServer, FaultProxy, TopologyError
+from redisson_py.testing import (
+    CommandError,
+    EmbeddedServer,
+    FaultProxy,
+    TopologyError,
+    connecting_from,
+)
 from tests.jepsen.history import Recorder
 from tests.jepsen.worker import WorkerSpec
 
-#: What a nemesis needs: links that are proxies, replicas, Sentinel, a cluster, a server that shares
-#: its work with no other (alone), one that keeps its data, one whose clock can be set, one whose
-#: disk can be filled, workers that log in as a user, or that the tool runs in a network of its own.
+#: What a nemesis needs: links that are proxies, replicas, servers that elect a master, Sentinel, a
+#: cluster, a master that hands over when it is told to, servers that share their work with no other
+#: (alone), that keep their data, whose clocks can be set or whose disk can be filled, workers that
+#: log in as a user, or that the tool runs in a network of its own.
 Need = Literal[
     "links",
     "replicas",
+    "elects",
     "sentinel",
     "cluster",
+    "handover",
     "alone",
     "appendonly",
     "clock shim",
@@ -124,11 +134,31 @@ class WorkerProcess:
 
 @dataclass(frozen=True)
 class Link:
-    """The proxy between one worker and one server."""
+    """The proxy between one worker and one server.
+
+    Attributes:
+        worker: The name of the worker.
+        server: The server.
+        proxy: The proxy.
+        faults: What begins each fault that acts now, by the name of its nemesis.
+    """
 
     worker: str
     server: EmbeddedServer
     proxy: FaultProxy
+    faults: dict[str, Callable[[FaultProxy], None]] = field(default_factory=dict)
+
+    def begin(self, name: str, fault: Callable[[FaultProxy], None]) -> None:
+        """Begin a fault beside those that act already."""
+        self.faults[name] = fault
+        fault(self.proxy)
+
+    def end(self, name: str) -> None:
+        """End a fault; the others go on."""
+        del self.faults[name]
+        self.proxy.pass_through()
+        for fault in self.faults.values():
+            fault(self.proxy)
 
 
 @dataclass(frozen=True)
@@ -177,34 +207,40 @@ class Field:
 
     async def way(self, worker: str) -> Way:
         """Make the way of a worker to the servers."""
+        source = ""
+        if "own network" in self.needs:
+            source = f"127.0.0.{_FIRST_SOURCE + len(self.workers)}"
         urls, options = self.urls, {}
         if "links" in self.needs:
-            proxies = {server.address: await self._link(worker, server) for server in self.servers}
-            near = {address: f"{each.host}:{each.port}" for address, each in proxies.items()}
+            with connecting_from(source) if source else nullcontext():
+                links = [await self._link(worker, server) for server in self.servers]
+            near = {each.server.address: f"{each.proxy.host}:{each.proxy.port}" for each in links}
             urls = [_replaced(url, near) for url in urls]
             if urls[0].startswith(("redis+cluster:", "redis+sentinel:")):
                 options["address_map"] = near
         if "user" in self.needs:
             urls = [_as_user(url) for url in urls]
-        apart = "own network" in self.needs and self.topology is not None
-        source = f"127.0.0.{_FIRST_SOURCE + len(self.workers)}" if apart else ""
         return Way(urls, options, source)
 
+    def place(self, chance: random.Random) -> str:
+        """Return the name of something that the workers use, for its slot."""
+        return chance.choice(self.workers[0].spec.objects)
+
     @contextmanager
-    def struck(self, what: str, whom: str = "", **facts: Any) -> Iterator[None]:
-        """Record what a nemesis does while it lasts.
+    def struck(self, what: str, whom: str = "", **facts: Any) -> Iterator[dict[str, Any]]:
+        """Record what a nemesis does while it lasts, and what the block puts into the dict.
 
         If others struck the topology at the same time, it may not do what it was told; that is
         recorded too.
         """
         number = self.record.invoke("nemesis", whom, rid=what, **facts)
-        error = ""
+        result: dict[str, Any] = {}
         try:
-            yield
-        except TopologyError as caught:
-            error = str(caught).partition("\n")[0]
+            yield result
+        except TopologyError as error:
+            result["err"] = str(error).partition("\n")[0]
         finally:
-            self.record.complete(number, "info", err=error)
+            self.record.complete(number, "info", **result)
 
     def turn(self, thing: object) -> asyncio.Lock:
         """Return the lock under which a nemesis does to a thing what others must not mix with.
@@ -263,10 +299,11 @@ class Field:
         for server in self.servers:
             await self.insist(server, "PING")
 
-    async def _link(self, worker: str, server: EmbeddedServer) -> FaultProxy:
+    async def _link(self, worker: str, server: EmbeddedServer) -> Link:
         proxy = FaultProxy(server.host, server.port)
-        self.links.append(Link(worker, server, await self.stack.enter_async_context(proxy)))
-        return proxy
+        link = Link(worker, server, await self.stack.enter_async_context(proxy))
+        self.links.append(link)
+        return link
 
     def _whole(self, thing: object) -> object:
         is_part = self.topology is not None and thing in self.servers

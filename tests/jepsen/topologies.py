@@ -1,4 +1,4 @@
-"""The servers of a run: one, Sentinel, a cluster, replicas, five that know nothing of each other."""
+"""The servers of a run: one, five that do not know each other, replicas, Sentinel, a cluster."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ _ALONE: frozenset[Need] = _EVERYWHERE | {"alone", "appendonly", "disk"}
 PROVIDES: dict[str, frozenset[Need]] = {
     "single": _ALONE,
     "five": _ALONE,
-    "replicas": _REPLICATED,
-    "sentinel": _REPLICATED | {"sentinel"},
-    "cluster": _REPLICATED | {"cluster"},
+    "replicas": _REPLICATED | {"handover"},
+    "sentinel": _REPLICATED | {"elects", "sentinel"},
+    "cluster": _REPLICATED | {"elects", "cluster"},
 }
 
 
 def bears(topology: str, needs: Iterable[Need]) -> bool:
-    """Whether a topology has everything that nemeses need, all at once."""
+    """Whether a topology has everything that nemeses need, all at once.
+
+    More is not asked: whatever would spoil the undoing of another one waits for its turn.
+    """
     return PROVIDES[topology].issuperset(needs)
 
 
@@ -44,7 +47,8 @@ async def _independent(
     count: int, record: Recorder, needs: frozenset[Need], folder: Path
 ) -> AsyncIterator[Field]:
     """Run servers that know nothing of each other."""
-    config = {}
+    # A log is rewritten long before it fills the disk.
+    config = {"auto-aof-rewrite-min-size": "8mb"}
     if "user" in needs:
         config["user"] = f"{USER} {_rules()}"
     keeps = bool(needs & {"appendonly", "disk"})
@@ -52,9 +56,9 @@ async def _independent(
         servers = []
         for _ in range(count):
             server = EmbeddedServer(_kind(needs, folder), config=config, appendonly=keeps)
-            stack.push_async_callback(server.close)
             if "disk" in needs:
                 stack.enter_context(small_disk(server.directory))
+            stack.push_async_callback(server.close)
             await server.start()
             servers.append(server)
         urls = [server.url for server in servers]

