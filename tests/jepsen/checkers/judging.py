@@ -22,12 +22,15 @@ def never(broken: frozenset[str]) -> bool:
     return False
 
 
-def judged(*, unless: Callable[[frozenset[str]], object] = bool) -> Callable[[Checker], Checker]:
+def judged(
+    *, unless: Callable[[frozenset[str]], object] = bool, words: Sequence[str] = ()
+) -> Callable[[Checker], Checker]:
     """Make a checker of a function that finds violations.
 
     Args:
         unless: Whether the rule need not hold, given the assumptions that a nemesis broke. What is
             found is a figure then. As a rule: if any is broken.
+        words: The operations that a counterexample needs; as a rule any may be needed.
     """
 
     def decorate(find: Checker) -> Checker:
@@ -42,7 +45,7 @@ def judged(*, unless: Callable[[frozenset[str]], object] = bool) -> Callable[[Ch
                 return Verdict([], found.looked_at, figures)
             first = {each.rule: each for each in reversed(found.violations)}
             chosen = [*first.values()][::-1][:SHOWN]
-            shown = [_shrunk(each, find, history, facts) for each in chosen]
+            shown = [_shrunk(each, find, history, facts, words) for each in chosen]
             return Verdict(shown, found.looked_at, found.figures | {"violations": dict(counted)})
 
         return check
@@ -50,7 +53,9 @@ def judged(*, unless: Callable[[frozenset[str]], object] = bool) -> Callable[[Ch
     return decorate
 
 
-def _shrunk(violation: Violation, find: Checker, history: History, facts: Facts) -> Violation:
+def _shrunk(
+    violation: Violation, find: Checker, history: History, facts: Facts, words: Sequence[str]
+) -> Violation:
     if violation.exact:
         return violation
 
@@ -59,18 +64,19 @@ def _shrunk(violation: Violation, find: Checker, history: History, facts: Facts)
             each.rule == violation.rule for each in find(History(list(ops)), facts).violations
         )
 
-    for candidate in _candidates(violation, history):
+    for candidate in _candidates(violation, history, words):
         if breaks(candidate):
             return replace(violation, ops=smallest(candidate, breaks))
     return violation
 
 
-def _candidates(violation: Violation, history: History) -> Iterator[list[Op]]:
+def _candidates(violation: Violation, history: History, words: Sequence[str]) -> Iterator[list[Op]]:
     """Yield ever larger parts of a history that may explain a violation."""
     yield list(violation.ops)
     objects = {op.obj for op in violation.ops}
+    known = history.of(*words) if words else history.ops
     until = max(op.end for op in violation.ops)
-    ops = [op for op in history.ops if op.obj in objects and op.t0 <= until]
+    ops = [op for op in known if op.obj in objects and op.t0 <= until]
     units = sections(ops)
     for recent in _RECENT:
         if recent < len(units):

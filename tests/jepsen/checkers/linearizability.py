@@ -14,7 +14,7 @@ from tests.jepsen.checkers.models import (
     REGISTER,
     semaphore,
 )
-from tests.jepsen.checkers.shrinking import Unit, joined, least
+from tests.jepsen.checkers.shrinking import joined, least, without
 from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
 from tests.jepsen.checkers.wgl import Answer, Call, Model, linearize
 from tests.jepsen.history import History, Op
@@ -120,12 +120,13 @@ def _shrunk(violation: Violation, made: Sequence[Made]) -> Violation:
     for _, op in made:
         values[op.value].append(op)
 
-    def breaks(units: Sequence[Unit]) -> bool:
-        kept = [calls[id(op)] for op in joined(units)]
-        return linearize(kept, REGISTER).linearizable is False
+    def breaks(ops: Sequence[Op]) -> bool:
+        return linearize([calls[id(op)] for op in ops], REGISTER).linearizable is False
 
-    kept = least([tuple(each) for each in values.values()], breaks)
-    return Violation(violation.rule, tuple(joined(kept)), exact=True)
+    units = [tuple(each) for each in values.values()]
+    kept = joined(least(units, lambda rest: breaks(joined(rest))))
+    reads = [op for op in kept if op.op == "read"]
+    return Violation(violation.rule, tuple(without(kept, reads, breaks)), exact=True)
 
 
 def _of_resource(history: History) -> dict[str, list[Made]]:

@@ -55,11 +55,20 @@ def smallest(ops: Sequence[Op], breaks: Callable[[list[Op]], bool]) -> tuple[Op,
         return left[0] >= 0 and breaks(joined(units))
 
     kept = joined(least(sections(ops), tried))
-    for look in [op for op in kept if op.op == "check" and op.out == "ok"]:
-        without = [op for op in kept if op is not look]
-        if tried([tuple(without)]):
-            kept = without
-    return tuple(kept)
+    looks = [op for op in kept if op.op == "check" and op.out == "ok"]
+    return tuple(without(kept, looks, lambda rest: tried([tuple(rest)])))
+
+
+def without(
+    ops: Sequence[Op], doubtful: Sequence[Op], breaks: Callable[[list[Op]], bool]
+) -> list[Op]:
+    """Return operations less those of the doubtful ones that are not needed to break the rule."""
+    kept = list(ops)
+    for each in doubtful:
+        rest = [op for op in kept if op is not each]
+        if breaks(rest):
+            kept = rest
+    return kept
 
 
 def least(units: list[Unit], breaks: Callable[[Sequence[Unit]], bool]) -> list[Unit]:

@@ -69,7 +69,7 @@ def lock(seed: int, sections: int = 60, *, losses: float = 0.15, depth: int = 1)
         depth: How often a task enters at most.
     """
     world = World(random.Random(seed))
-    free = token = value = greatest = 0
+    free = token = value = 0
     passing: tuple[int, str] | None = None
     for number in range(sections):
         task = world.task()
@@ -90,7 +90,7 @@ def lock(seed: int, sections: int = 60, *, losses: float = 0.15, depth: int = 1)
         entered = sum(1 for op in world.ops if op.rid == rid and op.op == "reenter")
         begun = world.asks(task)
         world.note("resource", "begin", "x", begun, rid=rid, owner=owner, fence=token)
-        world.free[task], greatest = begun + 1, max(greatest, token)
+        world.free[task] = begun + 1
         for _ in range(world.chance.randint(0, 3)):
             renewed = world.asks(task) + world.some(LEASE // 3)
             end, deadline = renewed + LEASE, renewed + LEASE - DRIFT
@@ -100,7 +100,7 @@ def lock(seed: int, sections: int = 60, *, losses: float = 0.15, depth: int = 1)
                        n=(end - looked - 1) // MS)  # fmt: skip
             world.free[task] = looked + 2
         wrote = world.asks(task)
-        value += 1
+        world.free[task], value = wrote + 1, value + 1
         world.note("resource", "write", "x", wrote, rid=rid, fence=token, value=value)
         for count in range(entered, 0, -1):
             moment = world.asks(task)

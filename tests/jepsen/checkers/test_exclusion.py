@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from tests.jepsen.checkers.written import (
-    acquire, broken, check, fine, judge, nemesis, op, probe, release, told,
+    acquire,
+    broken,
+    check,
+    fine,
+    judge,
+    nemesis,
+    op,
+    probe,
+    release,
+    told,
 )  # fmt: skip
 from tests.jepsen.history import Op
 
@@ -55,7 +64,9 @@ def test_others_do_not_end_a_hold() -> None:
 
 def test_a_hold_that_is_passed_on_is_one_after_the_other() -> None:
     passed = acquire("b", 5, 30, 100, owner="a")
-    fine("mutual exclusion", A, release("a", 25, 31), passed, told("a", 60), acquire("c", 0, 61, 90))
+    fine(
+        "mutual exclusion", A, release("a", 25, 31), passed, told("a", 60), acquire("c", 0, 61, 90)
+    )
     broken("mutual exclusion", A, release("a", 35, 36), passed)
 
 
@@ -115,9 +126,7 @@ def test_units_within_the_limit() -> None:
 
 def test_too_many_units() -> None:
     ops = [acquire("a", 0, 10, 100, n=2), acquire("b", 5, 20, 90, n=1), release("a", 60, 65)]
-    rule, shown = broken(
-        "semaphore capacity", *ops, acquire("c", 5, 50, 90, n=2), limits={"x": 3}
-    )
+    rule, shown = broken("semaphore capacity", *ops, acquire("c", 5, 50, 90, n=2), limits={"x": 3})
     assert rule == "more than 3 units of x are out"
     assert {each.rid for each in shown} == {"a", "c"}
 

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from tests.jepsen.checkers.written import (
-    acquire, broken, check, fine, judge, nemesis, op, probe, release, told,
+    acquire,
+    broken,
+    check,
+    fine,
+    judge,
+    nemesis,
+    op,
+    probe,
+    release,
+    told,
 )  # fmt: skip
 from tests.jepsen.history import Op
 
@@ -74,7 +83,12 @@ def test_a_lease_that_ends_after_the_deadline() -> None:
     assert judge("loss detection", HELD, seen(200 * MS, -2)).ok
     assert judge("loss detection", HELD, release("a", 30 * MS, 31 * MS), seen(40 * MS, -2)).ok
     fine("loss detection", HELD, seen(20 * MS, 85), check("a", 30 * MS, 150 * MS))
-    fine("loss detection", HELD, op("extend", 2 * MS, 3 * MS, "a", deadline=50 * MS), seen(4 * MS, 47))
+    fine(
+        "loss detection",
+        HELD,
+        op("extend", 2 * MS, 3 * MS, "a", deadline=50 * MS),
+        seen(4 * MS, 47),
+    )
 
 
 def test_a_lease_that_ends_too_soon_in_the_server() -> None:

@@ -10,7 +10,11 @@ from tests.jepsen.checkers.written import acquire, broken, check, fine, judge, o
 from tests.jepsen.history import Op
 
 #: Three grants, one after the other.
-GRANTS = [acquire("a", 0, 10, fence=5), acquire("b", 20, 30, fence=7), acquire("c", 25, 40, fence=8)]
+GRANTS = [
+    acquire("a", 0, 10, fence=5),
+    acquire("b", 20, 30, fence=7),
+    acquire("c", 25, 40, fence=8),
+]
 REENTERED = op("reenter", 12, 14, "a", fence=5)
 
 
@@ -152,7 +156,9 @@ def test_an_uncertain_entry_counts_both_ways() -> None:
         fine("hold count", ENTRIES[0], unsure, left)
     broken("hold count", ENTRIES[0], unsure, op("leave", 4, 5, "a", n=2))
     # After that it is known.
-    broken("hold count", ENTRIES[0], unsure, op("leave", 4, 5, "a", n=1), op("leave", 6, 7, "a", n=1))
+    broken(
+        "hold count", ENTRIES[0], unsure, op("leave", 4, 5, "a", n=1), op("leave", 6, 7, "a", n=1)
+    )
 
 
 def test_nothing_counts_after_a_loss() -> None:

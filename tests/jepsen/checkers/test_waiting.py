@@ -104,7 +104,12 @@ def test_a_generation_with_too_many() -> None:
 
 
 def test_a_generation_before_the_last_one() -> None:
-    crossed = [arrive("a", 0, 25, 0), arrive("b", 24, 26, 0), arrive("c", 1, 20, 1), arrive("d", 2, 20, 1)]
+    crossed = [
+        arrive("a", 0, 25, 0),
+        arrive("b", 24, 26, 0),
+        arrive("c", 1, 20, 1),
+        arrive("d", 2, 20, 1),
+    ]
     rule, _ = broken("barrier", *crossed, **TWO)
     assert rule == "a generation of x came before the last one"
 
