@@ -5,7 +5,7 @@ has commands, one a line:
 
     block SECONDS    block the event loop of the client
     cancel NUMBER    cancel so many of its tasks, chosen at random; each begins anew
-    stop             (or the end) let the tasks finish, close the client, print what was done, end
+    stop             (or the end) let the tasks finish, close the client, print how it ran, end
 
 It may be killed or stopped at any moment. Its seed decides whether it runs on asyncio, on uvloop or
 in threads, and what a loss does to a body.
@@ -197,7 +197,7 @@ async def _keep_working(worker: Worker, work: Work) -> None:
 
 
 async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
-    """Run the tasks of a worker until it is told to stop; return what it did."""
+    """Run the tasks of a worker until it is told to stop; return how it ran."""
     record = Recorder(Path(spec.folder), spec.name)
     options = {"client_name": spec.name, "listener": Told(record), **spec.options}
     threaded = manner.mode == "threads"
@@ -229,7 +229,7 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
     resource.close()
     await asyncio.sleep(0)
     record.note("left", "tasks", value=len(asyncio.all_tasks()) - 1)
-    return {"sections": worker.sections, **asdict(manner)}
+    return asdict(manner)
 
 
 def main() -> None:

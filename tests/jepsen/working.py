@@ -9,6 +9,7 @@ A section looks like a user's code, with a `Use` around it:
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import threading
@@ -26,7 +27,6 @@ from redisson_py import (
     Listener,
     LostEvent,
     NotHeldError,
-    Permit,
     Redisson,
     ScriptError,
     WaitEndedEvent,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tests.jepsen.worker import WorkerSpec
 
 #: The use of an object that the current task, or thread, has begun.
-_current_use: ContextVar[str] = ContextVar("use", default="")
+_current_use: ContextVar[Use | None] = ContextVar("use", default=None)
 
 
 class Worker:
@@ -53,7 +53,6 @@ class Worker:
         chance: Its random choices.
         threaded: Its tasks are threads.
         stopping: It is to come to an end.
-        sections: How many uses of objects were begun.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Worker:
         self.threaded = threaded
         self.chance = random.Random(spec.seed)
         self.stopping = False
-        self.sections = 0
+        self._next = itertools.count(1).__next__
 
     @property
     def client(self) -> Redisson:
@@ -93,8 +92,7 @@ class Worker:
 
     def section(self) -> str:
         """Return a name for the next use of an object; no other process, or life of one, has it."""
-        self.sections += 1
-        return f"{self.spec.name}-{os.getpid()}/{self.sections}"
+        return f"{self.spec.name}-{os.getpid()}/{self._next()}"
 
     def use(self, *objects: str, **facts: Any) -> Use:
         """Return the record of the next use of an object, or of several at once."""
@@ -107,7 +105,8 @@ class Worker:
     async def sleep(self, seconds: float) -> None:
         """Let time pass."""
         if self.threaded:
-            time.sleep(seconds)
+            # It is a thread that sleeps.
+            time.sleep(seconds)  # noqa: ASYNC251
         else:
             await asyncio.sleep(seconds)
 
@@ -136,7 +135,11 @@ class Use:
     Attributes:
         rid: Its name in the history.
         obj: The name of the object, or of the first.
+        since: When its acquire began.
     """
+
+    #: The words for its beginning and its end.
+    _words = ("acquire", "release")
 
     def __init__(self, worker: Worker, objects: tuple[str, ...], facts: dict[str, Any]) -> None:
         self._worker = worker
@@ -147,11 +150,13 @@ class Use:
         self._open: list[int] = []
         self.rid = worker.section()
         self.obj = objects[0]
+        self.since = 0
 
     def __enter__(self) -> Self:
         # A context is that of one task or thread: what comes next there replaces it.
-        _current_use.set(self.rid)
-        self._begin("acquire", **self._facts)
+        _current_use.set(self)
+        self.since = now()
+        self._begin(self._words[0], **self._facts)
         return self
 
     def __exit__(
@@ -172,11 +177,10 @@ class Use:
 
     def granted(self, lease: Lease, **facts: Any) -> None:
         """Record that it was acquired."""
-        number = {"n": lease.units, "value": lease.id} if is_permit(lease) else {"n": 1}
         token = lease.token
         if token is not None:
-            number["fence"] = token
-        self._end("ok", owner=lease.owner, deadline=deadline(lease), **{**number, **facts})
+            facts["fence"] = token
+        self._end("ok", owner=lease.owner, deadline=deadline(lease), **{"n": 1, **facts})
 
     def refused(self) -> None:
         """Record that it was busy."""
@@ -184,7 +188,18 @@ class Use:
 
     def releasing(self) -> None:
         """Record that its release begins."""
-        self._begin("release")
+        self._begin(self._words[1])
+
+    def waits(self, kind: str) -> None:
+        """Record that it has to wait."""
+        self._note("waiting", "ok", now(), value=kind)
+
+    def waits_no_more(self, outcome: str) -> None:
+        """Record that its wait is over: `ok` if it was granted, else `info` with what became."""
+        if outcome == "granted":
+            self._note("woken", "ok", now())
+        else:
+            self._note("woken", "info", now(), err=outcome)
 
     def check(self, lease: Lease) -> None:
         """Record whether the holder still has its lease.
@@ -223,7 +238,7 @@ class Use:
     async def add_one(self, lease: Lease, token: int | None = None) -> None:
         """Read the number and write it back with one added, between two looks at the lease."""
         self.check(lease)
-        value = int(await self.begin(lease, token))
+        value = int((await self.begin(lease, token)).split()[0])
         self.check(lease)
         await self.write(lease, value + 1, token)
 
@@ -267,9 +282,7 @@ class Held:
 class Told(Listener):
     """The listener: records each loss, and each wait, in the moment in which the library tells it.
 
-    `waiting` and `woken` are points with the name of the use that waits: Redis said that it is
-    busy, or other tasks of the client come first; then the wait is over. `woken` is `ok` if it
-    was granted, else `info` with what became of it.
+    A use waits if Redis says that its object is busy, or other tasks of the client come first.
     """
 
     def __init__(self, record: Recorder) -> None:
@@ -282,14 +295,13 @@ class Told(Listener):
 
     def wait_started(self, event: WaitStartedEvent) -> None:
         """Record that a use waits."""
-        self._record.note("waiting", _text(event.name), rid=_current_use.get(), value=event.kind)
+        if (use := _current_use.get()) is not None:
+            use.waits(event.kind)
 
     def wait_ended(self, event: WaitEndedEvent) -> None:
         """Record that a use waits no more."""
-        granted = event.outcome == "granted"
-        facts = {} if granted else {"err": event.outcome}
-        out: Outcome = "ok" if granted else "info"
-        self._record.note("woken", _text(event.name), out=out, rid=_current_use.get(), **facts)
+        if (use := _current_use.get()) is not None:
+            use.waits_no_more(event.outcome)
 
 
 def deadline(lease: Lease) -> int:
@@ -303,11 +315,6 @@ def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, AcquireTimeoutError | NotHeldError | ScriptError):
         return "fail"
     return "fail" if getattr(error, "maybe_held", True) is False else "info"
-
-
-def is_permit(lease: Any) -> bool:
-    """Return whether a lease is a permit of a semaphore, of tasks or of threads."""
-    return isinstance(lease, Permit) or type(getattr(lease, "own", None)).__name__ == "Permit"
 
 
 def _text(name: str | bytes) -> str:

@@ -42,11 +42,15 @@ class Violation:
 
     Attributes:
         rule: What does not hold, in a sentence.
-        ops: The smallest counterexample: a history of these alone breaks the rule.
+        ops: The smallest counterexample: a history of these alone breaks the rule. A checker may
+            find the operation alone that shows it; `judged` then finds the others.
+        exact: The checker found exactly what shows it. Without some of them the rest would be
+            broken too, but not by what happened (a write that nobody made is a lost update).
     """
 
     rule: str
     ops: tuple[Op, ...]
+    exact: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,23 @@ Fault = Callable[[random.Random, float, FaultProxy], None]
 
 
 def _lasting(
-    name: str, about: str, fault: Fault, leases: tuple[float, float] = (0.1, 3)
+    name: str,
+    about: str,
+    fault: Fault,
+    leases: tuple[float, float] = (0.1, 3),
+    *,
+    loses: bool = False,
 ) -> Nemesis:
-    """Return a nemesis that spoils one link, or all of one server, for some leases."""
+    """Return a nemesis that spoils one link, or all of one server, for some leases.
+
+    Args:
+        name: Its name.
+        about: What it does.
+        fault: Begins it.
+        leases: How many leases it lasts: at least, at most.
+        loses: It loses bytes. No connection may go on after that: TCP would have sent them again,
+            and without them a client takes the reply to one command for that to another.
+    """
 
     async def strike(field: Field, chance: random.Random) -> None:
         links, whom = _choose(field, chance)
@@ -36,9 +50,11 @@ def _lasting(
             try:
                 await asyncio.sleep(chance.uniform(*leases) * field.lease_time)
             finally:
-                for link in links:
-                    link.end(name)
                 result["n"] = spoilt + sum(link.proxy.triggered for link in links)
+                for link in links:
+                    if loses:
+                        link.proxy.cut()
+                    link.end(name)
 
     return Nemesis(name, about, strike, needs=frozenset({"links"}))
 
@@ -57,6 +73,43 @@ async def _cut(field: Field, chance: random.Random) -> None:
         result["n"] = sum(link.proxy.cut() for link in links)
 
 
+async def _swallow(field: Field, chance: random.Random) -> None:
+    """Lose the reply to a script, and all after it, until somebody gives the connection up."""
+    links, whom = _choose(field, chance)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + chance.uniform(0.5, 3) * field.lease_time
+    with field.struck("swallow", whom) as result:
+        result["n"] = 0
+        while loop.time() < until:
+            sent = asyncio.Event()
+            for link in links:
+                match = partial(_falls_silent, link, chance, sent)
+                link.begin("swallow", partial(_cut_after, match))
+            try:
+                async with asyncio.timeout_at(until):
+                    await sent.wait()
+                result["n"] += 1
+                await asyncio.sleep(chance.uniform(0.1, 0.5) * field.lease_time)
+            except TimeoutError:
+                return
+            finally:
+                _recover(links)
+
+
+def _falls_silent(link: Link, chance: random.Random, sent: asyncio.Event, command: bytes) -> bool:
+    """Choose some scripts, and let nothing come back any more from then on."""
+    if _SCRIPT in command and not sent.is_set() and chance.random() < _SWALLOWED:
+        link.begin("swallow", lambda proxy: proxy.black_hole("down"))
+        sent.set()
+    return False
+
+
+def _recover(links: list[Link]) -> None:
+    for link in links:
+        link.proxy.cut()
+        link.end("swallow")
+
+
 async def _duplicate(field: Field, chance: random.Random) -> None:
     """Cut connections after a script was executed, and deliver its bytes once more later."""
     links, whom = _choose(field, chance)
@@ -70,8 +123,7 @@ async def _duplicate(field: Field, chance: random.Random) -> None:
 
     with field.struck("duplicate", whom) as result:
         for link in links:
-            match = partial(remembers, link.server)
-            link.begin("duplicate", lambda proxy, match=match: _cut_after(proxy, match))  # type: ignore[misc]
+            link.begin("duplicate", partial(_cut_after, partial(remembers, link.server)))
         try:
             await asyncio.sleep(chance.uniform(0.2, 1) * field.lease_time)
         finally:
@@ -84,7 +136,7 @@ async def _duplicate(field: Field, chance: random.Random) -> None:
         result["n"] = len(sent)
 
 
-def _cut_after(proxy: FaultProxy, match: Callable[[bytes], bool]) -> None:
+def _cut_after(match: Callable[[bytes], bool], proxy: FaultProxy) -> None:
     proxy.cut_after_execution(match, _ALWAYS)
 
 
@@ -101,10 +153,6 @@ async def _deliver(server: EmbeddedServer, commands: bytes) -> None:
     except (OSError, EOFError, TimeoutError):
         # It does not run, or not any more: then the bytes are lost, as they may be.
         return
-
-
-def _some(share: float, chance: random.Random) -> Callable[[bytes], bool]:
-    return lambda command: _SCRIPT in command and chance.random() < share
 
 
 def _refuse(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
@@ -128,14 +176,9 @@ def _black_hole(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
     proxy.black_hole()
 
 
-def _swallow(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del lease
-    proxy.swallow_reply(_some(_SWALLOWED, chance), _ALWAYS)
-
-
 def _cut_after_some(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
     del lease
-    proxy.cut_after_execution(_some(_CUT, chance), _ALWAYS)
+    _cut_after(lambda command: _SCRIPT in command and chance.random() < _CUT, proxy)
 
 
 def _delay(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
@@ -162,12 +205,23 @@ BLACK_HOLE_UP = _lasting(
     _black_hole_up,
 )
 BLACK_HOLE_DOWN = _lasting(
-    "black-hole-down", f"replies over {_LINKS} disappear for 0.1 to 3 leases", _black_hole_down
+    "black-hole-down",
+    f"replies over {_LINKS} disappear for 0.1 to 3 leases",
+    _black_hole_down,
+    loses=True,
 )
 BLACK_HOLE = _lasting(
-    "black-hole", f"everything over {_LINKS} disappears for 0.1 to 3 leases", _black_hole
+    "black-hole",
+    f"everything over {_LINKS} disappears for 0.1 to 3 leases",
+    _black_hole,
+    loses=True,
 )
-SWALLOW = _lasting("swallow", f"5 % of the replies to scripts over {_LINKS} are lost", _swallow)
+SWALLOW = Nemesis(
+    "swallow",
+    f"after 5 % of the scripts over {_LINKS} no reply comes any more, for 0.1 to 0.5 leases",
+    _swallow,
+    needs=frozenset({"links"}),
+)
 CUT_AFTER = _lasting(
     "cut-after", f"{_LINKS} is cut after 2 % of the scripts, instead of the reply", _cut_after_some
 )

@@ -12,6 +12,9 @@ from tests.jepsen.working import Worker
 #: Options of the clients, as a rule. Nobody waits for ever, so that a worker comes to its end.
 OPTIONS: Mapping[str, Any] = {"lease_time": 1.0, "acquire_timeout": 5.0}
 
+#: The checkers of whatever can be waited for.
+OF_LOCKS = ("no lost wake-up", "no deadlock", "no unexpected error", "leaks")
+
 
 @dataclass(frozen=True)
 class Workload:
