@@ -24,16 +24,14 @@ SABOTAGES = (
     ),
     Sabotage(listed("a lost hold is passed on"), _plan("mutex", "pause"), "loss detection"),
     Sabotage(listed("a grant that is over is used"), _plan("mutex", "pause"), "loss detection"),
-    Sabotage(
-        listed("`ends_at` counted from the reply"), _plan("mutex", "delay"), "loss detection"
-    ),
+    Sabotage(listed("`ends_at` counted from the reply"), _plan("mutex", "delay"), "loss detection"),
     Sabotage(
         sabotage(
             "a check looks at no clock",
             "a holder knows that its lease is over",
             "redisson_py/_engine/lease.py",
             "        if self.lost:\n            raise self._loss()\n\n    async def wait_lost",
-            "        if self._state == "lost":\n            raise self._loss()\n\n    async def wait_lost",
+            '        if self._state == "lost":\n            raise self._loss()\n\n    async def wait_lost',
         ),
         _plan("mutex", "pause"),
         "loss detection",
@@ -50,9 +48,7 @@ SABOTAGES = (
         "mutual exclusion",
     ),
     # Tokens.
-    Sabotage(
-        listed("tokens are a plain counter"), _plan("fenced", "flushall"), "fencing"
-    ),
+    Sabotage(listed("tokens are a plain counter"), _plan("fenced", "flushall"), "fencing"),
     Sabotage(
         sabotage(
             "the clock alone makes tokens",
@@ -170,18 +166,14 @@ SABOTAGES = (
         listed("a plain acquire that was cancelled is not given back"), _plan("churn"), "leaks"
     ),
     Sabotage(listed("tombstone ignored"), _plan("churn", "duplicate"), "leaks"),
-    Sabotage(
-        listed("rounds of a barrier never forgotten"), _plan("barrier", seconds=3), "leaks"
-    ),
+    Sabotage(listed("rounds of a barrier never forgotten"), _plan("barrier", seconds=3), "leaks"),
     # Servers that fail.
     Sabotage(
         listed("release not allowed on a full server"),
         _plan("mutex", "memory-full"),
         "no unexpected error",
     ),
-    Sabotage(
-        listed("silence not noticed"), _plan("mutex", "black-hole"), "no deadlock"
-    ),
+    Sabotage(listed("silence not noticed"), _plan("mutex", "black-hole"), "no deadlock"),
     Sabotage(
         listed("no role check"),
         _plan("mutex", "sentinel-kill", topology="sentinel"),
