@@ -145,8 +145,8 @@ def default_round(seconds: float | None, seed: int, jobs: int) -> list[Plan]:
     """Return what says most: every workload, every nemesis and every topology at least once.
 
     Each nemesis strikes once, with two others that break the same assumptions; the workloads and
-    topologies that bear them take turns. Workloads that have not run by then run under `kill` and `pause`. Without `seconds` of each run
-    the whole takes a few minutes.
+    topologies that bear them take turns. Workloads that have not run by then run under `kill` and
+    `pause`. Without `seconds` of each run the whole takes a few minutes.
     """
     places = _all_places()
     chosen: list[tuple[str, tuple[str, ...], str]] = []

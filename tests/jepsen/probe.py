@@ -17,7 +17,7 @@ from redisson_py.testing import EmbeddedServer
 from tests.jepsen.checkers.probes import QUIET
 from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.field import Field
-from tests.jepsen.history import Recorder
+from tests.jepsen.history import Outcome, Recorder
 
 #: Seconds between two looks while the workers work, and while leases of killed ones run out.
 _NOW_AND_THEN, _SOON = 0.5, 0.1
@@ -81,12 +81,15 @@ class Probe:
                 if clean or time.monotonic() > end:
                     break
                 await asyncio.sleep(_SOON)
-            out, names = ("fail", []) if keys is None else ("ok", sorted(keys[0]))
-            self._record.note("probe", server.address, QUIET, out, rid="keys", value=names,
-                              n=len(names))  # fmt: skip
-            out = "fail" if channels is None else "ok"
-            self._record.note("probe", server.address, QUIET, out, rid="channels", value=channels)
+            self._note_quiet("keys", server, None if keys is None else sorted(keys[0]))
+            self._note_quiet("channels", server, channels)
         await self._available()
+
+    def _note_quiet(self, what: str, server: EmbeddedServer, names: list[str] | None) -> None:
+        out: Outcome = "fail" if names is None else "ok"
+        number = 0 if names is None else len(names)
+        facts = {"rid": what, "value": names, "n": number}
+        self._record.note("probe", server.address, QUIET, out, **facts)
 
     async def _lease(self, server: EmbeddedServer, obj: str, *, alone: bool) -> None:
         number = self._record.invoke("probe", obj, "now", rid="lease")
