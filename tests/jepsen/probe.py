@@ -88,8 +88,8 @@ class Probe:
     def _note_quiet(self, what: str, server: EmbeddedServer, names: list[str] | None) -> None:
         out: Outcome = "fail" if names is None else "ok"
         number = 0 if names is None else len(names)
-        facts = {"rid": what, "value": names, "n": number}
-        self._record.note("probe", server.address, QUIET, out, **facts)
+        where = server.address
+        self._record.note("probe", where, QUIET, out, rid=what, value=names, n=number)
 
     async def _lease(self, server: EmbeddedServer, obj: str, *, alone: bool) -> None:
         number = self._record.invoke("probe", obj, "now", rid="lease")

@@ -44,6 +44,33 @@ SABOTAGES = (
         _plan("red", topology="five"),
         "mutual exclusion",
     ),
+    Sabotage(
+        sabotage(
+            "a fenced lock is granted while it is held",
+            "one owner at a time",
+            "lua/fenced_lock/acquire.lua",
+            "if not held and redis.call('EXISTS', lock) == 1 then",
+            "if false then",
+        ),
+        _plan("set-add"),
+        "set add",
+    ),
+    Sabotage(
+        sabotage(
+            "a writer is let in beside readers",
+            "a writer is alone",
+            "lua/write_lock/acquire.lua",
+            "if plain and redis.call('EXISTS', lock, tombstone) == 0 then",
+            "if plain and redis.call('EXISTS', tombstone) == 0 then",
+        ),
+        _plan("read-write", seconds=3),
+        "referee",
+    ),
+    Sabotage(
+        listed("ends that come before the next renewal are not minded"),
+        _plan("mutex", "freeze"),
+        "loss detection",
+    ),
     # Tokens.
     Sabotage(listed("tokens are a plain counter"), _plan("fenced", "flushall"), "fencing"),
     Sabotage(
@@ -153,12 +180,30 @@ SABOTAGES = (
     Sabotage(listed("not subscribed again"), _plan("mutex", "kill-pubsub"), "no lost wake-up"),
     Sabotage(listed("armed after asking"), _plan("mutex"), "no lost wake-up"),
     # What is left.
-    Sabotage(listed("undo left out"), _plan("churn"), "no lost wake-up"),
     Sabotage(
-        listed("a plain acquire that was cancelled is not given back"), _plan("churn"), "leaks"
+        sabotage(
+            "a lock without an expiry",
+            "a lock whose holder died is free within a lease",
+            "lua/lock/acquire.lua",
+            "local refused = redis.pcall('PEXPIRE', lock, lease)",
+            "local refused = 1",
+        ),
+        _plan("mutex", "kill"),
+        "leaks",
     ),
-    Sabotage(listed("tombstone ignored"), _plan("churn", "duplicate"), "leaks"),
     Sabotage(listed("rounds of a barrier never forgotten"), _plan("barrier", seconds=3), "leaks"),
+    Sabotage(listed("arrivals without an expiry"), _plan("barrier", "kill"), "leaks"),
+    Sabotage(
+        sabotage(
+            "a multi lock waits for a member for ever",
+            "no deadlock among multi locks",
+            "redisson_py/composite/multi_lock.py",
+            "walk.take(limit * random.uniform(1, 2))",
+            "walk.take(3600.0)",
+        ),
+        _plan("multi"),
+        "no deadlock",
+    ),
     # Servers that fail.
     Sabotage(
         listed("release not allowed on a full server"),
@@ -166,9 +211,4 @@ SABOTAGES = (
         "no unexpected error",
     ),
     Sabotage(listed("silence not noticed"), _plan("mutex", "black-hole"), "no deadlock"),
-    Sabotage(
-        listed("no role check"),
-        _plan("mutex", "sentinel-kill", topology="sentinel"),
-        "no deadlock",
-    ),
 )
