@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tests.jepsen.history import History, Op
+
+#: What the promise of a lease rests on, and a nemesis may break: no acknowledged write is lost,
+#: clocks run at nearly the same speed and are not stepped, nobody else writes the keys.
+Assumption = Literal["data", "clocks", "keys"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Facts:
     limits: dict[str, int] = field(default_factory=dict)
     parties: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    broken: frozenset[str] = frozenset()
+    broken: frozenset[Assumption] = frozenset()
     lasting: tuple[str, ...] = ("redisson_lock_token:*",)
     wake_bound: float | None = None
 

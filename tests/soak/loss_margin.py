@@ -1,0 +1,172 @@
+"""With a black hole the loss is known before the server lets somebody else in; how long before?
+
+    python -m tests.soak.loss_margin --runs 10000
+
+One run: a client behind a proxy holds a lock, another client, not behind it, waits for the
+lock, and at a random phase between two renewals the network swallows everything, or all that
+goes one way. Noted are
+
+- `over`: from when the lease says it is lost (`lease.lost` reads the clock, so this is exact
+  however late the event loop is),
+- `told`: when the cancellation arrived in the body (a timer's work, so as late as the loop),
+- `server_end`: when the server drops the key, by its own clock, which on one machine is ours,
+- `asked`: when the other client asked the question that was granted; it was let in by `let_in`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from redis.asyncio import Redis
+
+from redisson_py import Lease, LeaseLostError, Redisson, RLock
+from redisson_py._engine.hold import lease_end
+from redisson_py._time import now
+from redisson_py.testing import FaultProxy, embedded_server
+
+HOLDERS = 100
+OTHERS_LEASE = 30.0
+
+#: The end of an owner's lease as the server sees it, in milliseconds of the wall clock.
+#: (PEXPIRETIME would do, but Redis 6.2 has none.)
+SERVER_END = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return nil end
+local time = redis.call('TIME')
+return time[1] * 1000 + math.floor(time[2] / 1000) + redis.call('PTTL', KEYS[1])
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The moments of one run, on the clock of `now`."""
+
+    over: float
+    told: float
+    server_end: float
+    asked: float
+    let_in: float
+
+    @property
+    def broken(self) -> str:
+        """Which promise it breaks; empty if none. They rest on clocks alone, not on event loops."""
+        if self.over >= self.server_end:
+            return "the lease said that it was lost after the server had ended it"
+        if self.over >= self.asked:
+            return "another client was granted the lock before the lease said that it was lost"
+        # Otherwise the clocks were not compared rightly.
+        return "the other got in before the end" if self.server_end > self.let_in else ""
+
+
+async def keep_losing(url: str, wanted: int) -> list[Run]:
+    """Lose so many leases of many holders on the server at `url`; return what was noted."""
+    runs: list[Run] = []
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        redis = await enter(Redis.from_url(url))
+        rival = await enter(Redisson.from_url(url, lease_time=OTHERS_LEASE))
+
+        async def work(number: int) -> None:
+            link = await enter(FaultProxy.in_front_of(url))
+            lease_time = random.uniform(0.6, 1.5)
+            client = await enter(Redisson.from_url(link.url, lease_time=lease_time))
+            lock = client.get_lock(f"k{number}")
+            await asyncio.sleep(random.uniform(0, lease_time))
+            while len(runs) < wanted:
+                run = await _lose(lock, lease_time, link, rival, redis)
+                if run is not None:
+                    runs.append(run)
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(HOLDERS):
+                group.create_task(work(number))
+    return runs
+
+
+def figures(runs: list[Run]) -> dict[str, object]:
+    """Return what was measured, in the order in which to tell it."""
+    body = [run.server_end - run.told for run in runs]
+    return {
+        "black holes": len(runs),
+        "lease.lost before the server's end": _milliseconds(
+            [run.server_end - run.over for run in runs]
+        ),
+        "body cancelled before the server's end": _milliseconds(body),
+        "body cancelled before the other's granted question": _milliseconds(
+            [run.asked - run.told for run in runs]
+        ),
+        "bodies told late, by the event loop's delay": sum(margin <= 0 for margin in body),
+    }
+
+
+async def _lose(
+    lock: RLock, lease_time: float, link: FaultProxy, rival: Redisson, redis: Redis
+) -> Run | None:
+    """Hold a lock, fall into a black hole, see the other get it; None if it was lost earlier."""
+    over = told = server_end = None
+    with suppress(LeaseLostError):
+        async with lock as lease:
+            next_one = asyncio.create_task(rival.get_lock(lock.name).acquire())
+            try:
+                await asyncio.sleep(random.uniform(0, lease_time))
+                # Never only "down": renewals would still arrive, and move the server's end.
+                link.black_hole(random.choice(["both", "both", "up"]))
+                # What was under way has arrived, or is lost, long before the last quarter.
+                await asyncio.sleep(lease.remaining - lease_time / 4)
+                server_end = await _end_by_the_server(redis, lease)
+                await asyncio.sleep(30)
+            finally:
+                told, over = now(), lease._ends_at
+    granted = await next_one
+    let_in = now()
+    # The way back from a lease to the moment its granting question was asked.
+    asked = granted._ends_at - lease_end(0, OTHERS_LEASE)
+    await granted.release()
+    link.pass_through()
+    if server_end is None or told is None or over is None:
+        return None
+    return Run(over, told, server_end, asked, let_in)
+
+
+async def _end_by_the_server(redis: Redis, lease: Lease) -> float | None:
+    """Return when the server ends a lease, on the clock of `now`; None: it has already."""
+    milliseconds = await redis.eval(SERVER_END, 1, lease.name, lease.owner)
+    # Two clocks cannot be read at once; of several readings the largest is the least wrong.
+    offset = max(now() - time.time() for _ in range(5))
+    return None if milliseconds is None else milliseconds / 1000 + offset
+
+
+def _milliseconds(margins: list[float]) -> str:
+    return f"{1000 * min(margins):.2f} ms at least, {1000 * median(margins):.2f} ms in the middle"
+
+
+def main() -> int:
+    """Lose leases on a server of its own; return how the process should end."""
+    parser = argparse.ArgumentParser(description="How early a loss is known.")
+    parser.add_argument("--runs", type=int, default=10_000, help="how many black holes")
+    wanted = parser.parse_args().runs
+    say = partial(print, flush=True)
+
+    async def run() -> list[Run]:
+        async with embedded_server() as url:
+            return await keep_losing(url, wanted)
+
+    runs = asyncio.run(run())
+    for what, value in figures(runs).items():
+        say(f"{what}: {value}")
+    broken = [run for run in runs if run.broken]
+    for each in broken[:20]:
+        say(f"  {each.broken}: {each}")
+    say(f"{len(broken)} broken promises")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
