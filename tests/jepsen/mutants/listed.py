@@ -21,7 +21,9 @@ SABOTAGES = (
     Sabotage(
         listed("one owner for all acquisitions of a client"), _plan("fenced", seconds=3), "fencing"
     ),
-    Sabotage(listed("`ends_at` counted from the reply"), _plan("mutex", "delay"), "loss detection"),
+    Sabotage(
+        listed("`ends_at` counted from the reply"), _plan("set-add", "delay"), "loss detection"
+    ),
     Sabotage(
         sabotage(
             "a check looks at no clock",
@@ -53,7 +55,7 @@ SABOTAGES = (
             "if false then",
         ),
         _plan("set-add"),
-        "set add",
+        "mutual exclusion",
     ),
     Sabotage(
         sabotage(
@@ -64,12 +66,7 @@ SABOTAGES = (
             "if plain and redis.call('EXISTS', tombstone) == 0 then",
         ),
         _plan("read-write", seconds=3),
-        "referee",
-    ),
-    Sabotage(
-        listed("ends that come before the next renewal are not minded"),
-        _plan("mutex", "freeze"),
-        "loss detection",
+        "read-write",
     ),
     # Tokens.
     Sabotage(listed("tokens are a plain counter"), _plan("fenced", "flushall"), "fencing"),
