@@ -25,7 +25,8 @@ _NOW_AND_THEN, _SOON = 0.5, 0.1
 _PATIENCE = 20.0
 #: The channel by which sentinels know each other.
 _OF_SENTINELS = "__sentinel__:hello"
-#: How workloads name semaphores, and those of them whose permits have ids.
+#: How workloads name fair locks, semaphores, and those of them whose permits have ids.
+_FAIR = "fair"
 _SEMAPHORES, _WITH_IDS = ("semaphore", "permits", "expirable"), ("permits", "expirable")
 
 #: The owner and the lease of a lock. In a cluster its slot may be elsewhere.
@@ -72,6 +73,9 @@ class Probe:
 
     async def quiet(self) -> None:
         """Look at what is left when leases of workers that were killed have run out."""
+        async with Redisson.from_url(self._field.urls[0]) as client:
+            await self._visit(client)
+            await self._available(client)
         for server in await self._field.masters():
             end = time.monotonic() + _PATIENCE
             while True:
@@ -83,7 +87,6 @@ class Probe:
                 await asyncio.sleep(_SOON)
             self._note_quiet("keys", server, None if keys is None else sorted(keys[0]))
             self._note_quiet("channels", server, channels)
-        await self._available()
 
     def _note_quiet(self, what: str, server: EmbeddedServer, names: list[str] | None) -> None:
         out: Outcome = "fail" if names is None else "ok"
@@ -105,17 +108,22 @@ class Probe:
         sharded = await self._field.tell(server, "PUBSUB", "SHARDCHANNELS")
         return None if found is None else sorted({*found, *(sharded or [])} - {_OF_SENTINELS})
 
-    async def _available(self) -> None:
-        if not self._limits:
-            return
-        async with Redisson.from_url(self._field.urls[0]) as client:
-            for obj, limit in self._limits.items():
-                number = self._record.invoke("probe", obj, QUIET, rid="available")
-                result: dict[str, Any] = {"out": "fail"}
+    async def _visit(self, client: Redisson) -> None:
+        """Enter each fair lock once: whoever comes next removes the waiters that died."""
+        for obj in self._objects:
+            if obj.startswith(_FAIR):
                 with suppress(RedissonError):
-                    # The permits of workers that were killed are given back by this call.
-                    result = {"n": await _available(client, obj, limit)}
-                self._record.complete(number, **result)
+                    async with client.get_fair_lock(obj).hold(timeout=_PATIENCE):
+                        pass
+
+    async def _available(self, client: Redisson) -> None:
+        for obj, limit in self._limits.items():
+            number = self._record.invoke("probe", obj, QUIET, rid="available")
+            result: dict[str, Any] = {"out": "fail"}
+            with suppress(RedissonError):
+                # The permits of workers that were killed are given back by this call.
+                result = {"n": await _available(client, obj, limit)}
+            self._record.complete(number, **result)
 
 
 async def _available(client: Redisson, obj: str, limit: int) -> int:
