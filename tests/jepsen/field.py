@@ -95,8 +95,8 @@ class WorkerProcess:
 
     def signal(self, number: signals.Signals) -> None:
         """Send it a signal, if it still runs."""
-        if self.process.returncode is None:
-            self.process.send_signal(number)
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
 
     def tell(self, line: str) -> None:
         """Tell it something on its standard input, if it still runs."""

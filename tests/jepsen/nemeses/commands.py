@@ -10,7 +10,7 @@ from tests.jepsen.field import Field
 from tests.jepsen.nemeses.nemesis import Nemesis, finish
 
 #: Milliseconds after which a server that executes a script answers BUSY.
-_BUSY_AFTER = 20
+_BUSY_AFTER, _BUSY_AS_A_RULE = 20, 5000
 
 
 async def _flush_scripts(field: Field, chance: random.Random) -> None:
@@ -56,8 +56,6 @@ async def _pause_clients(field: Field, chance: random.Random) -> None:
 async def _busy(field: Field, chance: random.Random) -> None:
     server = chance.choice(field.servers)
     async with field.turn(server):
-        # The name of Redis 6.2, which all later servers know too.
-        await field.tell(server, "CONFIG", "SET", "lua-time-limit", _BUSY_AFTER)
         with field.struck("busy", server.address):
             looping = asyncio.create_task(_loop_for_ever(server))
             try:
@@ -68,6 +66,8 @@ async def _busy(field: Field, chance: random.Random) -> None:
 
 async def _loop_for_ever(server: EmbeddedServer) -> None:
     try:
+        # The name of Redis 6.2, which all later servers know too.
+        await server.execute("CONFIG", "SET", "lua-time-limit", _BUSY_AFTER)
         await server.execute("EVAL", "while true do end", 0, timeout=60)
     except Exception:
         # Killed with the script, or never begun.
@@ -78,6 +78,7 @@ async def _end_script(field: Field, server: EmbeddedServer, looping: asyncio.Tas
     while not looping.done():
         await field.tell(server, "SCRIPT", "KILL")
         await asyncio.wait([looping], timeout=0.01)
+    await field.insist(server, "CONFIG", "SET", "lua-time-limit", _BUSY_AS_A_RULE)
 
 
 SCRIPT_FLUSH = Nemesis(

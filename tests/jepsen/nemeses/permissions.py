@@ -27,10 +27,10 @@ async def _revoke(field: Field, chance: random.Random) -> None:
         if rules is None:
             return
         with field.struck("acl", server.address, value=what):
-            await field.tell(server, "ACL", "SETUSER", USER, *_REVOKED[what])
-            if what == "log in":
-                await field.tell(server, "CLIENT", "KILL", "USER", USER)
             try:
+                await field.tell(server, "ACL", "SETUSER", USER, *_REVOKED[what])
+                if what == "log in":
+                    await field.tell(server, "CLIENT", "KILL", "USER", USER)
                 await asyncio.sleep(chance.uniform(0.1, 2) * field.lease_time)
             finally:
                 await finish(field.insist(server, "ACL", "SETUSER", USER, "reset", *rules))

@@ -39,8 +39,8 @@ async def _master(field: Field, chance: random.Random) -> tuple[EmbeddedServer, 
 
 async def _kill_master(field: Field, chance: random.Random) -> None:
     old, where = await _master(field, chance)
-    await old.kill()
     try:
+        await old.kill()
         await field.topology.wait_master(*where, other_than=old, timeout=_TAKEN_OVER)
     finally:
         await finish(old.start())
@@ -88,8 +88,8 @@ async def _coordinated(field: Field, chance: random.Random) -> None:
 
 async def _lose_sentinel(field: Field, chance: random.Random) -> None:
     sentinel = chance.choice(field.topology.sentinels)
-    await sentinel.kill()
     try:
+        await sentinel.kill()
         await asyncio.sleep(chance.uniform(0.1, 3) * field.lease_time)
     finally:
         await finish(sentinel.start())
