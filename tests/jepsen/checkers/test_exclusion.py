@@ -15,7 +15,7 @@ from tests.jepsen.checkers.written import (
     probe,
     release,
     told,
-)  # fmt: skip
+)
 from tests.jepsen.history import Op
 
 A, B = acquire("a", 0, 10, 100), acquire("b", 5, 50, 150)
