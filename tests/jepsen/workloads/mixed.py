@@ -12,6 +12,8 @@ MIXED = Workload(
     section,
     checkers=FENCED.checkers,
     objects=("plain-1", "exclusive-1", "fenced-1", "fair-1"),
+    # The older version knows no other.
+    topology="single",
     facts=Facts(settings={"older": True}),
     threads=False,
 )
