@@ -49,7 +49,10 @@ def named(text: str, known: Collection[str], what: str) -> list[str]:
 
 def bears(workload: str, topology: str) -> bool:
     """Return whether a workload can run on a topology."""
-    return (WORKLOADS[workload].servers > 1) == (topology == FIVE)
+    chosen = WORKLOADS[workload]
+    if chosen.topology not in ("", topology):
+        return False
+    return (chosen.servers > 1) == (topology == FIVE)
 
 
 def strike(nemeses: Collection[str], topology: str) -> bool:
