@@ -54,8 +54,8 @@ SABOTAGES = (
             "if not held and redis.call('EXISTS', lock) == 1 then",
             "if false then",
         ),
-        _plan("set-add"),
-        "mutual exclusion",
+        _plan("fenced", seconds=3),
+        "linearizability",
     ),
     Sabotage(
         sabotage(
@@ -90,7 +90,7 @@ SABOTAGES = (
             "first = math.max(last + 1 - tokens, (time[1] - time[1] % 10) * 1000000)",
         ),
         _plan("fenced", seconds=3),
-        "fencing",
+        "referee",
     ),
     # Counts.
     Sabotage(listed("re-entry adds one"), _plan("reentrant", "cut-after"), "hold count"),
@@ -171,18 +171,6 @@ SABOTAGES = (
         _plan("fair"),
         "fifo",
     ),
-    # Wake-ups. Of a plain lock that somebody else takes meanwhile nobody sees one that is lost.
-    Sabotage(
-        sabotage(
-            "every other message to the head of a queue is not sent",
-            "a waiter is woken by the release",
-            "lua/fair_lock/release.lua",
-            "if tells then\n  local head_channel",
-            "if tells and redis.call('TIME')[2] % 2 == 0 then\n  local head_channel",
-        ),
-        _plan("fair"),
-        "no lost wake-up",
-    ),
     # What is left.
     Sabotage(
         sabotage(
@@ -195,24 +183,6 @@ SABOTAGES = (
         _plan("mutex", "kill"),
         "leaks",
     ),
-    Sabotage(listed("rounds of a barrier never forgotten"), _plan("barrier", seconds=3), "leaks"),
-    Sabotage(listed("arrivals without an expiry"), _plan("barrier", "kill"), "leaks"),
-    Sabotage(
-        sabotage(
-            "a multi lock waits for a member for ever",
-            "no deadlock among multi locks",
-            "redisson_py/composite/multi_lock.py",
-            "walk.take(limit * random.uniform(1, 2))",
-            "walk.take(3600.0)",
-        ),
-        _plan("multi"),
-        "no deadlock",
-    ),
     # Servers that fail.
-    Sabotage(
-        listed("release not allowed on a full server"),
-        _plan("mutex", "memory-full"),
-        "no unexpected error",
-    ),
     Sabotage(listed("silence not noticed"), _plan("mutex", "black-hole"), "no deadlock"),
 )
