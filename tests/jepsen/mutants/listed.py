@@ -1,7 +1,9 @@
 """The sabotages: what is done, under what it shows, and which checker must say so.
 
 They are the list of the plan of this tool as far as it fits this package, and some more. Each was
-seen to be caught within `Sabotage.limit` on a machine with two cores that others used too.
+seen to be caught within `Sabotage.limit` on a machine with two cores that others used too. None
+is for "no lost wake-up": the locks of the workloads are asked for all the time, so that somebody
+takes what a waiter was not told of. For that `tests/mutants` has several.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ SABOTAGES = (
         ),
         _plan("mutex", "pause"),
         "loss detection",
+        limit=120,
     ),
     Sabotage(
         sabotage(
@@ -183,6 +186,4 @@ SABOTAGES = (
         _plan("mutex", "kill"),
         "leaks",
     ),
-    # Servers that fail.
-    Sabotage(listed("silence not noticed"), _plan("mutex", "black-hole"), "no deadlock"),
 )
