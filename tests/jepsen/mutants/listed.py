@@ -24,7 +24,10 @@ SABOTAGES = (
         listed("one owner for all acquisitions of a client"), _plan("fenced", seconds=3), "fencing"
     ),
     Sabotage(
-        listed("`ends_at` counted from the reply"), _plan("set-add", "delay"), "loss detection"
+        listed("`ends_at` counted from the reply"),
+        _plan("set-add", "delay"),
+        "loss detection",
+        limit=120,
     ),
     Sabotage(
         sabotage(
