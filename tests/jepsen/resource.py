@@ -4,22 +4,26 @@ Run as `python -m tests.jepsen.resource FOLDER`; it prints its port. For each ob
 number. A worker that holds the lock reads it (`begin`) and writes it back with one added (`write`);
 an object whose name begins with `fenced` refuses a smaller token than it has seen. The steps:
 
-    ask OBJ SECTION                   the worker is about to ask for the lock
-    begin OBJ SECTION OWNER TOKEN     it has the lock, and reads
-    write OBJ SECTION TOKEN VALUE     it writes
+    ask OBJ SECTION                             the worker is about to ask for the lock
+    begin OBJ SECTION OWNER TOKEN               it has the lock, and reads: `NUMBER CONTENT`
+    write OBJ SECTION TOKEN VALUE [CONTENT]     it writes; content is words with commas
+    look OBJ SECTION                            it reads without a token, as readers do
 
-What it sees, in its order, is its history. `tests.system.referee.violations` judges it.
+What it sees, in its order, is its history; `tests.system.referee.violations` judges it. At the end
+it records each content as a `read`.
+
+It is also the board (`board`) on which workers agree, because nobody kills it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.jepsen.board import Board
 from tests.jepsen.history import Recorder, say
 from tests.system.referee import Referee, Write
 
@@ -29,15 +33,38 @@ class Resource:
 
     def __init__(self, record: Recorder) -> None:
         self._record = record
-        self._numbers: defaultdict[str, Referee] = defaultdict(lambda: Referee(checks=False))
+        self._numbers: dict[str, Referee] = {}
+        self._contents: dict[str, str] = {}
+        self._board = Board()
 
     def answer(self, line: str) -> str:
         """Take a step; return what to tell the worker."""
-        word, obj, rest = line.split(" ", 2)
-        if obj not in self._numbers:
-            self._numbers[obj] = Referee(checks=obj.startswith("fenced"))
-        number = self._numbers[obj]
-        reply = number.answer(f"{word} {rest}")
+        word, obj, *rest = line.split(" ")
+        if word not in ("ask", "begin", "write", "look"):
+            return self._board.answer(word, obj, rest)
+        number = self._numbers.get(obj)
+        if number is None:
+            number = self._numbers[obj] = Referee(checks=obj.startswith("fenced"))
+        match word:
+            case "ask" | "begin":
+                return self._step(number, word, obj, *rest)
+            case "write":
+                section, token, value, *content = rest
+                said = self._step(number, word, obj, section, token, value)
+                if content and said == "accepted":
+                    self._contents[obj] = content[0]
+                return said
+            case _:
+                self._record.note("look", obj, rid=rest[0], value=number.value)
+                return str(number.value)
+
+    def finish(self) -> None:
+        """Record what is there in the end."""
+        for obj, content in self._contents.items():
+            self._record.note("read", obj, value=content.split(","))
+
+    def _step(self, number: Referee, word: str, obj: str, *words: str) -> str:
+        reply = number.answer(" ".join((word, *words)))
         event = number.log.pop()
         accepted = event.accepted if isinstance(event, Write) else True
         facts: dict[str, Any] = {
@@ -47,6 +74,8 @@ class Resource:
             "value": event.value if isinstance(event, Write) else None,
         }
         self._record.note(word, obj, out="ok" if accepted else "fail", **facts)
+        if word == "begin" and obj in self._contents:
+            return f"{reply} {self._contents[obj]}"
         return reply
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -64,6 +93,7 @@ async def main(folder: Path) -> None:
     say(str(server.sockets[0].getsockname()[1]))
     await asyncio.to_thread(sys.stdin.read)
     server.close()
+    resource.finish()
 
 
 if __name__ == "__main__":

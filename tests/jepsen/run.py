@@ -1,4 +1,8 @@
-"""One run: servers, resource, workers, nemeses; then the verdicts over what they recorded."""
+"""One run: servers, resource, workers, nemeses; then the verdicts over what they recorded.
+
+`python -m tests.jepsen.run FOLDER` carries out the plan in a folder, and writes its result beside
+the histories. It ends what it started when its standard input ends.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ import asyncio
 import random
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from tests.jepsen.checkers import CHECKERS
-from tests.jepsen.checkers.verdict import Verdict
 from tests.jepsen.field import Field, WorkerProcess
-from tests.jepsen.history import History, Recorder, read_history
+from tests.jepsen.history import Recorder
+from tests.jepsen.judge import judge, note_trouble
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.nemeses.nemesis import Nemesis
+from tests.jepsen.plan import Plan
+from tests.jepsen.probe import probing
+from tests.jepsen.result import Result
 from tests.jepsen.topologies import TOPOLOGIES
 from tests.jepsen.worker import WorkerSpec
 from tests.jepsen.workloads import WORKLOADS
@@ -25,96 +30,69 @@ from tests.jepsen.workloads import WORKLOADS
 QUIET = 30.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is run; the same plan makes the same choices."""
-
-    workload: str
-    nemeses: tuple[str, ...]
-    topology: str
-    seconds: float
-    seed: int
-
-    @property
-    def command(self) -> str:
-        """The command that repeats it."""
-        nemeses = ",".join(self.nemeses) or "none"
-        return (
-            f'make jepsen ARGS="--workload {self.workload} --nemesis {nemeses}'
-            f' --topology {self.topology} --seconds {self.seconds:g} --seed {self.seed}"'
-        )
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came out of a run."""
-
-    plan: Plan
-    history: History
-    verdicts: dict[str, Verdict]
-    trouble: Sequence[str]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every checker is content and every worker ended well."""
-        return not self.trouble and all(each.ok for each in self.verdicts.values())
-
-
 async def run(plan: Plan, folder: Path) -> Result:
-    """Carry a plan out; its histories are kept in a folder."""
+    """Carry a plan out and judge it; its histories are kept in a folder."""
+    await record(plan, folder)
+    return judge(folder)
+
+
+async def record(plan: Plan, folder: Path) -> None:
+    """Carry a plan out."""
+    plan.save(folder)
     workload, chance = WORKLOADS[plan.workload], random.Random(plan.seed)
-    record = Recorder(folder, "nemesis")
-    async with TOPOLOGIES[plan.topology](record) as (field, urls), _resource(folder) as port:
+    writer = Recorder(folder, "nemesis")
+    async with (
+        TOPOLOGIES[plan.topology](writer, plan.needs, folder) as field,
+        _resource(folder) as port,
+        probing(field, folder, workload.objects, plan.facts) as probe,
+    ):
         for number in range(workload.processes):
+            way = await field.way(f"w{number}")
             spec = WorkerSpec(
                 name=f"w{number}",
                 folder=str(folder),
                 workload=plan.workload,
-                urls=urls,
-                options=dict(workload.options),
+                urls=way.urls,
+                options={**workload.options, **way.options},
                 objects=list(workload.objects),
                 tasks=workload.tasks,
                 resource=port,
                 seed=chance.randrange(1 << 30),
                 settings=workload.facts.settings,
+                source=way.source,
             )
             field.workers.append(WorkerProcess(spec))
         field.lease_time = float(workload.options["lease_time"])
         try:
             await asyncio.gather(*[worker.start() for worker in field.workers])
             await _strike(plan, field, chance)
+            await field.heal()
             await asyncio.gather(*[worker.stop(QUIET) for worker in field.workers])
+            await probe.quiet()
         finally:
             await asyncio.gather(*[worker.kill() for worker in field.workers])
-    history = read_history(folder)
-    verdicts = {name: CHECKERS[name](history, workload.facts) for name in workload.checkers}
-    return Result(plan, history, verdicts, [w.trouble for w in field.workers if w.trouble])
+    note_trouble(folder, [worker.trouble for worker in field.workers if worker.trouble])
 
 
 async def _strike(plan: Plan, field: Field, chance: random.Random) -> None:
-    """Have the nemeses strike for the time of the plan."""
+    """Have the nemeses strike for the time of the plan; a strike comes to its end."""
+    over = asyncio.Event()
     seeds = [chance.randrange(1 << 30) for _ in plan.nemeses]
-    striking = [
-        asyncio.create_task(_keep_striking(NEMESES[name], field, random.Random(seed)))
-        for name, seed in zip(plan.nemeses, seeds, strict=True)
-    ]
-    try:
-        if striking:
-            await asyncio.wait(striking, timeout=plan.seconds, return_when=asyncio.FIRST_EXCEPTION)
-        else:
-            await asyncio.sleep(plan.seconds)
-    finally:
-        for task in striking:
-            task.cancel()
-        outcomes = await asyncio.gather(*striking, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, Exception):
-            raise outcome
+    async with asyncio.TaskGroup() as striking:
+        for name, seed in zip(plan.nemeses, seeds, strict=True):
+            striking.create_task(_keep_striking(NEMESES[name], field, random.Random(seed), over))
+        await asyncio.sleep(plan.seconds)
+        over.set()
 
 
-async def _keep_striking(nemesis: Nemesis, field: Field, chance: random.Random) -> None:
+async def _keep_striking(
+    nemesis: Nemesis, field: Field, chance: random.Random, over: asyncio.Event
+) -> None:
     while True:
-        await asyncio.sleep(chance.uniform(*nemesis.pause))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(chance.uniform(*nemesis.pause)):
+                await over.wait()
+                return
         await nemesis.strike(field, chance)
 
 
@@ -129,3 +107,28 @@ async def _resource(folder: Path) -> AsyncIterator[int]:
     finally:
         process.stdin.close()
         await process.wait()
+
+
+async def _until_told(folder: Path) -> None:
+    """Record the plan of a folder, unless standard input ends first."""
+    loop = asyncio.get_running_loop()
+    recording = asyncio.ensure_future(record(Plan.load(folder), folder))
+    loop.add_reader(sys.stdin, recording.cancel)
+    try:
+        await recording
+    finally:
+        loop.remove_reader(sys.stdin)
+
+
+def main() -> int:
+    """Carry out the plan of the folder on the command line."""
+    folder = Path(sys.argv[1])
+    with suppress(asyncio.CancelledError):
+        asyncio.run(_until_told(folder))
+        judge(folder).save(folder)
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

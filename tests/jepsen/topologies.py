@@ -1,20 +1,137 @@
-"""The servers of a run: one, Sentinel, a cluster, five that know nothing of each other."""
+"""The servers of a run: one, five that do not know each other, replicas, Sentinel, a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
 
-from redisson_py.testing import running_server
-from tests.jepsen.field import Field
+from redisson_py.testing import (
+    EmbeddedServer,
+    running_cluster,
+    running_replicas,
+    running_sentinel,
+)
+from tests.fixtures.redis_server import documented_rules
+from tests.jepsen.field import PASSWORD, USER, Field, Need
 from tests.jepsen.history import Recorder
+from tests.jepsen.nemeses.clock_shim import server_with_shim
+from tests.jepsen.nemeses.enclosure import small_disk
+
+Topology = Callable[[Recorder, frozenset[Need], Path], AbstractAsyncContextManager[Field]]
+
+_EVERYWHERE: frozenset[Need] = frozenset({"links", "clock shim", "user", "own network"})
+_REPLICATED: frozenset[Need] = _EVERYWHERE | {"replicas"}
+_ALONE: frozenset[Need] = _EVERYWHERE | {"alone", "appendonly", "disk"}
+#: What the nemeses may need of each topology.
+PROVIDES: dict[str, frozenset[Need]] = {
+    "single": _ALONE,
+    "five": _ALONE,
+    "replicas": _REPLICATED | {"handover"},
+    "sentinel": _REPLICATED | {"elects", "sentinel"},
+    "cluster": _REPLICATED | {"elects", "cluster"},
+}
+
+
+def bears(topology: str, needs: Iterable[Need]) -> bool:
+    """Whether a topology has everything that nemeses need, all at once.
+
+    More is not asked: whatever would spoil the undoing of another one waits for its turn.
+    """
+    return PROVIDES[topology].issuperset(needs)
 
 
 @asynccontextmanager
-async def single(record: Recorder) -> AsyncIterator[tuple[Field, list[str]]]:
-    """Run one server; yield the field and the URLs for a worker."""
-    async with running_server() as server:
-        yield Field(record, [server]), [server.url]
+async def _independent(
+    count: int, record: Recorder, needs: frozenset[Need], folder: Path
+) -> AsyncIterator[Field]:
+    """Run servers that know nothing of each other."""
+    # A log is rewritten long before it fills the disk.
+    config = {"auto-aof-rewrite-min-size": "8mb"}
+    if "user" in needs:
+        config["user"] = f"{USER} {_rules()}"
+    keeps = bool(needs & {"appendonly", "disk"})
+    async with AsyncExitStack() as stack:
+        servers = []
+        for _ in range(count):
+            server = EmbeddedServer(_kind(needs, folder), config=config, appendonly=keeps)
+            if "disk" in needs:
+                stack.enter_context(small_disk(server.directory))
+            stack.push_async_callback(server.close)
+            await server.start()
+            servers.append(server)
+        urls = [server.url for server in servers]
+        yield Field(record, servers, urls=urls, needs=needs, folder=folder, stack=stack)
 
 
-TOPOLOGIES = {"single": single}
+@asynccontextmanager
+async def _together(
+    running: Callable[..., AbstractAsyncContextManager[Any]],
+    flags: tuple[str, ...],
+    record: Recorder,
+    needs: frozenset[Need],
+    folder: Path,
+) -> AsyncIterator[Field]:
+    """Run servers of which one takes over from another."""
+    users = {USER: _rules("--sync", *flags)} if "user" in needs else None
+    own = "own network" in needs
+    async with (
+        running(_kind(needs, folder), users=users, own_addresses=own) as topology,
+        AsyncExitStack() as stack,
+    ):
+        urls = [topology.url]
+        yield Field(record, topology.nodes, topology, urls=urls, needs=needs, folder=folder,
+                    stack=stack)  # fmt: skip
+
+
+def _kind(needs: frozenset[Need], folder: Path) -> str | None:
+    return str(server_with_shim(folder)) if "clock shim" in needs else None
+
+
+def _rules(*flags: str) -> str:
+    return f"on >{PASSWORD} {' '.join(documented_rules('', *flags))}"
+
+
+def single(
+    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
+) -> AbstractAsyncContextManager[Field]:
+    """Run one server."""
+    return _independent(1, record, needs, folder)
+
+
+def five(
+    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
+) -> AbstractAsyncContextManager[Field]:
+    """Run five servers; a worker has a client of each."""
+    return _independent(5, record, needs, folder)
+
+
+def replicas(
+    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
+) -> AbstractAsyncContextManager[Field]:
+    """Run a master with a replica that takes over only when it is told to."""
+    return _together(running_replicas, (), record, needs, folder)
+
+
+def sentinel(
+    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
+) -> AbstractAsyncContextManager[Field]:
+    """Run a master, two replicas and three sentinels."""
+    return _together(running_sentinel, (), record, needs, folder)
+
+
+def cluster(
+    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
+) -> AbstractAsyncContextManager[Field]:
+    """Run three masters, each with a replica."""
+    return _together(running_cluster, ("--cluster",), record, needs, folder)
+
+
+TOPOLOGIES: dict[str, Topology] = {
+    "single": single,
+    "five": five,
+    "replicas": replicas,
+    "sentinel": sentinel,
+    "cluster": cluster,
+}

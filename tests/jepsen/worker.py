@@ -1,8 +1,14 @@
 """A worker: a process with one client, whose tasks run a workload and record what they do.
 
-Run as `python -m tests.jepsen.worker SPEC`, SPEC being the JSON of a `WorkerSpec`. It works until a
-line (or the end) comes on standard input, then lets its tasks finish, closes its client and prints
-what it did as one line of JSON. It may be killed or stopped at any moment.
+Run as `python -m tests.jepsen.worker SPEC`, SPEC being the JSON of a `WorkerSpec`. Standard input
+has commands, one a line:
+
+    block SECONDS    block the event loop of the client
+    cancel NUMBER    cancel so many of its tasks, chosen at random; each begins anew
+    stop             (or the end) let the tasks finish, close the client, print how it ran, end
+
+It may be killed or stopped at any moment. Its seed decides whether it runs on asyncio, on uvloop or
+in threads, and what a loss does to a body.
 """
 
 from __future__ import annotations
@@ -12,15 +18,22 @@ import json
 import os
 import random
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from redisson_py import Lease, LeaseLostError, Listener, LostEvent, Redisson, RedissonError
-from redisson_py._loop import wake
-from tests.jepsen.history import Outcome, Recorder, now, say
+from redisson_py import Redisson, RedissonError
+from tests.jepsen import older
+from tests.jepsen.history import Recorder, now, say
+from tests.jepsen.resource_client import SharedConnection, ThreadConnections
+from tests.jepsen.working import Told, Work, Worker
+
+Mode = Literal["asyncio", "uvloop", "threads"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,9 @@ class WorkerSpec:
         tasks: How many tasks it has.
         resource: The port of the resource.
         seed: Of its random choices.
-        settings: What the workload was given: see `Facts.settings`.
+        settings: What the workload was given: see `Facts.settings`. A `mode` is not left to chance;
+            with `older`, every other worker runs an older version of the package.
+        source: The address it connects from; empty for any.
     """
 
     name: str
@@ -50,6 +65,7 @@ class WorkerSpec:
     resource: int
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
+    source: str = ""
 
     def to_json(self) -> str:
         """Return it as one argument of a command line."""
@@ -61,172 +77,164 @@ class WorkerSpec:
         return cls(**json.loads(text))
 
 
-class Resource:
-    """The resource, as a worker sees it: one connection for all its tasks."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._asked: list[asyncio.Future[str]] = []
-
-    async def tell(self, *words: object) -> str:
-        """Tell the next step and return the answer."""
-        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._asked.append(answer)
-        self._writer.write((" ".join(map(str, words)) + "\n").encode())
-        return await answer
-
-    async def read(self) -> None:
-        """Deliver the answers, in order, until the connection ends."""
-        while line := await self._reader.readline():
-            answer = self._asked.pop(0)
-            if not answer.done():
-                answer.set_result(line.decode().strip())
-
-
-class Worker:
-    """What the workloads use.
+@dataclass(frozen=True)
+class Manner:
+    """How a worker runs.
 
     Attributes:
-        clients: One, or as many as the workload needs servers.
-        record: Its history.
-        chance: Its random choices.
-        stopping: It is to come to an end.
-        sections: How many uses of an object were begun.
+        mode: On which loop, or in threads.
+        on_lost: What a loss does to a body.
     """
 
-    def __init__(self, spec: WorkerSpec, clients: list[Redisson], resource: Resource) -> None:
-        self.spec = spec
-        self.clients = clients
-        self.resource = resource
-        self.record = Recorder(Path(spec.folder), spec.name)
-        self.chance = random.Random(spec.seed)
-        self.stopping = False
-        self.sections = 0
+    mode: Mode
+    on_lost: Literal["cancel", "raise"]
 
-    @property
-    def client(self) -> Redisson:
-        """Its only client, or the first."""
-        return self.clients[0]
-
-    def section(self) -> str:
-        """Return a name for the next use of an object; no other process, or life of one, has it."""
-        self.sections += 1
-        return f"{self.spec.name}-{os.getpid()}/{self.sections}"
-
-    @asynccontextmanager
-    async def recorded(
-        self, op: str, obj: str, rid: str, **facts: Any
-    ) -> AsyncIterator[dict[str, Any]]:
-        """Record an operation: the block does it, and puts what came out into the dict it is given.
-
-        An error of the library that says that nothing happened is `fail`, all others are `info`.
-        The error goes on.
-        """
-        number = self.record.invoke(op, obj, _task_name(), rid=rid, **facts)
-        result: dict[str, Any] = {}
-        try:
-            yield result
-        except BaseException as error:
-            certain = getattr(error, "maybe_held", True) is False
-            out: Outcome = "fail" if certain else "info"
-            self.record.complete(number, out, **{"err": type(error).__name__, **result})
-            raise
-        self.record.complete(number, result.pop("out", "ok"), **result)
-
-    def granted(self, lease: Lease) -> dict[str, Any]:
-        """Return what is recorded of a lease."""
-        return {"owner": lease.owner, "fence": lease.token, "deadline": deadline(lease)}
-
-    def check(self, obj: str, rid: str, lease: Lease) -> None:
-        """Record whether the holder still has its lease.
-
-        Raises:
-            LeaseLostError: It has not.
-        """
-        number = self.record.invoke("check", obj, _task_name(), rid=rid)
-        try:
-            lease.check()
-        except LeaseLostError as error:
-            self.record.complete(number, "fail", err=type(error).__name__)
-            raise
-        self.record.complete(number, "ok", deadline=deadline(lease))
+    @classmethod
+    def of(cls, spec: WorkerSpec, threads: bool) -> Self:
+        """Choose one by the seed of a worker."""
+        chance = random.Random(f"manner of {spec.seed}")
+        modes: list[Mode] = ["asyncio", "asyncio", "uvloop"]
+        # A client of a thread connects from the address that the system chooses.
+        if threads and not spec.source:
+            modes.append("threads")
+        mode: Mode = spec.settings.get("mode") or chance.choice(modes)
+        # Nothing can cancel a thread.
+        return cls(mode, "raise" if mode == "threads" else chance.choice(("cancel", "raise")))
 
 
-def deadline(lease: Lease) -> int:
-    """Return when a lease ends, by its holder's clock, in nanoseconds of the records' clock."""
-    return now() + int(lease.remaining * 1e9)
+class Tasks:
+    """The tasks, or threads, of a worker, and the commands that concern them."""
+
+    def __init__(self, worker: Worker, work: Work) -> None:
+        self._worker = worker
+        self._work = work
+        self._present: dict[str, asyncio.Task[None]] = {}
+        self._stopped = asyncio.get_running_loop().create_future()
+        self._received = b""
+        self._threads = ThreadPoolExecutor(worker.spec.tasks)
+
+    async def run(self) -> None:
+        """Work until the command to stop."""
+        spec, loop = self._worker.spec, asyncio.get_running_loop()
+        names = [f"{spec.name}.{number}" for number in range(spec.tasks)]
+        os.set_blocking(sys.stdin.fileno(), False)
+        # Not a thread that reads: it could not be ended.
+        loop.add_reader(sys.stdin.fileno(), self._read)
+        keep = self._keep_in_thread if self._worker.threaded else self._keep
+        working = [asyncio.create_task(keep(name)) for name in names]
+        stopped = asyncio.ensure_future(self._stopped)
+        # A task that ends before is one that failed.
+        await asyncio.wait([stopped, *working], return_when=asyncio.FIRST_COMPLETED)
+        self._worker.stopping = True
+        await asyncio.gather(*working)
+
+    async def _keep(self, name: str) -> None:
+        """Have a task work, and another one after it was cancelled."""
+        while not self._worker.stopping:
+            task = asyncio.create_task(_keep_working(self._worker, self._work), name=name)
+            self._present[name] = task
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()
+
+    async def _keep_in_thread(self, name: str) -> None:
+        from tests.jepsen.threads import drive
+
+        def run() -> None:
+            threading.current_thread().name = name
+            drive(_keep_working(self._worker, self._work))
+
+        await asyncio.get_running_loop().run_in_executor(self._threads, run)
+
+    def _read(self) -> None:
+        received = os.read(sys.stdin.fileno(), 4096)
+        *lines, self._received = (self._received + received).split(b"\n")
+        for line in lines:
+            self._obey(line.decode().split())
+        if not received:
+            self._obey(["stop"])
+
+    def _obey(self, words: list[str]) -> None:
+        match words:
+            case ["block", seconds]:
+                self._block(float(seconds))
+            case ["cancel", number]:
+                self._cancel(int(number))
+            case ["stop"]:
+                asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+                self._stopped.set_result(None)
+            case _:
+                raise ValueError(f"not a command: {words}")
+
+    def _block(self, seconds: float) -> None:
+        def block() -> None:
+            since = now()
+            time.sleep(seconds)
+            self._worker.record.note("blocked", "", since=since)
+
+        if self._worker.threaded:
+            from redisson_py.sync import _loop_thread
+
+            _loop_thread.start().soon(block)
+        else:
+            block()
+
+    def _cancel(self, number: int) -> None:
+        """Cancel tasks; a thread cannot be."""
+        present = [name for name, task in self._present.items() if not task.done()]
+        for name in random.sample(present, min(number, len(present))):
+            self._worker.record.note("cancelled", "", name)
+            self._present[name].cancel()
 
 
-def _task_name() -> str:
-    task = asyncio.current_task()
-    return task.get_name() if task else ""
-
-
-class Losses(Listener):
-    """The listener: records each loss in the moment in which the library tells it."""
-
-    def __init__(self, record: Recorder) -> None:
-        self._record = record
-
-    def lost(self, event: LostEvent) -> None:
-        """Record a loss; `owner` says whose."""
-        name = event.name if isinstance(event.name, str) else event.name.decode()
-        self._record.note("told", name, owner=event.owner, fence=event.token, err=event.reason)
-
-
-async def run(spec: WorkerSpec, work: Callable[[Worker], Any]) -> dict[str, Any]:
-    """Run the tasks of a worker until it is told to stop; return what is left of it."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", spec.resource)
-    resource = Resource(reader, writer)
-    reading = asyncio.create_task(resource.read())
-    losses = Losses(Recorder(Path(spec.folder), f"{spec.name}-told"))
-    async with AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(
-                Redisson.from_url(url, client_name=spec.name, listener=losses, **spec.options)
-            )
-            for url in spec.urls
-        ]
-        worker = Worker(spec, clients, resource)
-        told = asyncio.create_task(_until_told())
-        say("ready")
-        tasks = [
-            asyncio.create_task(_keep_working(worker, work), name=f"{spec.name}.{number}")
-            for number in range(spec.tasks)
-        ]
-        await told
-        worker.stopping = True
-        await asyncio.gather(*tasks)
-        for client in clients:
-            counted = client.statistics()
-            worker.record.note("left", "", value=[counted.held_leases, counted.waiters])
-    reading.cancel()
-    writer.close()
-    with suppress(asyncio.CancelledError):
-        await reading
-    worker.record.note("left", "tasks", value=len(asyncio.all_tasks()) - 1)
-    return {"sections": worker.sections}
-
-
-async def _keep_working(worker: Worker, work: Callable[[Worker], Any]) -> None:
+async def _keep_working(worker: Worker, work: Work) -> None:
     while not worker.stopping:
         try:
             await work(worker)
         except RedissonError:
             # Losing a lease or the server is what happens here all the time; the record has it.
-            await asyncio.sleep(0)
+            await worker.sleep(0)
         except Exception as error:
-            worker.record.note("unexpected", "", out="info", err=repr(error))
+            worker.record.note("unexpected", "", worker.handle, out="info", err=repr(error))
             raise
 
 
-async def _until_told() -> None:
-    loop = asyncio.get_running_loop()
-    told = loop.create_future()
-    # Not a thread that reads: it could not be ended.
-    loop.add_reader(sys.stdin, wake, told)
-    await told
-    loop.remove_reader(sys.stdin)
+async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
+    """Run the tasks of a worker until it is told to stop; return how it ran."""
+    record = Recorder(Path(spec.folder), spec.name)
+    options = {"client_name": spec.name, "listener": Told(record), **spec.options}
+    threaded = manner.mode == "threads"
+    async with AsyncExitStack() as stack:
+        if spec.source:
+            from redisson_py.testing import connecting_from
+
+            stack.enter_context(connecting_from(spec.source))
+        if threaded:
+            from tests.jepsen.threads import client_of
+
+            clients: list[Any] = [client_of(url, options) for url in spec.urls]
+            resource: Any = ThreadConnections(spec.resource)
+        else:
+            options["on_lost"] = manner.on_lost
+            clients = [
+                await stack.enter_async_context(Redisson.from_url(url, **options))
+                for url in spec.urls
+            ]
+            resource = await SharedConnection.open(spec.resource)
+        worker = Worker(spec, record, clients, resource, threaded)
+        tasks = Tasks(worker, work)
+        record.note("began", "", value={**asdict(manner), "older": older.is_running()})
+        say("ready")
+        await tasks.run()
+        for client in clients:
+            counted = client.statistics()
+            record.note("left", "", value=[counted.held_leases, counted.waiters])
+            if threaded:
+                await asyncio.to_thread(client.own.close)
+    resource.close()
+    await asyncio.sleep(0)
+    record.note("left", "tasks", value=len(asyncio.all_tasks()) - 1)
+    return asdict(manner)
 
 
 def main() -> None:
@@ -234,7 +242,19 @@ def main() -> None:
     from tests.jepsen.workloads import WORKLOADS
 
     spec = WorkerSpec.from_json(sys.argv[1])
-    say(json.dumps(asyncio.run(run(spec, WORKLOADS[spec.workload].work))))
+    if spec.settings.get("older") and int(spec.name[1:]) % 2 and not older.is_running():
+        spec = replace(spec, folder=str(Path(spec.folder).resolve()))
+        older.run_instead(Path(spec.folder), "tests.jepsen.worker", spec.to_json())
+    workload = WORKLOADS[spec.workload]
+    manner = Manner.of(spec, workload.threads)
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if manner.mode == "uvloop":
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        done = runner.run(run(spec, workload.work, manner))
+    say(json.dumps(done))
 
 
 if __name__ == "__main__":

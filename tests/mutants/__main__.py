@@ -104,15 +104,16 @@ def sabotaged(tree: Path, mutant: Mutant) -> Iterator[None]:
 class Trees:
     """Copies of the tree, one for each worker."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, workers: int = WORKERS) -> None:
         self._idle: SimpleQueue[Path] = SimpleQueue()
-        for number in range(WORKERS):
+        for number in range(workers):
             # What is hidden is git's, environments and caches.
             ignored = shutil.ignore_patterns(".*", "__pycache__")
             self._idle.put(shutil.copytree(ROOT, folder / str(number), ignore=ignored))
 
     @contextmanager
-    def _one(self) -> Iterator[Path]:
+    def one(self) -> Iterator[Path]:
+        """Lend a copy that no other worker has."""
         tree = self._idle.get()
         try:
             yield tree
@@ -121,12 +122,12 @@ class Trees:
 
     def unchanged(self, tests: Sequence[str]) -> Result:
         """Run tests without a mutant."""
-        with self._one() as tree:
+        with self.one() as tree:
             return run_tests(tree, tests)
 
     def attack(self, mutant: Mutant) -> Result:
         """Run a mutant's tests with it."""
-        with self._one() as tree, sabotaged(tree, mutant):
+        with self.one() as tree, sabotaged(tree, mutant):
             return run_tests(tree, mutant.tests)
 
 

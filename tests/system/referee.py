@@ -143,6 +143,7 @@ class Referee:
     Attributes:
         log: What it saw, in its order; only ever appended to.
         closed: Writers that ask are sent home.
+        value: The number.
     """
 
     def __init__(self, *, checks: bool = True) -> None:
@@ -150,7 +151,7 @@ class Referee:
         self.log: list[Event] = []
         self.closed = False
         self._checks = checks
-        self._value = self._greatest = 0
+        self.value = self._greatest = 0
         self._trap: tuple[Callable[[str], bool], asyncio.Future[str]] | None = None
         self._connections: set[_Connection] = set()
 
@@ -175,12 +176,12 @@ class Referee:
             case ["begin", section, owner, token]:
                 self._greatest = max(self._greatest, int(token))
                 self.log.append(Begin(section, owner, int(token)))
-                return str(self._value)
+                return str(self.value)
             case ["write", section, token, value]:
                 accepted = not self._checks or int(token) >= self._greatest
                 if accepted:
                     self._greatest = max(self._greatest, int(token))
-                    self._value = int(value)
+                    self.value = int(value)
                 self.log.append(Write(section, int(token), int(value), accepted))
                 return "accepted" if accepted else "refused"
         raise ValueError(f"not a step of a section: {line!r}")

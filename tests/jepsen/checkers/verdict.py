@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tests.jepsen.history import History, Op
+
+#: What the promise of a lease rests on, and a nemesis may break: no acknowledged write is lost,
+#: clocks run at nearly the same speed and are not stepped, nobody else writes the keys.
+Assumption = Literal["data", "clocks", "keys"]
 
 
 @dataclass(frozen=True)
@@ -17,11 +21,19 @@ class Facts:
         limits: How many may hold each object at once: permits of a semaphore. 1 if not named.
         parties: How many a barrier waits for, how many a latch counts, by object.
         settings: What else the workload was given.
+        broken: The assumptions that a nemesis broke (`Nemesis.breaks`): what rests on them becomes
+            a figure instead of a verdict.
+        lasting: Patterns of keys that are there at the end of a good run, too.
+        wake_bound: Seconds after which a hand-off to a waiter was slow: above it, it must have a
+            reason. None: what wakes waiters was under attack, so latencies are figures.
     """
 
     limits: dict[str, int] = field(default_factory=dict)
     parties: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    broken: frozenset[Assumption] = frozenset()
+    lasting: tuple[str, ...] = ("redisson_lock_token:*",)
+    wake_bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -30,11 +42,15 @@ class Violation:
 
     Attributes:
         rule: What does not hold, in a sentence.
-        ops: The smallest counterexample: a history of these alone breaks the rule.
+        ops: The smallest counterexample: a history of these alone breaks the rule. A checker may
+            find the operation alone that shows it; `judged` then finds the others.
+        exact: The checker found exactly what shows it. Without some of them the rest would be
+            broken too, but not by what happened (a write that nobody made is a lost update).
     """
 
     rule: str
     ops: tuple[Op, ...]
+    exact: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any
 
-from tests.jepsen.field import Field
-
-#: What the promise of a lease rests on, and a nemesis may break: no acknowledged write is lost,
-#: clocks run at nearly the same speed and are not stepped, nobody else writes the keys.
-Assumption = Literal["data", "clocks", "keys"]
-
-#: What a nemesis needs: links that are proxies, Sentinel, a cluster, a tmpfs, ...
-Need = Literal["links", "replicas", "sentinel", "cluster", "clock shim", "own network", "disk"]
+from tests.jepsen.checkers.verdict import Assumption
+from tests.jepsen.field import Field, Need
 
 
 @dataclass(frozen=True)
@@ -38,3 +33,13 @@ class Nemesis:
     breaks: frozenset[Assumption] = frozenset()
     needs: frozenset[Need] = frozenset()
     pause: tuple[float, float] = field(default=(0.2, 1.0))
+
+
+async def finish(work: Coroutine[Any, Any, None]) -> None:
+    """Do what must not be left half done; a cancellation waits for its end."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.jepsen.checkers.verdict import Facts
-from tests.jepsen.worker import Worker
+from tests.jepsen.working import Worker
+
+#: Options of the clients, as a rule. Nobody waits for ever, so that a worker comes to its end.
+OPTIONS: Mapping[str, Any] = {"lease_time": 1.0, "acquire_timeout": 5.0}
+
+#: The checkers of whatever can be waited for.
+OF_LOCKS = ("no lost wake-up", "no deadlock", "no unexpected error", "leaks")
 
 
 @dataclass(frozen=True)
@@ -24,7 +30,9 @@ class Workload:
         processes: How many workers it has.
         tasks: How many tasks each worker has.
         servers: How many independent servers each worker needs.
+        topology: The only one on which it runs; empty for any.
         facts: What the checkers must know.
+        threads: Whether its tasks may be threads.
     """
 
     name: str
@@ -32,8 +40,10 @@ class Workload:
     work: Callable[[Worker], Awaitable[None]]
     checkers: tuple[str, ...]
     objects: tuple[str, ...]
-    options: Mapping[str, Any] = field(default_factory=lambda: {"lease_time": 1.0})
+    options: Mapping[str, Any] = field(default_factory=lambda: dict(OPTIONS))
     processes: int = 4
     tasks: int = 2
     servers: int = 1
+    topology: str = ""
     facts: Facts = field(default_factory=Facts)
+    threads: bool = True

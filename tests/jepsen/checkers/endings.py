@@ -1,0 +1,37 @@
+"""Whatever begins ends: no deadlock, and no error that is not the library's."""
+
+from __future__ import annotations
+
+from tests.jepsen.checkers.judging import judged, never
+from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
+from tests.jepsen.history import History, Op
+
+#: What may wait.
+_WAITS = ("acquire", "reenter", "release", "extend", "await", "arrive", "count_down")
+
+
+@judged(unless=never)
+def no_deadlock(history: History, facts: Facts) -> Verdict:
+    """Every operation that may wait comes to an end, unless its process was killed."""
+    killed: dict[str, int] = {}
+    for op in history.of("nemesis"):
+        if "kill" in op.rid:
+            killed[op.obj] = max(op.t0 if op.t1 is None else op.t1, killed.get(op.obj, 0))
+    waits = history.of(*_WAITS)
+    found = [
+        Violation(f"{op.op} of {op.obj} never ended", (op,))
+        for op in waits
+        if op.t1 is None and not _was_killed(op, killed)
+    ]
+    return Verdict(found, len(waits))
+
+
+def _was_killed(op: Op, killed: dict[str, int]) -> bool:
+    return op.process in killed and op.t0 <= killed[op.process]
+
+
+@judged(unless=never)
+def no_unexpected_error(history: History, facts: Facts) -> Verdict:
+    """Workers get errors of the library only, and those by their documented names."""
+    found = [Violation(f"unexpected: {op.err}", (op,)) for op in history.of("unexpected")]
+    return Verdict(found, len(history))

@@ -1,0 +1,151 @@
+"""A holder knows of its loss before anybody else is let in."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter
+
+from tests.jepsen.checkers.holds import Hold, by_use, granted, holds, losses
+from tests.jepsen.checkers.judging import judged
+from tests.jepsen.checkers.probes import probes
+from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
+from tests.jepsen.history import History, Op
+
+#: What a process does in several rounds of its event loop: it is awake meanwhile.
+_AWAKE = ("acquire", "release", "extend")
+
+#: Losses of a whole hold. Others end one lease, and the task may have entered twice.
+_WHOLE = ("expired", "taken")
+
+
+@judged()
+def loss_detection(history: History, facts: Facts) -> Verdict:
+    """A lost lease is known to be lost, by the clock of its holder.
+
+    - No `check` that begins after somebody else's grant had returned succeeds.
+    - Nor does one after the loss was told.
+    - A loss is told before somebody else's grant returns, unless the process did not run: it is
+      late if after that grant the process asked the server something, was answered, and only then
+      told the loss. How much earlier it was told, as a rule, is a figure.
+    - A lease on which a holder can rely is there when the probe looks, and ends in the server after
+      the deadline that the holder knows.
+    """
+    found = list(_checked_after_told(history))
+    looked_at = 0
+    margins: list[int] = []
+    told = history.by_object("told")
+    awake = _by_process(history)
+    exclusive = {obj: each for obj, each in holds(history).items() if _excludes(each, facts)}
+    for obj, each in exclusive.items():
+        looked_at += sum(1 for hold in each for op in hold.shown if op.op == "check")
+        found += _checked_late(obj, each)
+        for hold, loss, other in _lost(each, told.get(obj, [])):
+            margins.append(other.start - loss.t0)
+            if margins[-1] < 0:
+                found += _told_late(hold, loss, other, awake.get(hold.grant.process, []))
+    rests: list[int] = []
+    for probe in probes(history, "lease"):
+        found += _outlived(probe, exclusive.get(probe.obj, []), rests)
+    figures = {
+        "losses told": len(margins),
+        "after the next grant, by a process that did not run": sum(each < 0 for each in margins),
+        "least margin before the next grant": _milliseconds(margins),
+        "leases probed": len(rests),
+        "least rest in the server": _milliseconds(rests),
+    }
+    return Verdict(found, looked_at + len(margins) + len(rests), figures)
+
+
+def _milliseconds(times: Sequence[int]) -> str:
+    return f"{min(times) / 1e6:.1f} ms" if times else "-"
+
+
+def _excludes(each: Sequence[Hold], facts: Facts) -> bool:
+    grant = each[0].grant
+    return facts.limits.get(grant.obj, 1) == 1 and grant.value not in ("read", "write")
+
+
+def _checked_late(obj: str, each: Sequence[Hold]) -> Iterator[Violation]:
+    """Find checks that succeeded beside another holder that had come later."""
+    for hold, following in pairwise(each):
+        for op in hold.shown:
+            if op.op == "check" and op.out == "ok" and op.t0 > following.start:
+                shown = (hold.grant, op, *following.shown)
+                yield Violation(f"a check of {obj} succeeded after the next grant", shown)
+                break
+
+
+def _checked_after_told(history: History) -> Iterator[Violation]:
+    told = losses(history)
+    if not told:
+        return
+    for (obj, _), ops in by_use(history, "acquire", "check").items():
+        grant = granted(ops)
+        for loss in told.get((obj, grant.owner), ()) if grant is not None and grant.owner else ():
+            late = [op for op in ops if op.op == "check" and op.out == "ok" and op.t0 > loss.end]
+            if late and loss.err in _WHOLE and grant is not None:
+                shown = (grant, loss, late[0])
+                yield Violation(f"a check of {obj} succeeded after its loss was told", shown)
+
+
+def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, Hold]]:
+    """Yield losses that were told to a holder, with its hold and the next one.
+
+    Not those of which a release learned: its caller did not rely on the lease any more.
+    """
+    starts = [hold.start for hold in each]
+    last = {hold.grant.owner: hold for hold in each if hold.grant.owner}
+    for loss in told:
+        hold = last.get(loss.owner)
+        if hold is None or loss.t0 < hold.start:
+            continue
+        place = bisect_right(starts, hold.start)
+        given_back = any(op.op == "release" and op.t0 <= loss.t0 for op in hold.shown)
+        if place < len(each) and not given_back:
+            yield hold, loss, each[place]
+
+
+def _by_process(history: History) -> dict[str, list[Op]]:
+    found: defaultdict[str, list[Op]] = defaultdict(list)
+    for op in history.of(*_AWAKE):
+        if op.t1 is not None:
+            found[op.process].append(op)
+    return found
+
+
+def _told_late(hold: Hold, loss: Op, other: Hold, awake: Sequence[Op]) -> Iterator[Violation]:
+    begin = bisect_right(awake, other.start, key=attrgetter("t0"))
+    for op in awake[begin:]:
+        if op.t0 >= loss.t0:
+            return
+        if op.end < loss.t0:
+            shown = (hold.grant, *other.shown, op, loss)
+            rule = f"a loss of {loss.obj} was told after the next grant"
+            yield Violation(rule, shown, exact=True)
+            return
+
+
+def _outlived(probe: Op, each: Sequence[Hold], rests: list[int]) -> Iterator[Violation]:
+    """Find what a holder relies on while the server has no lease, or one that ends sooner.
+
+    What is left in the server of the others, beyond their deadlines, goes into `rests`.
+    """
+    place = bisect_right(each, probe.t0, key=attrgetter("start")) - 1
+    if place < 0 or probe.end >= each[place].end or probe.n is None:
+        return
+    hold = each[place]
+    if probe.n < 0 or (probe.owner and probe.owner != hold.grant.owner):
+        yield Violation(f"a lease of {probe.obj} is not in the server", (*hold.shown, probe))
+        return
+    deadline = hold.grant.deadline or 0
+    for op in hold.shown:
+        if op.end <= probe.t0 and op.deadline is not None and op.op in ("check", "extend"):
+            deadline = max(deadline, op.deadline) if op.op == "check" else op.deadline
+    # The server says whole milliseconds, at some moment of the probe.
+    if deadline > probe.end + (probe.n + 1) * 1_000_000:
+        rule = f"a lease of {probe.obj} ends in the server before its holder's deadline"
+        yield Violation(rule, (*hold.shown, probe))
+    rests.append(probe.t0 + probe.n * 1_000_000 - deadline)

@@ -1,0 +1,99 @@
+"""What tests of nemeses share: a field, a strike that is under way, and what it recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from redisson_py import Redisson, RedissonError
+from redisson_py.testing import CommandError, EmbeddedServer
+from tests.jepsen.field import Field, WorkerProcess
+from tests.jepsen.history import Op, Recorder, read_history
+from tests.jepsen.nemeses import NEMESES
+from tests.jepsen.topologies import TOPOLOGIES
+from tests.jepsen.worker import WorkerSpec
+
+#: Seconds of a lease in these tests.
+LEASE = 0.3
+
+
+@asynccontextmanager
+async def field_for(folder: Path, *names: str, topology: str = "single") -> AsyncIterator[Field]:
+    """Run the servers that some nemeses need, and what they strike, but no worker's process."""
+    needs = frozenset(need for name in names for need in NEMESES[name].needs)
+    record = Recorder(folder, "nemesis")
+    async with TOPOLOGIES[topology](record, needs, folder) as field:
+        field.lease_time = LEASE
+        way = await field.way("w0")
+        spec = WorkerSpec(
+            name="w0",
+            folder=str(folder),
+            workload="mutex",
+            urls=way.urls,
+            options={"lease_time": LEASE, **way.options},
+            objects=["plain-1"],
+            tasks=1,
+            resource=0,
+            seed=1,
+            source=way.source,
+        )
+        field.workers.append(WorkerProcess(spec))
+        yield field
+
+
+async def strike(field: Field, name: str, seed: int = 1) -> None:
+    """Have a nemesis strike once."""
+    await NEMESES[name].strike(field, random.Random(seed))
+
+
+@asynccontextmanager
+async def striking(field: Field, name: str, seed: int = 1) -> AsyncIterator[None]:
+    """Have a nemesis strike beside the block, which ends with the strike."""
+    task = asyncio.create_task(strike(field, name, seed))
+    try:
+        yield
+        await task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+@asynccontextmanager
+async def work(field: Field) -> AsyncIterator[Redisson]:
+    """Take and release a lock all the time, as the worker of the field would."""
+    spec = field.workers[0].spec
+    async with Redisson.from_url(spec.urls[0], **spec.options) as client:
+
+        async def keep_working() -> None:
+            while True:
+                with suppress(RedissonError):
+                    async with client.get_lock("plain-1").hold(timeout=5):
+                        await asyncio.sleep(0)
+
+        task = asyncio.create_task(keep_working())
+        try:
+            yield client
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def strikes(folder: Path) -> list[Op]:
+    """Return what nemeses recorded."""
+    return read_history(folder).of("nemesis")
+
+
+async def refusal(server: EmbeddedServer, *command: str | int) -> str:
+    """Return why a server refuses a command now; empty if it does not."""
+    try:
+        await server.execute(*command, timeout=1)
+    except CommandError as error:
+        return str(error)
+    except (OSError, TimeoutError, RuntimeError) as error:
+        return type(error).__name__
+    return ""

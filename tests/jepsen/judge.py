@@ -1,0 +1,46 @@
+"""From the histories in a folder to a result: nothing but what was recorded counts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.jepsen.checkers import CHECKERS
+from tests.jepsen.history import read_history
+from tests.jepsen.plan import Plan
+from tests.jepsen.report import series
+from tests.jepsen.result import Result, Ruling
+from tests.jepsen.workloads import WORKLOADS
+
+_TROUBLE = "trouble.txt"
+
+
+def note_trouble(folder: Path, texts: list[str]) -> None:
+    """Write down what went wrong besides: the verdicts of another day must know it too."""
+    if texts:
+        (folder / _TROUBLE).write_text("\0".join(texts), "utf-8")
+
+
+def judge(folder: Path) -> Result:
+    """Apply the checkers of a plan to its histories."""
+    plan, history = Plan.load(folder), read_history(folder)
+    facts = plan.facts
+    rulings: dict[str, Ruling] = {}
+    tally = series.tally(history)
+    for name in WORKLOADS[plan.workload].checkers:
+        begun = time.monotonic()
+        rulings[name] = Ruling.of(CHECKERS[name](history, facts))
+        tally[f"ms of checker {name}"] = int(1000 * (time.monotonic() - begun))
+    trouble = folder / _TROUBLE
+    return Result(
+        plan,
+        len(history),
+        rulings,
+        trouble.read_text("utf-8").split("\0") if trouble.exists() else [],
+        series.handoffs(history),
+        tally,
+        series.spans(history),
+        series.bins(history),
+        series.began(history),
+        str(folder),
+    )

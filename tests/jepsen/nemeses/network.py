@@ -1,0 +1,107 @@
+"""Trouble in the kernel of a network of one's own: packets disappear, and no side is told."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from redisson_py.testing import EmbeddedCluster
+from redisson_py.testing._network import _ip
+from tests.jepsen.field import Field
+from tests.jepsen.nemeses.nemesis import Nemesis, finish
+
+#: Before the table of local addresses.
+_PREFERENCE = 20
+#: Seconds until another master must be there.
+_TAKEN_OVER = 20.0
+
+
+def _dropping(name: str, about: str, ways: Sequence[str]) -> Nemesis:
+    """Return a nemesis that drops packets between a server and some workers."""
+
+    async def strike(field: Field, chance: random.Random) -> None:
+        server = chance.choice(field.servers)
+        workers = chance.sample(field.workers, chance.randint(1, len(field.workers)))
+        rules = []
+        for worker in workers:
+            source = worker.spec.source
+            up = f"from {source} to {server.host} ipproto tcp dport {server.port}"
+            down = f"from {server.host} to {source} ipproto tcp sport {server.port}"
+            rules += [{"up": up, "down": down}[way] for way in ways]
+        # Two nemeses may want the same rule: each has those of its own.
+        number = _PREFERENCE + _NUMBERS.index(name)
+        lines = [f"pref {number} {rule} blackhole" for rule in rules]
+        with field.struck(name, f"{' '.join(each.name for each in workers)} {server.address}"):
+            try:
+                await finish(_ip(f"rule add {line}" for line in lines))
+                await asyncio.sleep(chance.uniform(0.1, 3) * field.lease_time)
+            finally:
+                await finish(_ip(f"rule del {line}" for line in lines))
+
+    return Nemesis(name, about, strike, needs=frozenset({"own network"}))
+
+
+_NUMBERS = ("drop", "drop-up", "drop-down")
+
+
+async def _split(field: Field, chance: random.Random) -> None:
+    """Cut a master and some workers off from everybody else."""
+    place = field.place(chance)
+    async with field.turn(field.topology):
+        in_cluster = isinstance(field.topology, EmbeddedCluster)
+        where = (place,) if in_cluster else ()
+        workers = chance.sample(field.workers, chance.randint(0, len(field.workers)))
+        names = " ".join(worker.name for worker in workers)
+        with field.struck("partition", names):
+            master = await (
+                field.topology.master_of(place) if in_cluster else field.topology.master()
+            )
+            inside = [worker.spec.source for worker in workers]
+            try:
+                await finish(field.topology.partition([master, *inside]))
+                await field.topology.wait_master(*where, other_than=master, timeout=_TAKEN_OVER)
+                await asyncio.sleep(chance.uniform(0, 2) * field.lease_time)
+            finally:
+                await finish(field.topology.heal())
+            await field.topology.wait_healthy()
+
+
+async def _replica_gone(field: Field, chance: random.Random) -> None:
+    """Freeze a replica and drop what is sent to it: else the kernel would keep it."""
+    async with field.turn(field.topology):
+        with field.struck("replica-partition"):
+            masters = await field.topology.masters()
+            replica = chance.choice([each for each in field.servers if each not in masters])
+            await replica.pause()
+            try:
+                await finish(field.topology.partition([replica]))
+                await asyncio.sleep(chance.uniform(0.1, 3) * field.lease_time)
+            finally:
+                await finish(field.topology.heal())
+                await replica.resume()
+            await field.topology.wait_healthy()
+
+
+DROP = _dropping(
+    "drop", "the kernel drops all packets between a server and some workers", ("up", "down")
+)
+DROP_UP = _dropping("drop-up", "the kernel drops the packets of some workers to a server", ("up",))
+DROP_DOWN = _dropping(
+    "drop-down", "the kernel drops the packets of a server to some workers", ("down",)
+)
+PARTITION = Nemesis(
+    "partition",
+    "a master and some workers are cut off from the rest, which replaces the master",
+    _split,
+    breaks=frozenset({"data"}),
+    needs=frozenset({"own network", "replicas", "elects"}),
+    pause=(0.5, 2),
+)
+REPLICA_PARTITION = Nemesis(
+    "replica-partition",
+    "SIGSTOP of a replica whose packets are dropped, for 0.1 to 3 leases",
+    _replica_gone,
+    needs=frozenset({"own network", "replicas"}),
+    pause=(0.5, 2),
+)

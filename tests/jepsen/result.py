@@ -1,0 +1,162 @@
+"""What is left of a run when its history is forgotten: what reports, totals and mutants read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from tests.jepsen.checkers.verdict import Verdict, Violation
+from tests.jepsen.history import Op
+from tests.jepsen.plan import Plan
+
+_FILE = "result.json"
+
+#: So many counterexamples of one checker are kept; the rest is counted.
+SHOWN = 3
+
+#: The figures in which a verdict counts its violations, by their rule.
+EXCUSED, COUNTED = "found, excused by broken assumptions", "violations"
+
+#: It holds; it does not; it rests on what did not hold here, so that it is a figure; it had
+#: nothing to look at.
+State = Literal["ok", "BROKEN", "figure", "nothing"]
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What one checker said of one run.
+
+    Attributes:
+        looked_at: How many operations, or pairs of them, its rule was applied to.
+        found: How many violations there are.
+        shown: The first of them.
+        figures: What it counted or measured.
+        excused: A nemesis broke an assumption of the rule: what was found is a figure.
+    """
+
+    looked_at: int
+    found: int
+    shown: tuple[Violation, ...] = ()
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    excused: bool = False
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Self:
+        """Return what is kept of a verdict."""
+        excused = verdict.figures.get(EXCUSED)
+        counted = excused or verdict.figures.get(COUNTED)
+        number = sum(counted.values()) if counted else len(verdict.violations)
+        shown = tuple(verdict.violations[:SHOWN])
+        return cls(verdict.looked_at, number, shown, verdict.figures, bool(excused))
+
+    @property
+    def state(self) -> State:
+        """What it came to, in a word."""
+        if self.excused:
+            return "figure"
+        if self.found:
+            return "BROKEN"
+        return "ok" if self.looked_at else "nothing"
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Self:
+        """Return what JSON has of one."""
+        shown = tuple(
+            Violation(each["rule"], tuple(Op(**op) for op in each["ops"]))
+            for each in found["shown"]
+        )
+        return cls(**{**found, "shown": shown})
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a nemesis did, from when to when, in seconds since the run began."""
+
+    what: str
+    whom: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Bin:
+    """A stretch of a run: how many operations ended in it, and how long acquires took.
+
+    Attributes:
+        start: Seconds since the run began.
+        ended: Operations that ended, by second.
+        median: Of the acquires that succeeded: milliseconds; None if there was none.
+        slow: What one in a hundred of them exceeded.
+    """
+
+    start: float
+    ended: float
+    median: float | None
+    slow: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came out of a run.
+
+    Attributes:
+        plan: What was run.
+        operations: How many operations were recorded.
+        rulings: What each checker said.
+        trouble: What went wrong besides: a worker that did not end, a run that failed.
+        handoffs: Milliseconds from each contended release to the next grant, sorted; see
+            `report.series`.
+        tally: What was counted: grants, strikes of each kind, replies lost.
+        spans: What the nemeses did, and when.
+        bins: How fast it went, over time.
+        began: When the first operation was invoked, by the clock of the records.
+        folder: Where the histories are; empty if they were not kept.
+    """
+
+    plan: Plan
+    operations: int = 0
+    rulings: Mapping[str, Ruling] = field(default_factory=dict)
+    trouble: Sequence[str] = ()
+    handoffs: Sequence[float] = ()
+    tally: Mapping[str, int] = field(default_factory=dict)
+    spans: Sequence[Span] = ()
+    bins: Sequence[Bin] = ()
+    began: int = 0
+    folder: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether no rule is broken, every process ended well, and something was looked at."""
+        states = [ruling.state for ruling in self.rulings.values()]
+        return not self.trouble and "BROKEN" not in states and {"ok", "figure"} & {*states} != set()
+
+    @property
+    def broken(self) -> list[str]:
+        """The names of the checkers whose rule does not hold."""
+        return [name for name, ruling in self.rulings.items() if ruling.state == "BROKEN"]
+
+    def save(self, folder: Path) -> None:
+        """Write it beside the histories it was made from."""
+        (folder / _FILE).write_text(json.dumps(asdict(self)) + "\n", "utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Return what `save` wrote.
+
+        Raises:
+            FileNotFoundError: The run did not come that far.
+        """
+        found = json.loads((folder / _FILE).read_text("utf-8"))
+        rulings = {name: Ruling.from_json(each) for name, each in found["rulings"].items()}
+        made = {
+            "plan": Plan.from_json(found["plan"]),
+            "rulings": rulings,
+            "trouble": tuple(found["trouble"]),
+            "spans": [Span(**each) for each in found["spans"]],
+            "bins": [Bin(**each) for each in found["bins"]],
+            "folder": str(folder),
+        }
+        return cls(**{**found, **made})

@@ -1,0 +1,54 @@
+"""W11 and W12: locks that consist of others: several names at once, and a quorum of servers."""
+
+from __future__ import annotations
+
+from tests.jepsen.working import Worker
+from tests.jepsen.workloads.locks import add_one_under, lock_of
+from tests.jepsen.workloads.workload import OF_LOCKS, Workload
+
+
+async def _several(worker: Worker) -> None:
+    chance = worker.chance
+    if chance.random() < 0.2:
+        # Members are also locked alone.
+        obj = chance.choice(worker.spec.objects)
+        await add_one_under(worker, worker.use(obj), lock_of(worker, obj))
+        return
+    names = chance.sample(worker.spec.objects, chance.randint(2, 5))
+    locks = {name: lock_of(worker, name) for name in names}
+    # The number is that of the first, and that of the fenced one if it is there.
+    names.sort(key=lambda name: not name.startswith("fenced"))
+    with worker.use(*names) as use:
+        await use.ask()
+        hold = worker.client.get_multi_lock(*locks.values()).hold(timeout=5)
+        async with hold as lease, use.held(lease):
+            if names[0].startswith("fenced"):
+                # Entered again it has the token, which the lease of them all has not.
+                async with locks[names[0]] as inner:
+                    await use.add_one(inner)
+            else:
+                await use.add_one(lease)
+            use.check(lease)
+
+
+async def _of_quorum(worker: Worker) -> None:
+    obj = worker.chance.choice(worker.spec.objects)
+    lock = worker.client.get_red_lock(*[each.get_lock(obj) for each in worker.clients])
+    await add_one_under(worker, worker.use(obj), lock)
+
+
+MULTI = Workload(
+    "multi",
+    "W11: 2 to 5 of 6 names in random order, all or none; and each alone: no deadlock",
+    _several,
+    checkers=(*OF_LOCKS, "mutual exclusion", "referee"),
+    objects=("plain-a", "plain-b", "exclusive-c", "plain-d", "fair-e", "fenced-f"),
+)
+RED = Workload(
+    "red",
+    "W12: a number under a RedLock on five servers",
+    _of_quorum,
+    checkers=(*OF_LOCKS, "mutual exclusion", "referee"),
+    objects=("red-1", "red-2"),
+    servers=5,
+)
