@@ -12,7 +12,7 @@ What it sees is the history of the process `probe`; `handle` is the server, `rid
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ class Probe:
 
 
 @asynccontextmanager
-async def probing(field: Field, folder: Path) -> AsyncIterator[Probe]:
+async def probing(field: Field, folder: Path) -> AsyncGenerator[Probe]:
     """Look at the servers now and then, for the time of a block."""
     probe = Probe(field, folder)
     looking = asyncio.create_task(probe.keep_looking())
