@@ -15,6 +15,11 @@ from tests.jepsen.workloads import WORKLOADS
 
 _FILE = "plan.json"
 
+#: Seconds after which a hand-off was slow, where nothing strikes what wakes waiters: less than a
+#: lease, whose end would wake them too.
+WAKE_BOUND = 0.3
+_HEALTHY = frozenset({"kill", "pause", "block", "cancel"})
+
 
 def needs_of(nemeses: Iterable[str]) -> frozenset[Need]:
     """Return what nemeses need that strike together."""
@@ -68,7 +73,12 @@ class Plan:
         broken: set[Assumption] = set()
         for name in self.nemeses:
             broken |= NEMESES[name].breaks
-        return replace(WORKLOADS[self.workload].facts, broken=frozenset(broken))
+        healthy = _HEALTHY.issuperset(self.nemeses)
+        return replace(
+            WORKLOADS[self.workload].facts,
+            broken=frozenset(broken),
+            wake_bound=WAKE_BOUND if healthy else None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""

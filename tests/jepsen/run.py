@@ -44,7 +44,7 @@ async def record(plan: Plan, folder: Path) -> None:
     async with (
         TOPOLOGIES[plan.topology](writer, plan.needs, folder) as field,
         _resource(folder) as port,
-        probing(field, folder) as probe,
+        probing(field, folder, workload.objects, plan.facts) as probe,
     ):
         for number in range(workload.processes):
             way = await field.way(f"w{number}")
@@ -68,7 +68,7 @@ async def record(plan: Plan, folder: Path) -> None:
             await _strike(plan, field, chance)
             await field.heal()
             await asyncio.gather(*[worker.stop(QUIET) for worker in field.workers])
-            await probe.look("quiet")
+            await probe.quiet()
         finally:
             await asyncio.gather(*[worker.kill() for worker in field.workers])
     note_trouble(folder, [worker.trouble for worker in field.workers if worker.trouble])

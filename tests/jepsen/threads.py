@@ -21,6 +21,11 @@ T = TypeVar("T")
 _ASYNC = {name: getattr(redisson_py, name, None) for name in sync.__all__}
 
 
+def client_of(url: str, options: dict[str, Any]) -> Any:
+    """Return a client of `redisson_py.sync` that looks like one of tasks."""
+    return Blocking(sync.Redisson.from_url(url, **options))
+
+
 def drive(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends; return what it returns."""
     try:

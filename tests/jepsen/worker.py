@@ -23,16 +23,14 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from redisson_py import Redisson, RedissonError, sync
-from redisson_py.sync import _loop_thread
-from redisson_py.testing import connecting_from
+from redisson_py import Redisson, RedissonError
+from tests.jepsen import older
 from tests.jepsen.history import Recorder, now, say
 from tests.jepsen.resource_client import SharedConnection, ThreadConnections
-from tests.jepsen.threads import Blocking, drive
 from tests.jepsen.working import Told, Work, Worker
 
 Mode = Literal["asyncio", "uvloop", "threads"]
@@ -52,7 +50,8 @@ class WorkerSpec:
         tasks: How many tasks it has.
         resource: The port of the resource.
         seed: Of its random choices.
-        settings: What the workload was given: see `Facts.settings`. A `mode` is not left to chance.
+        settings: What the workload was given: see `Facts.settings`. A `mode` is not left to chance;
+            with `older`, every other worker runs an older version of the package.
         source: The address it connects from; empty for any.
     """
 
@@ -139,6 +138,8 @@ class Tasks:
                 task.result()
 
     async def _keep_in_thread(self, name: str) -> None:
+        from tests.jepsen.threads import drive
+
         def run() -> None:
             threading.current_thread().name = name
             drive(_keep_working(self._worker, self._work))
@@ -172,6 +173,8 @@ class Tasks:
             self._worker.record.note("blocked", "", since=since)
 
         if self._worker.threaded:
+            from redisson_py.sync import _loop_thread
+
             _loop_thread.start().soon(block)
         else:
             block()
@@ -203,11 +206,13 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
     threaded = manner.mode == "threads"
     async with AsyncExitStack() as stack:
         if spec.source:
+            from redisson_py.testing import connecting_from
+
             stack.enter_context(connecting_from(spec.source))
         if threaded:
-            clients: list[Any] = [
-                Blocking(sync.Redisson.from_url(url, **options)) for url in spec.urls
-            ]
+            from tests.jepsen.threads import client_of
+
+            clients: list[Any] = [client_of(url, options) for url in spec.urls]
             resource: Any = ThreadConnections(spec.resource)
         else:
             options["on_lost"] = manner.on_lost
@@ -218,7 +223,7 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
             resource = await SharedConnection.open(spec.resource)
         worker = Worker(spec, record, clients, resource, threaded)
         tasks = Tasks(worker, work)
-        record.note("began", "", value=asdict(manner))
+        record.note("began", "", value={**asdict(manner), "older": older.is_running()})
         say("ready")
         await tasks.run()
         for client in clients:
@@ -237,6 +242,9 @@ def main() -> None:
     from tests.jepsen.workloads import WORKLOADS
 
     spec = WorkerSpec.from_json(sys.argv[1])
+    if spec.settings.get("older") and int(spec.name[1:]) % 2 and not older.is_running():
+        spec = replace(spec, folder=str(Path(spec.folder).resolve()))
+        older.run_instead(Path(spec.folder), "tests.jepsen.worker", spec.to_json())
     workload = WORKLOADS[spec.workload]
     manner = Manner.of(spec, workload.threads)
     factory: Callable[[], asyncio.AbstractEventLoop] | None = None

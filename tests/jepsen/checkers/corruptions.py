@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from tests.jepsen.checkers.holds import Hold, holds
 from tests.jepsen.checkers.simulated import DRIFT, LEASE, MS
@@ -30,12 +31,12 @@ def _hold(chance: random.Random, history: History, mode: object = None) -> Hold:
     )
 
 
-def _intruder(hold: Hold, **facts: object) -> Op:
+def _intruder(hold: Hold, **facts: Any) -> Op:
     """Return a grant in the middle of a hold, to somebody else."""
     middle = (hold.start + hold.end) // 2
-    other = {"rid": "intruder", "owner": "intruder", "process": "w9", "handle": "w9.0"}
-    times = {"t0": middle - 1, "t1": middle, "deadline": middle + LEASE}
-    return replace(hold.grant, **{**other, **times, **facts})
+    other: dict[str, Any] = {"rid": "intruder", "owner": "intruder", "process": "w9"}
+    other |= {"t0": middle - 1, "t1": middle, "deadline": middle + LEASE, **facts}
+    return replace(hold.grant, **other)
 
 
 def second_holder(chance: random.Random, history: History) -> History:

@@ -83,11 +83,11 @@ def lock(seed: int, sections: int = 60, *, losses: float = 0.15, depth: int = 1)
         world.note("resource", "ask", "x", asked - 1, rid=rid)
         world.add(task, "acquire", "x", asked, grant + world.some(), rid=rid, owner=owner,
                   fence=token, n=1, deadline=deadline)  # fmt: skip
-        for count in range(2, world.chance.randint(1, depth) + 1):
+        entered = world.chance.randint(1, depth) - 1
+        for count in range(2, entered + 2):
             moment = world.asks(task)
             world.add(task, "reenter", "x", moment, moment + world.some(), rid=rid, owner=owner,
                       fence=token, n=count, value=count)  # fmt: skip
-        entered = sum(1 for op in world.ops if op.rid == rid and op.op == "reenter")
         begun = world.asks(task)
         world.note("resource", "begin", "x", begun, rid=rid, owner=owner, fence=token)
         world.free[task] = begun + 1

@@ -15,7 +15,7 @@ from tests.jepsen.checkers.written import (
     probe,
     release,
     told,
-)  # fmt: skip
+)
 from tests.jepsen.history import Op
 
 A, B = acquire("a", 0, 10, 100), acquire("b", 5, 50, 150)
@@ -132,15 +132,14 @@ def test_too_many_units() -> None:
 
 
 def test_units_at_the_end() -> None:
-    end = {"obj": "x", "quiet": True}
     limits = {"x": 3}
-    fine("semaphore capacity", probe("available", 500, n=3, **end), limits=limits)
+    fine("semaphore capacity", probe("available", 500, quiet=True, n=3), limits=limits)
     # Before the end some may be out.
     fine("semaphore capacity", acquire("a", 0, 1, 9), probe("available", 5, n=2), limits=limits)
-    rule, _ = broken("semaphore capacity", probe("available", 500, n=2, **end), limits=limits)
-    assert rule == "too few units of x are available at the end"
-    rule, _ = broken("semaphore capacity", probe("available", 500, n=4, **end), limits=limits)
-    assert rule == "too many units of x are available at the end"
+    for units, kind in ((2, "few"), (4, "many")):
+        seen = probe("available", 500, quiet=True, n=units)
+        rule, _ = broken("semaphore capacity", seen, limits=limits)
+        assert rule == f"too {kind} units of x are available at the end"
 
 
 def test_ids_of_permits_are_unique() -> None:

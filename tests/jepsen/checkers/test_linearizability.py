@@ -20,26 +20,47 @@ def call(start: float, end: float, *action: object) -> Call:
     return Call(start, end, action)
 
 
+#: The greatest token that anybody has shown is 2, and the value is 0.
+SEEN = call(0, 1, "begin", 2, 0, True)
+
+
+def a(t0: float, t1: float) -> Call:
+    return call(t0, t1, "acquire", "a")
+
+
+def b(t0: float, t1: float) -> Call:
+    return call(t0, t1, "acquire", "b")
+
+
+def a_leaves(t0: float, t1: float) -> Call:
+    return call(t0, t1, "release", "a")
+
+
+def units(*counts: int) -> list[Call]:
+    return [call(0, 1, "acquire", count) for count in counts]
+
+
 @pytest.mark.parametrize(
     ("model", "calls", "expected"),
     [
-        (MUTEX, [call(0, 9, "acquire", "a"), call(1, 8, "acquire", "b"), call(2, 3, "release", "a")], True),
-        (MUTEX, [call(0, 3, "acquire", "a"), call(1, 4, "acquire", "b"), call(5, 6, "release", "a")], False),
-        (MUTEX, [call(0, 3, "acquire", "a"), call(2, INF, "release", "a"), call(1, 4, "acquire", "b")], True),
-        (MUTEX, [call(0, 3, "acquire", "a"), call(5, INF, "release", "a"), call(1, 4, "acquire", "b")], False),
-        (MUTEX, [call(0, 1, "release", "a")], False),
-        (REENTRANT, [call(0, 1, "acquire", "a"), call(2, 3, "acquire", "a"), call(4, 5, "release", "a"), call(6, 7, "acquire", "b")], False),
-        (REENTRANT, [call(0, 1, "acquire", "a"), call(2, 3, "acquire", "a"), call(4, 5, "drop", "a"), call(6, 7, "acquire", "b")], True),
-        (semaphore(2), [call(0, 1, "acquire", 1), call(0, 1, "acquire", 1), call(0, 1, "acquire", 1)], False),
-        (semaphore(3), [call(0, 1, "acquire", 1), call(0, 1, "acquire", 2)], True),
+        (MUTEX, [a(0, 9), b(1, 8), a_leaves(2, 3)], True),
+        (MUTEX, [a(0, 3), b(1, 4), a_leaves(5, 6)], False),
+        (MUTEX, [a(0, 3), b(1, 4), a_leaves(2, INF)], True),
+        (MUTEX, [a(0, 3), b(1, 4), a_leaves(5, INF)], False),
+        (MUTEX, [a_leaves(0, 1)], False),
+        (REENTRANT, [a(0, 1), a(2, 3), a_leaves(4, 5), b(6, 7)], False),
+        (REENTRANT, [a(0, 1), a(2, 3), a_leaves(4, 5), a_leaves(4, 5), b(6, 7)], True),
+        (REENTRANT, [a(0, 1), a(2, 3), call(4, 5, "drop", "a"), b(6, 7)], True),
+        (semaphore(2), units(1, 1, 1), False),
+        (semaphore(3), units(1, 2), True),
         (REGISTER, [call(0, 9, "write", 1), call(1, 2, "read", 1), call(3, 4, "read", 1)], True),
         (REGISTER, [call(0, 9, "write", 1), call(1, 2, "read", 1), call(3, 4, "read", 0)], False),
         (REGISTER, [call(0, INF, "write", 1), call(5, 6, "read", 1)], True),
-        (FENCED_REGISTER, [call(0, 1, "begin", 2, 0, True), call(2, 3, "write", 1, 5, True)], False),
-        (FENCED_REGISTER, [call(0, 1, "begin", 2, 0, True), call(2, 3, "write", 1, 5, False)], True),
-        (FENCED_REGISTER, [call(0, 1, "write", 2, 5, True), call(2, 3, "begin", 3, 4, True)], False),
+        (FENCED_REGISTER, [SEEN, call(2, 3, "write", 1, 5, True)], False),
+        (FENCED_REGISTER, [SEEN, call(2, 3, "write", 1, 5, False)], True),
+        (FENCED_REGISTER, [SEEN, call(2, 3, "begin", 3, 4, True)], False),
     ],
-)  # fmt: skip
+)
 def test_histories_by_hand(model: Model, calls: list[Call], expected: bool) -> None:
     assert linearize(calls, model).linearizable is expected
 
@@ -99,11 +120,16 @@ def test_holds_are_calls_of_a_mutex() -> None:
 
 
 def test_a_mutex_that_two_hold() -> None:
-    others = [each for n in range(200, 400, 10)
-              for each in (acquire(f"o{n}", n - 1000, n - 995), release(f"o{n}", n - 994, n - 992))]  # fmt: skip
-    rule, shown = broken(
-        "linearizability", *others, LOST, acquire("b", 5, 50, 90), release("a", 60, 70)
-    )
+    others = [
+        each
+        for moment in range(-800, -600, 10)
+        for each in (
+            acquire(f"o{moment}", moment, moment + 5),
+            release(f"o{moment}", moment + 6, moment + 8),
+        )
+    ]
+    faulty = [LOST, acquire("b", 5, 50, 90), release("a", 60, 70)]
+    rule, shown = broken("linearizability", *others, *faulty)
     assert rule == "x is not linearizable"
     assert {each.rid for each in shown} == {"a", "b"}
 

@@ -141,7 +141,8 @@ def test_something_is_left(left: Op, rule: str) -> None:
 
 
 ADDS = [op("add", 0, 5, "a", value=1), op("add", 10, 15, "b", value=2),
-        op("add", 16, 17, "c", value=3, out="info"), op("add", 18, 19, "d", value=4, out="fail")]  # fmt: skip
+        op("add", 16, 17, "c", value=3, out="info"),
+        op("add", 18, 19, "d", value=4, out="fail")]  # fmt: skip
 
 
 def last(*values: int) -> Op:

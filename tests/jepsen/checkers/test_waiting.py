@@ -168,6 +168,15 @@ def test_slow_is_not_lost() -> None:
     fine("no lost wake-up", *ASLEEP, *questions, wake_bound=2)
 
 
+def test_one_release_need_not_be_enough() -> None:
+    questions = busy("p-b", 2000, 1000)
+    slow: dict[str, Any] = {"wake_bound": 1}
+    fine("no lost wake-up", *ASLEEP, *questions, limits={"x": 3}, **slow)
+    fine("no lost wake-up", *ASLEEP, *questions, acquire("b", 500, LATE, obj="y"), **slow)
+    reader = acquire("b", 500, LATE, value="read")
+    fine("no lost wake-up", *HOLDER, reader, *questions, **slow)
+
+
 def test_a_killed_waiter_does_not_wait() -> None:
     ops = [*HOLDER, acquire("b", 500, None), acquire("c", 600, 1200)]
     assert fine("no lost wake-up", *ops).looked_at == 1

@@ -7,6 +7,7 @@ when another one, or its own return, needs it. https://www.cs.ox.ac.uk/people/ga
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,12 @@ from typing import Any
 
 #: Returns the next state; None if the call cannot have returned what it did in this state.
 Step = Callable[[Any, Any], Any]
+
+#: A state, and the bits of the open calls that took effect in it.
+State = tuple[Any, int]
+
+#: An open call: its end, its bit, and what it does. They stand in this order.
+Open = tuple[float, int, Any]
 
 #: How many states one return may lead to. More than that is "unknown": cut the history in smaller
 #: objects, with ten clients each at most.
@@ -64,18 +71,18 @@ def linearize(calls: Sequence[Call], model: Model, most: int = MOST_STATES) -> A
     returns = [(call.end, 1, place) for place, call in enumerate(calls) if call.end < forever]
     events = sorted([(call.start, 0, place) for place, call in enumerate(calls)] + returns)
     step = model.step
-    pending: dict[int, tuple[int, Hashable]] = {}
+    pending: list[Open] = []
     bits: dict[int, int] = {}
     free: list[int] = []
     used = visited = 0
-    states: set[tuple[Any, int]] = {(model.start, 0)}
-    for _, returned, place in events:
+    states: set[State] = {(model.start, 0)}
+    for moment, returned, place in events:
         if not returned:
             if not free:
                 free.append(1 << used)
                 used += 1
             bits[place] = bit = free.pop()
-            pending[bit] = (place, calls[place].action)
+            insort(pending, (calls[place].end, bit, calls[place].action), key=_order)
             continue
         bit = bits.pop(place)
         after = _after(states, bit, pending, step, most)
@@ -83,30 +90,36 @@ def linearize(calls: Sequence[Call], model: Model, most: int = MOST_STATES) -> A
             return Answer(None, place, visited + most)
         if not after:
             return Answer(False, place, visited)
-        del pending[bit]
+        pending.remove((moment, bit, calls[place].action))
         free.append(bit)
         visited += len(after)
         states = _laziest(after, pending, step) if len(after) > 1 else after
-        _forget(states, pending, free, forever, calls)
+        if pending and pending[-1][0] == forever:
+            states = _forgotten(states, pending, free)
     return Answer(True, None, visited)
 
 
+def _order(call: Open) -> tuple[float, int]:
+    return call[:2]
+
+
 def _after(
-    states: set[tuple[Any, int]],
-    wanted: int,
-    pending: dict[int, tuple[int, Hashable]],
-    step: Step,
-    most: int,
-) -> set[tuple[Any, int]] | None:
-    """Return the states after the call of this bit took effect; None if there are too many."""
+    states: set[State], wanted: int, pending: Sequence[Open], step: Step, most: int
+) -> set[State] | None:
+    """Return the states after the call of this bit took effect; None if there are too many.
+
+    Of open calls that do the same, the one that returns first takes effect first.
+    """
     done = {(state, mask ^ wanted) for state, mask in states if mask & wanted}
     todo = [each for each in states if not each[1] & wanted]
     seen = set(todo)
     while todo:
         state, mask = todo.pop()
-        for bit, (_, action) in pending.items():
-            if mask & bit:
+        tried = set()
+        for _, bit, action in pending:
+            if mask & bit or action in tried:
                 continue
+            tried.add(action)
             following = step(state, action)
             if following is None:
                 continue
@@ -120,9 +133,7 @@ def _after(
     return done
 
 
-def _laziest(
-    states: set[tuple[Any, int]], pending: dict[int, tuple[int, Hashable]], step: Step
-) -> set[tuple[Any, int]]:
+def _laziest(states: set[State], pending: Sequence[Open], step: Step) -> set[State]:
     """Leave out what can still be reached from another state by a call that is open."""
     by_mask: defaultdict[int, list[Any]] = defaultdict(list)
     for state, mask in states:
@@ -132,30 +143,20 @@ def _laziest(
         for state, mask in states
         if not any(
             step(earlier, action) == state
-            for bit, (_, action) in pending.items()
+            for _, bit, action in pending
             if mask & bit
             for earlier in by_mask.get(mask ^ bit, ())
         )
     }
 
 
-def _forget(
-    states: set[tuple[Any, int]],
-    pending: dict[int, tuple[int, Hashable]],
-    free: list[int],
-    forever: float,
-    calls: Sequence[Call],
-) -> None:
-    """Drop calls without a return that took effect in every state."""
+def _forgotten(states: set[State], pending: list[Open], free: list[int]) -> set[State]:
+    """Drop the calls without a return that took effect in every state."""
     always = -1
     for _, mask in states:
         always &= mask
-    if not always:
-        return
-    for bit in [bit for bit in pending if bit & always]:
-        if calls[pending[bit][0]].end == forever:
-            del pending[bit]
-            free.append(bit)
-            cleared = {(state, mask ^ bit) for state, mask in states}
-            states.clear()
-            states.update(cleared)
+    for call in [call for call in pending if call[1] & always and call[0] == float("inf")]:
+        pending.remove(call)
+        free.append(call[1])
+        states = {(state, mask ^ call[1]) for state, mask in states}
+    return states

@@ -89,7 +89,9 @@ def _draw(ops: Sequence[Op], start: int, most: float, y: float, picture: Picture
         place = picture.x(begin)
         row = 0 if ends[0] <= place else 1
         if ends[row] <= place:
-            picture.text(place, y + (11 if row == 0 else 42), words, look="name")
+            room = place + 6.5 * len(words) < picture.width
+            edge, anchor = (place, "start") if room else (picture.width - 2.0, "end")
+            picture.text(edge, y + (11 if row == 0 else 42), words, anchor=anchor, look="name")
             ends[row] = place + 6.5 * len(words) + 6
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tests.jepsen import older
 from tests.jepsen.workloads.barrier import BARRIER
 from tests.jepsen.workloads.churn import CHURN
 from tests.jepsen.workloads.composite import MULTI, RED
 from tests.jepsen.workloads.fair import FAIR
 from tests.jepsen.workloads.latch import LATCH
+from tests.jepsen.workloads.mixed import MIXED
 from tests.jepsen.workloads.mutex import FENCED, MUTEX
 from tests.jepsen.workloads.read_write import READ_WRITE
 from tests.jepsen.workloads.reentrant import REENTRANT
@@ -14,7 +16,7 @@ from tests.jepsen.workloads.semaphore import EXPIRABLE, SEMAPHORE
 from tests.jepsen.workloads.set_add import SET_ADD
 from tests.jepsen.workloads.workload import Workload
 
-#: Every workload by its name.
+#: Every workload that this clone can run, by its name.
 WORKLOADS: dict[str, Workload] = {
     each.name: each
     for each in (
@@ -31,5 +33,6 @@ WORKLOADS: dict[str, Workload] = {
         MULTI,
         RED,
         CHURN,
+        *([MIXED] if older.is_there() else []),
     )
 }

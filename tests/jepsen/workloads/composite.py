@@ -41,7 +41,7 @@ MULTI = Workload(
     "multi",
     "W11: 2 to 5 of 6 names in random order, all or none; and each alone: no deadlock",
     _several,
-    checkers=(*OF_LOCKS, "mutual exclusion"),
+    checkers=(*OF_LOCKS, "mutual exclusion", "referee"),
     objects=("plain-a", "plain-b", "exclusive-c", "plain-d", "fair-e", "fenced-f"),
 )
 RED = Workload(

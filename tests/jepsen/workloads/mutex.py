@@ -7,7 +7,8 @@ from tests.jepsen.workloads.locks import add_one_under, lock_of
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 
-async def _section(worker: Worker) -> None:
+async def section(worker: Worker) -> None:
+    """Add one to the number of one of the objects."""
     obj = worker.chance.choice(worker.spec.objects)
     await add_one_under(worker, worker.use(obj), lock_of(worker, obj))
 
@@ -15,14 +16,14 @@ async def _section(worker: Worker) -> None:
 MUTEX = Workload(
     "mutex",
     "W1: a number under a lock; the resource accepts every write (publishes the honest window)",
-    _section,
+    section,
     checkers=(*OF_LOCKS, "mutual exclusion", "referee", "loss detection", "linearizability"),
     objects=("plain-1", "plain-2", "exclusive-1"),
 )
 FENCED = Workload(
     "fenced",
     "W2: a number under a fenced lock; the resource checks tokens (perfect under everything)",
-    _section,
+    section,
     checkers=(*MUTEX.checkers, "fencing"),
     objects=("fenced-1", "fenced-2"),
 )

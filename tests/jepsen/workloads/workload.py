@@ -30,6 +30,7 @@ class Workload:
         processes: How many workers it has.
         tasks: How many tasks each worker has.
         servers: How many independent servers each worker needs.
+        topology: The only one on which it runs; empty for any.
         facts: What the checkers must know.
         threads: Whether its tasks may be threads.
     """
@@ -43,5 +44,6 @@ class Workload:
     processes: int = 4
     tasks: int = 2
     servers: int = 1
+    topology: str = ""
     facts: Facts = field(default_factory=Facts)
     threads: bool = True

@@ -1,0 +1,32 @@
+"""A few minutes of it: every workload, nemesis and topology, with fixed seeds."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.measured import Measured
+from tests.jepsen import choose, rounds
+from tests.jepsen.history import say
+from tests.jepsen.report import text
+
+#: Of each run. What is shorter strikes too rarely, what is longer takes too long.
+SECONDS = 12.0
+JOBS = 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+async def test_no_rule_is_broken(tmp_path: Path, measured: Measured) -> None:
+    plans = choose.default_round(SECONDS, 17, JOBS)
+    results = []
+    async with aclosing(rounds.several(plans, tmp_path, JOBS)) as finished:
+        async for result in finished:
+            results.append(result)
+            say(text.row(result))
+    measured("the round", text.summary(results))
+    assert len(results) == len(plans)
+    failed = [text.failure(result) for result in results if not result.ok]
+    assert not failed, "\n\n".join(failed)

@@ -1,0 +1,128 @@
+"""The tool as a user starts it: a run, its verdicts again, a run that is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.jepsen import rounds
+from tests.jepsen.judge import judge
+from tests.jepsen.plan import Plan
+from tests.jepsen.result import Result
+
+TOOL = [sys.executable, "-m", "tests.jepsen"]
+PLAN = Plan("fenced", ("kill", "pause"), "single", 1.5, 3)
+
+
+def tool(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the tool to its end."""
+    return subprocess.run(
+        [*TOOL, *map(str, words)], capture_output=True, text=True, check=False, timeout=100
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_run_is_judged_the_same_again_and_reported(tmp_path: Path) -> None:
+    kept, page, totals = tmp_path / "kept", tmp_path / "report.html", tmp_path / "totals.json"
+    begun = tool(
+        *("--workload", "fenced", "--nemesis", "kill,pause", "--seconds", "1.5", "--seed", "3"),
+        *("--keep", kept, "--html", page, "--json", totals),
+    )
+    assert begun.returncode == 0, begun.stdout + begun.stderr
+    folder = kept / PLAN.title
+    first = Result.load(folder)
+    assert first.plan == PLAN
+    assert first.operations > 100
+    assert first.rulings["mutual exclusion"].looked_at > 10
+    again = judge(folder)
+    assert again.operations == first.operations
+    assert {name: each.state for name, each in again.rulings.items()} == {
+        name: each.state for name, each in first.rulings.items()
+    }
+    assert json.loads(totals.read_text("utf-8"))["operations"] == first.operations
+    assert "every rule held" in page.read_text("utf-8")
+    checked = tool("--check", kept)
+    assert checked.returncode == 0, checked.stdout
+    assert f"{first.operations:,} operations" in checked.stdout
+
+
+def test_a_run_that_cannot_begin_is_a_failure_with_its_command(tmp_path: Path) -> None:
+    unknown = Plan("fenced", (), "moon", 1, 1)
+    result = asyncio.run(rounds.one(unknown, tmp_path / "run"))
+    assert not result.ok
+    assert "KeyError: 'moon'" in result.trouble[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--workload", "mutx"), "no such workload: mutx; there are: mutex, "),
+        (("--nemesis", "rain"), "no such nemesis: rain; there are: kill, "),
+        (("--mutants", "no such thing"), "no mutant is named no such thing"),
+    ],
+)
+def test_wrong_names_are_told(words: tuple[str, ...], said: str) -> None:
+    done = tool(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_everything_that_can_be_named_is_listed() -> None:
+    said = tool("--list").stdout
+    for title in ("workloads:", "nemeses:", "topologies:", "checkers:", "mutants:"):
+        assert title in said
+    assert "  fenced  " in said
+    assert "  mutual exclusion  " in said
+
+
+async def started(folder: Path) -> dict[int, str]:
+    """Look at the processes now and then: it takes a while to look at all of them."""
+    await asyncio.sleep(0.2)
+    return of_session(folder)
+
+
+def of_session(folder: Path) -> dict[int, str]:
+    """Return the processes whose command names a folder."""
+    found: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if str(folder) in command and int(entry.name) != os.getpid():
+                found[int(entry.name)] = command
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signal.Signals) -> None:
+    words = ("--workload", "mutex", "--nemesis", "pause", "--seconds", "50", "--keep", tmp_path)
+    process = await asyncio.create_subprocess_exec(
+        *TOOL, *map(str, words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(40):
+            # The tool, its run, the resource and four workers.
+            while len(await started(tmp_path)) < 7:
+                pass
+        process.send_signal(number)
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert code == (130 if number != signal.SIGKILL else -signal.SIGKILL)
+    async with asyncio.timeout(40):
+        while await started(tmp_path):
+            pass

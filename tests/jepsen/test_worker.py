@@ -1,0 +1,114 @@
+"""A worker runs in each manner, obeys its commands, and records what it does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from redisson_py.testing import running_server
+from tests.jepsen.field import WorkerProcess
+from tests.jepsen.history import History, Recorder, read_history
+from tests.jepsen.resource import Resource
+from tests.jepsen.threads import drive
+from tests.jepsen.worker import Manner, WorkerSpec
+from tests.jepsen.workloads import WORKLOADS
+from tests.support.waiting import until
+
+
+@asynccontextmanager
+async def started(folder: Path, workload: str, mode: str) -> AsyncIterator[WorkerProcess]:
+    """Run a worker beside a server and a resource; it has ended when the block is left."""
+    resource = Resource(Recorder(folder, "resource"))
+    port = await asyncio.start_server(resource.serve, "127.0.0.1", 0)
+    chosen = WORKLOADS[workload]
+    async with running_server() as server, port:
+        spec = WorkerSpec(
+            name="w1",
+            folder=str(folder),
+            workload=workload,
+            urls=[server.url],
+            options=dict(chosen.options),
+            objects=list(chosen.objects),
+            tasks=chosen.tasks,
+            resource=port.sockets[0].getsockname()[1],
+            seed=1,
+            settings={**chosen.facts.settings, "mode": mode},
+        )
+        worker = WorkerProcess(spec)
+        await worker.start()
+        try:
+            yield worker
+            await worker.stop(30)
+        finally:
+            await worker.kill()
+    assert worker.trouble == ""
+
+
+def finished(history: History, op: str, obj: str = "") -> int:
+    """Return how many operations were successful."""
+    return sum(1 for each in history.of(op) if each.out == "ok" and obj in each.obj)
+
+
+@pytest.mark.parametrize("mode", ["asyncio", "uvloop", "threads"])
+async def test_it_blocks_and_cancels_when_told_to(tmp_path: Path, mode: str) -> None:
+    async with started(tmp_path, "mutex", mode) as worker:
+        await until(lambda: finished(read_history(tmp_path), "release") > 10)
+        worker.tell("block 0.05")
+        worker.tell("cancel 2")
+        await until(lambda: finished(read_history(tmp_path), "blocked") == 1)
+        enough = finished(read_history(tmp_path), "release") + 10
+        await until(lambda: finished(read_history(tmp_path), "release") > enough)
+    history = read_history(tmp_path)
+    (blocked,) = history.of("blocked")
+    assert blocked.end - blocked.t0 >= 50_000_000
+    # Nothing can cancel a thread.
+    assert len(history.of("cancelled")) == (0 if mode == "threads" else 2)
+    assert worker.said is not None
+    assert worker.said["mode"] == mode
+    assert history.of("unexpected") == []
+    assert [op.value for op in history.of("left")] == [[0, 0], 0]
+
+
+@pytest.mark.skipif("mixed" not in WORKLOADS, reason="this clone has no history")
+async def test_an_older_version_of_the_package_runs(tmp_path: Path) -> None:
+    async with started(tmp_path, "mixed", "asyncio"):
+        await until(lambda: finished(read_history(tmp_path), "release", "fenced") > 3)
+    history = read_history(tmp_path)
+    (began,) = history.of("began")
+    assert began.value["older"]
+    assert history.of("unexpected") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in WORKLOADS if WORKLOADS[name].servers == 1])
+async def test_each_workload_works(tmp_path: Path, name: str) -> None:
+    ends = {"latch": "await"}
+    async with started(tmp_path, name, "asyncio"):
+        if name == "barrier":
+            # Alone it waits for parties that never come.
+            await until(lambda: read_history(tmp_path).of("arrive") != [])
+        else:
+            await until(lambda: finished(read_history(tmp_path), ends.get(name, "release")) > 3)
+    assert read_history(tmp_path).of("unexpected") == []
+
+
+def test_seeds_choose_each_manner() -> None:
+    def manner(seed: int, threads: bool, source: str = "") -> Manner:
+        spec = WorkerSpec("w1", "", "mutex", [], {}, [], 1, 0, seed, source=source)
+        return Manner.of(spec, threads)
+
+    chosen = {(each.mode, each.on_lost) for each in (manner(n, True) for n in range(100))}
+    tasks = {(mode, lost) for mode in ("asyncio", "uvloop") for lost in ("cancel", "raise")}
+    assert chosen == {*tasks, ("threads", "raise")}
+    assert all(manner(n, False).mode != "threads" for n in range(100))
+    assert all(manner(n, True, "127.0.0.100").mode != "threads" for n in range(100))
+    assert manner(3, True) == manner(3, True)
+
+
+def test_a_thread_refuses_to_wait_for_an_event_loop() -> None:
+    with pytest.raises(RuntimeError, match="waited for an event loop"):
+        drive(asyncio.sleep(0))
