@@ -8,7 +8,7 @@ import random
 import signal as signals
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -227,7 +227,7 @@ class Field:
         return chance.choice(self.workers[0].spec.objects)
 
     @contextmanager
-    def struck(self, what: str, whom: str = "", **facts: Any) -> Iterator[dict[str, Any]]:
+    def struck(self, what: str, whom: str = "", **facts: Any) -> Generator[dict[str, Any]]:
         """Record what a nemesis does while it lasts, and what the block puts into the dict.
 
         If others struck the topology at the same time, it may not do what it was told; that is

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from redisson_py import Redisson, RedissonError
 from redisson_py.testing import CommandError, EmbeddedServer
-from tests.jepsen.field import Field, WorkerProcess
+from tests.jepsen.field import Field, Need, WorkerProcess
 from tests.jepsen.history import Op, Recorder, read_history
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.topologies import TOPOLOGIES
@@ -21,9 +21,9 @@ LEASE = 0.3
 
 
 @asynccontextmanager
-async def field_for(folder: Path, *names: str, topology: str = "single") -> AsyncIterator[Field]:
+async def field_for(folder: Path, *names: str, topology: str = "single") -> AsyncGenerator[Field]:
     """Run the servers that some nemeses need, and what they strike, but no worker's process."""
-    needs = frozenset(need for name in names for need in NEMESES[name].needs)
+    needs = frozenset[Need]().union(*(NEMESES[name].needs for name in names))
     record = Recorder(folder, "nemesis")
     async with TOPOLOGIES[topology](record, needs, folder) as field:
         field.lease_time = LEASE
@@ -50,7 +50,7 @@ async def strike(field: Field, name: str, seed: int = 1) -> None:
 
 
 @asynccontextmanager
-async def striking(field: Field, name: str, seed: int = 1) -> AsyncIterator[None]:
+async def striking(field: Field, name: str, seed: int = 1) -> AsyncGenerator[None]:
     """Have a nemesis strike beside the block, which ends with the strike."""
     task = asyncio.create_task(strike(field, name, seed))
     try:
@@ -63,7 +63,7 @@ async def striking(field: Field, name: str, seed: int = 1) -> AsyncIterator[None
 
 
 @asynccontextmanager
-async def work(field: Field) -> AsyncIterator[Redisson]:
+async def work(field: Field) -> AsyncGenerator[Redisson]:
     """Take and release a lock all the time, as the worker of the field would."""
     spec = field.workers[0].spec
     async with Redisson.from_url(spec.urls[0], **spec.options) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.node_info import calls
 from tests.support.waiting import until
 
 #: What shows that a fault acts.
-SIGNS = {
+SIGNS: dict[str, Callable[[Link], bool]] = {
     "refuse": lambda link: link.proxy.refused > 0,
     "black-hole-up": lambda link: link.proxy.up.bytes_in > link.proxy.up.bytes_out,
     "black-hole-down": lambda link: link.proxy.down.bytes_in > link.proxy.down.bytes_out,

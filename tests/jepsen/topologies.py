@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,16 @@ from tests.jepsen.nemeses.enclosure import small_disk
 
 Topology = Callable[[Recorder, frozenset[Need], Path], AbstractAsyncContextManager[Field]]
 
-_EVERYWHERE: frozenset[Need] = frozenset({"links", "clock shim", "user", "own network"})
-_REPLICATED: frozenset[Need] = _EVERYWHERE | {"replicas"}
-_ALONE: frozenset[Need] = _EVERYWHERE | {"alone", "appendonly", "disk"}
+_EVERYWHERE: tuple[Need, ...] = ("links", "clock shim", "user", "own network")
+_ALONE: tuple[Need, ...] = (*_EVERYWHERE, "alone", "appendonly", "disk")
+_REPLICATED: tuple[Need, ...] = (*_EVERYWHERE, "replicas")
 #: What the nemeses may need of each topology.
-PROVIDES: dict[str, frozenset[Need]] = {
+PROVIDES: dict[str, tuple[Need, ...]] = {
     "single": _ALONE,
     "five": _ALONE,
-    "replicas": _REPLICATED | {"handover"},
-    "sentinel": _REPLICATED | {"elects", "sentinel"},
-    "cluster": _REPLICATED | {"elects", "cluster"},
+    "replicas": (*_REPLICATED, "handover"),
+    "sentinel": (*_REPLICATED, "elects", "sentinel"),
+    "cluster": (*_REPLICATED, "elects", "cluster"),
 }
 
 
@@ -39,13 +39,13 @@ def bears(topology: str, needs: Iterable[Need]) -> bool:
 
     More is not asked: whatever would spoil the undoing of another one waits for its turn.
     """
-    return PROVIDES[topology].issuperset(needs)
+    return set(needs) <= set(PROVIDES[topology])
 
 
 @asynccontextmanager
 async def _independent(
     count: int, record: Recorder, needs: frozenset[Need], folder: Path
-) -> AsyncIterator[Field]:
+) -> AsyncGenerator[Field]:
     """Run servers that know nothing of each other."""
     # A log is rewritten long before it fills the disk.
     config = {"auto-aof-rewrite-min-size": "8mb"}
@@ -72,7 +72,7 @@ async def _together(
     record: Recorder,
     needs: frozenset[Need],
     folder: Path,
-) -> AsyncIterator[Field]:
+) -> AsyncGenerator[Field]:
     """Run servers of which one takes over from another."""
     users = {USER: _rules("--sync", *flags)} if "user" in needs else None
     own = "own network" in needs

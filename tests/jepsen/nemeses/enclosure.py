@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def enclosed() -> bool:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
+def small_disk(folder: Path) -> Generator[None]:
     """Put a disk of its own under a folder, which must be empty."""
     if not enclosed():
         raise RuntimeError("a small disk can only be mounted inside the enclosure")

@@ -47,8 +47,10 @@ _NUMBERS = ("drop", "drop-up", "drop-down")
 
 async def _split(field: Field, chance: random.Random) -> None:
     """Cut a master and some workers off from everybody else."""
-    place = field.place(chance)
-    async with field.turn(field.topology):
+    place, turn = field.place(chance), field.turn(field.topology)
+    if turn.locked():
+        return
+    async with turn:
         in_cluster = isinstance(field.topology, EmbeddedCluster)
         where = (place,) if in_cluster else ()
         workers = chance.sample(field.workers, chance.randint(0, len(field.workers)))
@@ -69,7 +71,10 @@ async def _split(field: Field, chance: random.Random) -> None:
 
 async def _replica_gone(field: Field, chance: random.Random) -> None:
     """Freeze a replica and drop what is sent to it: else the kernel would keep it."""
-    async with field.turn(field.topology):
+    turn = field.turn(field.topology)
+    if turn.locked():
+        return
+    async with turn:
         with field.struck("replica-partition"):
             masters = await field.topology.masters()
             replica = chance.choice([each for each in field.servers if each not in masters])

@@ -18,10 +18,14 @@ _TAKEN_OVER = 20.0
 
 
 def _on_topology(name: str, act: Act) -> Act:
-    """Return a strike that waits until nobody else changes roles, and for health afterwards."""
+    """Return a strike that waits for health at its end, and is left out if another one lasts."""
 
     async def strike(field: Field, chance: random.Random) -> None:
-        async with field.turn(field.topology):
+        turn = field.turn(field.topology)
+        if turn.locked():
+            # A failover takes seconds: a queue of them would outlast the run.
+            return
+        async with turn:
             with field.struck(name):
                 await act(field, chance)
                 await field.topology.wait_healthy()
