@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
-from urllib.parse import urlsplit
 
 from redisson_py import Lease, LeaseLostError, NotHeldError, RedissonError
 from tests.lifecycle.actors import Actor, Block, Order, Work
@@ -260,13 +259,7 @@ class Play(World):
     async def straggle(self) -> None:
         """Have the server execute late commands of broken connections."""
         late, self.late.commands = self.late.commands, []
-        parts = urlsplit(self.server)
-        reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-        for command in late:
-            writer.write(command)
-            assert await reader.read(65536)
-        writer.close()
-        await writer.wait_closed()
+        await self.surroundings.deliver(late)
 
     # Ends.
 
