@@ -1,0 +1,83 @@
+"""The kinds of things of a universe: how to make one, and what the servers say of a hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from redisson_py import Lease, Redisson
+from tests.lifecycle.subjects import PERMITS, SUBJECTS, SemaphoreSubject, Subject
+from tests.simulation.network import Node
+
+#: Servers of a red lock.
+RED_SERVERS = 5
+
+
+class Kind:
+    """What the workers of a universe use, on the key `k` or `semaphore`.
+
+    Attributes:
+        name: Of the kind.
+        subject: How it is acquired.
+        servers: On how many servers it is.
+        quorum: How many of them must have a hold.
+    """
+
+    def __init__(self, name: str, subject: Subject, servers: int = 1, quorum: int = 1) -> None:
+        self.name = name
+        self.subject = subject
+        self.servers = servers
+        self.quorum = quorum
+
+    def make(self, clients: Sequence[Redisson], side: str) -> Any:
+        """Return one for the clients of a process, one client for each server."""
+        if self.servers == 1:
+            return self.subject.make(clients[0], side)
+        return clients[0].get_red_lock(*[each.get_lock("k") for each in clients])
+
+    def problem_of(self, nodes: Sequence[Node], lease: Lease, side: str) -> str:
+        """Return why a holder must not rely on a lease; empty if the servers have it for longer."""
+        problems = [self._problem_at(node, lease, side) for node in nodes]
+        if sum(not each for each in problems) >= self.quorum:
+            return ""
+        return "; ".join(each for each in problems if each)
+
+    def _problem_at(self, node: Node, lease: Lease, side: str) -> str:
+        owner = lease.owner.encode() + (b":write" if side == "write" else b"")
+        for key in self.subject.keys:
+            left = self._seconds_left(node, key.encode(), owner, lease) / node.rate
+            if lease.remaining > left:
+                return f"{node} has {owner.decode()} in {key} for {left:.6f} s more"
+        return ""
+
+    def _seconds_left(self, node: Node, key: bytes, owner: bytes, lease: Lease) -> float:
+        """Return for how long a server has a hold, by its clock; none: nothing."""
+        server = node.server
+        if not self.subject.is_semaphore:
+            left = server.ttl_ms(key) / 1000 if owner in server.hash(key) else 0.0
+            return max(0.0, left)
+        if self.name == "semaphore":
+            scores = server.scores(b"{%s}:redisson_py:permits" % key)
+            end = scores.get(owner)
+        else:
+            permit: Any = lease
+            end = server.scores(b"{%s}:timeout" % key).get(bytes.fromhex(permit.id))
+        return 0.0 if end is None else end / 1000 - node.clock() / 1e6
+
+    def hold_counts(self, node: Node) -> dict[bytes, int]:
+        """Return how many holds each owner of a lock has on a server."""
+        fields = node.server.hash(self.subject.keys[0].encode())
+        return {name: int(count) for name, count in fields.items() if name != b"mode"}
+
+
+def _kinds() -> dict[str, Kind]:
+    kinds = {name: Kind(name, subject) for name, subject in SUBJECTS.items()}
+    red = Subject(lambda client, side: None)
+    kinds["red_lock"] = Kind("red_lock", red, RED_SERVERS, RED_SERVERS // 2 + 1)
+    return kinds
+
+
+#: All of them, by name.
+KINDS = _kinds()
+
+__all__ = ["KINDS", "PERMITS", "Kind", "SemaphoreSubject"]

@@ -1,0 +1,120 @@
+"""What must hold after every step of a universe, seen from everywhere at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from redisson_py import Lease
+from tests.simulation.hosts import Host
+from tests.simulation.kinds import PERMITS, Kind
+from tests.simulation.network import Node
+
+
+@dataclass(eq=False)
+class Grip:
+    """What one acquisition gave, as the holder sees it.
+
+    Attributes:
+        worker: The name of the task that acquired it.
+        began: When it asked.
+        severed: The servers have lost it, or may have: nothing protects it any more.
+        seen: The state in which it was last compared with the servers.
+    """
+
+    lease: Lease
+    host: Host
+    worker: str
+    side: str
+    units: int
+    began: float
+    severed: bool = False
+    seen: object = None
+
+    def __repr__(self) -> str:
+        return f"{self.worker} {self.side}({self.lease.owner[-12:]}, {self.lease.remaining:.6f} s)"
+
+
+class Oracle:
+    """Knows every lease that anybody may rely on, and compares it with the servers.
+
+    Args:
+        kind: What is held.
+        nodes: The servers.
+        time: The time of the simulation.
+
+    Attributes:
+        checked: How many times a lease was compared with the servers.
+    """
+
+    def __init__(self, kind: Kind, nodes: Sequence[Node], time: Callable[[], float]) -> None:
+        self._kind = kind
+        self._nodes = nodes
+        self._time = time
+        self._live: list[Grip] = []
+        self._lost_data_at = -1.0
+        self._severed_owners: set[str] = set()
+        self._top_token = 0
+        self.checked = 0
+
+    def floor(self) -> int:
+        """Return the greatest token that was given out so far."""
+        return self._top_token
+
+    def granted(self, grip: Grip, floor: int) -> None:
+        """Somebody has got a lease; `floor` is what `floor()` was when it asked for it."""
+        owner = grip.lease.owner
+        grip.severed = grip.began <= self._lost_data_at or owner in self._severed_owners
+        token = grip.lease.token
+        if token is not None:
+            nested = any(each.lease.owner == owner for each in self._live)
+            assert nested or token > floor, f"token {token} after {floor}"
+            self._top_token = max(self._top_token, token)
+        self._live.append(grip)
+
+    def data_lost(self) -> None:
+        """A server has lost its data: what was asked for before is not protected any more."""
+        self._lost_data_at = self._time()
+        for grip in self._live:
+            self._sever(grip)
+
+    def forced(self) -> None:
+        """Somebody has freed the lock by force."""
+        self.data_lost()
+
+    def _sever(self, grip: Grip) -> None:
+        grip.severed = True
+        self._severed_owners.add(grip.lease.owner)
+
+    def live(self) -> list[Grip]:
+        """Return what its holders rely on now."""
+        return [grip for grip in self._live if not grip.host.crashed and grip.lease.remaining > 0]
+
+    def check(self) -> None:
+        """Fail unless every invariant holds now."""
+        if not self._live:
+            return
+        live = self._live = [grip for grip in self._live if self._is_live(grip)]
+        sound = [grip for grip in live if not grip.severed]
+        if len(sound) > 1:
+            self._check_together(sound)
+        executed = sum(node.executed for node in self._nodes)
+        for grip in sound:
+            state = executed, grip.lease._ends_at
+            if grip.seen != state:
+                grip.seen = state
+                self.checked += 1
+                problem = self._kind.problem_of(self._nodes, grip.lease, grip.side)
+                assert not problem, f"{grip} relies on its lease, and {problem}"
+
+    @staticmethod
+    def _is_live(grip: Grip) -> bool:
+        return not grip.host.crashed and grip.lease.remaining > 0
+
+    def _check_together(self, held: list[Grip]) -> None:
+        if self._kind.subject.is_semaphore:
+            assert sum(grip.units for grip in held) <= PERMITS, f"more than there are: {held}"
+            return
+        writers = {grip.worker for grip in held if grip.side != "read"}
+        if writers:
+            assert len({grip.worker for grip in held}) == 1, f"held by several: {held}"
