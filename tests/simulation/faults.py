@@ -141,7 +141,7 @@ class Faults:
         process = self._process(fault)
         if process is None:
             return
-        process.host.crash()
+        self._universe.loop.crash(process.host)
         for (host, _), path in self._universe.network.paths.items():
             if host is process.host and fault.level < 0.7:
                 # The kernel closes what it can still tell the server.

@@ -6,6 +6,7 @@ import asyncio
 import heapq
 import math
 from collections import deque
+from collections.abc import Iterable
 from contextvars import Context, ContextVar, copy_context
 
 #: The host that runs the current code; None outside of all.
@@ -68,10 +69,10 @@ class Host:
             if not handle.cancelled():
                 self.ready.append(handle)
 
-    def crash(self) -> None:
-        """Die: no callback runs any more, no `finally` either."""
+    def crash(self, tasks: Iterable[object] = ()) -> None:
+        """Die, with these tasks: no callback runs any more, no `finally` either."""
         self.crashed = True
-        self._remains = [*self.ready, *self.timers]
+        self._remains = [*tasks, *self.ready, *self.timers]
         self.ready.clear()
         self.timers.clear()
 

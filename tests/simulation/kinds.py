@@ -37,28 +37,25 @@ class Kind:
 
     def problem_of(self, nodes: Sequence[Node], lease: Lease, side: str) -> str:
         """Return why a holder must not rely on a lease; empty if the servers have it for longer."""
-        problems = [self._problem_at(node, lease, side) for node in nodes]
-        if sum(not each for each in problems) >= self.quorum:
-            return ""
-        return "; ".join(each for each in problems if each)
-
-    def _problem_at(self, node: Node, lease: Lease, side: str) -> str:
-        owner = lease.owner.encode() + (b":write" if side == "write" else b"")
-        for key in self.subject.keys:
-            left = self._seconds_left(node, key.encode(), owner, lease) / node.rate
+        problems = []
+        for member in getattr(lease, "_members", None) or [lease]:
+            node = nodes[0] if len(nodes) == 1 else _node_of(nodes, member)
+            left = self._seconds_left(node, member, side) / node.rate
             if lease.remaining > left:
-                return f"{node} has {owner.decode()} in {key} for {left:.6f} s more"
-        return ""
+                key = member._hold.ownership.key.decode()
+                problems.append(f"{node} has {member.owner} in {key} for {left:.6f} s more")
+        members = len(getattr(lease, "_members", None) or [lease])
+        return "" if members - len(problems) >= self.quorum else "; ".join(problems)
 
-    def _seconds_left(self, node: Node, key: bytes, owner: bytes, lease: Lease) -> float:
+    def _seconds_left(self, node: Node, lease: Lease, side: str) -> float:
         """Return for how long a server has a hold, by its clock; none: nothing."""
-        server = node.server
+        server, key = node.server, lease._hold.ownership.key
+        owner = lease.owner.encode() + (b":write" if side == "write" else b"")
         if not self.subject.is_semaphore:
             left = server.ttl_ms(key) / 1000 if owner in server.hash(key) else 0.0
             return max(0.0, left)
         if self.name == "semaphore":
-            scores = server.scores(b"{%s}:redisson_py:permits" % key)
-            end = scores.get(owner)
+            end = server.scores(b"{%s}:redisson_py:permits" % key).get(owner)
         else:
             permit: Any = lease
             end = server.scores(b"{%s}:timeout" % key).get(bytes.fromhex(permit.id))
@@ -70,8 +67,15 @@ class Kind:
         return {name: int(count) for name, count in fields.items() if name != b"mode"}
 
 
+def _node_of(nodes: Sequence[Node], member: Lease) -> Node:
+    """Return the server of one lease of a red lock."""
+    ownership = member._hold.ownership
+    where = ownership.context.executor.router.stream_for(ownership.key).where
+    return next(node for node in nodes if f"{node.address[0]}:{node.address[1]}" == where)
+
+
 def _kinds() -> dict[str, Kind]:
-    kinds = {name: Kind(name, subject) for name, subject in SUBJECTS.items()}
+    kinds = {name: Kind(name, each, 1, each.leases) for name, each in SUBJECTS.items()}
     red = Subject(lambda client, side: None)
     kinds["red_lock"] = Kind("red_lock", red, RED_SERVERS, RED_SERVERS // 2 + 1)
     return kinds

@@ -78,6 +78,11 @@ class SimulatedLoop(base_events.BaseEventLoop):
         """Run `work` as a task of a host."""
         return self.create_task(work, context=host.context.copy())
 
+    def crash(self, host: Host) -> None:
+        """Have a host die."""
+        tasks = [reference() for where, reference in self.tasks if where is host]
+        host.crash([task for task in tasks if task is not None and not task.done()])
+
     def deliver(
         self, host: Host, context: Context, callback: Callable[..., object], *args: Any
     ) -> None:

@@ -106,7 +106,7 @@ def plan_of(seed: int, kind: str) -> Plan:
         "on_release_error": chance.choice(["log", "raise"]),
     }
     trouble = chance.choice([0, 1, 1, 2, 3, 5])
-    horizon = lease_time * chance.choice([0.5, 2.0, 4.0])
+    horizon = lease_time * chance.choice([0.1, 0.5, 1.0, 2.0])
     faults = [
         Fault(
             name=chance.choice(_WANTED),

@@ -54,9 +54,8 @@ class Process:
     async def _run(self) -> None:
         try:
             await self._work()
-        except BaseException as error:
+        except Exception as error:
             self.error = error
-            raise
 
     async def _work(self) -> None:
         universe, options = self.universe, self.universe.plan.options
@@ -83,6 +82,5 @@ class Process:
     async def _watched(self, worker: Worker) -> None:
         try:
             await worker.run()
-        except BaseException as error:
+        except Exception as error:
             self.error = error
-            raise

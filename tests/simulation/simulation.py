@@ -64,7 +64,8 @@ class Simulation:
         """End what is left of processes, where nothing comes of it."""
         self.loop.after_step = None
         for host in self.loop.hosts:
-            host.crash()
+            if not host.crashed:
+                self.loop.crash(host)
         # What is suspended sees a running loop, which ignores all that it asks for.
         asyncio._set_running_loop(self.loop)
         for _, reference in self.loop.tasks:

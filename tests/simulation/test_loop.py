@@ -70,7 +70,7 @@ def test_nothing_of_a_crashed_host_runs() -> None:
     async def live(loop: SimulatedLoop) -> None:
         host = loop.add_host("h", 0.0)
         loop.start_on(host, work())
-        loop.at(BEGIN + 1, host.crash)
+        loop.at(BEGIN + 1, loop.crash, host)
         await asyncio.sleep(5)
         assert ran == []
         for _, reference in loop.tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 from redisson_py._scripts.source import load_all
@@ -57,6 +58,7 @@ def _shown(argument: bytes) -> str:
     return text if len(text) <= 2 * _LONG else f"{text[:_LONG]}..."
 
 
+@functools.cache
 def script_names() -> dict[bytes, str]:
     """Return the names of all scripts by their sha."""
     return {script.sha.encode(): script.name for script in load_all()}

@@ -78,7 +78,7 @@ class Worker:
             return
         if isinstance(error, LeaseLostError) and (self._own_end or not universe.plan.calm):
             return
-        if isinstance(error, ConnectionLostError) and universe.plan.faults:
+        if isinstance(error, ConnectionLostError) and (self._has_timeout or universe.plan.faults):
             return
         if isinstance(error, QuorumError):
             return
@@ -96,6 +96,7 @@ class Worker:
             self._own_end = True
             lease_time = universe.plan.lease_time * chance.choice([0.3, 1.0, 3.0])
         way = chance.choice(["block", "block", "hold", "acquire", "try", "try once"])
+        self._has_timeout = way.startswith("try")
         universe.note(self.name, way, side, lease_time, units)
         if way == "block":
             await self._in_block(target, side, 1)
