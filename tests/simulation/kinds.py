@@ -42,14 +42,14 @@ class Kind:
             node = nodes[0] if len(nodes) == 1 else _node_of(nodes, member)
             left = self._seconds_left(node, member, side) / node.rate
             if lease.remaining > left:
-                key = member._hold.ownership.key.decode()
+                key = member._hold.ownership.commands.key.decode()
                 problems.append(f"{node} has {member.owner} in {key} for {left:.6f} s more")
         members = len(getattr(lease, "_members", None) or [lease])
         return "" if members - len(problems) >= self.quorum else "; ".join(problems)
 
     def _seconds_left(self, node: Node, lease: Lease, side: str) -> float:
         """Return for how long a server has a hold, by its clock; none: nothing."""
-        server, key = node.server, lease._hold.ownership.key
+        server, key = node.server, lease._hold.ownership.commands.key
         owner = lease.owner.encode() + (b":write" if side == "write" else b"")
         if not self.subject.is_semaphore:
             left = server.ttl_ms(key) / 1000 if owner in server.hash(key) else 0.0
@@ -70,7 +70,7 @@ class Kind:
 def _node_of(nodes: Sequence[Node], member: Lease) -> Node:
     """Return the server of one lease of a red lock."""
     ownership = member._hold.ownership
-    where = ownership.context.executor.router.stream_for(ownership.key).where
+    where = ownership.context.executor.router.stream_for(ownership.commands.key).where
     return next(node for node in nodes if f"{node.address[0]}:{node.address[1]}" == where)
 
 

@@ -69,7 +69,7 @@ class SimulatedServers:
         return context.run(lambda: self.client(**options))
 
     def set_memory(self, most: int) -> None:
-        self._node.server.set_memory(most)
+        self._node.server.full = most > 0
 
     async def deliver(self, commands: list[bytes]) -> None:
         self._node.execute_late(commands_in(b"".join(commands)))

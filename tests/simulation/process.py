@@ -18,14 +18,16 @@ class Process:
 
     Attributes:
         targets: What its tasks use, by side.
+        last: All others have ended: nothing disturbs it.
         worked: Its tasks have done all their laps.
         closed: Its clients are closed.
         error: What went wrong in one of its tasks.
     """
 
-    def __init__(self, universe: Universe, host: Host, tasks: int) -> None:
+    def __init__(self, universe: Universe, host: Host, tasks: int, *, last: bool) -> None:
         self.universe = universe
         self.host = host
+        self.last = last
         self.targets: dict[str, Any] = {}
         self.worked = False
         self.closed = False

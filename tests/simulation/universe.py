@@ -74,15 +74,15 @@ class Universe:
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         self._unseen.append(f"{context.get('message')}: {context.get('exception')!r}")
 
-    def add_process(self, tasks: int) -> None:
-        """Start one more process."""
+    def add_process(self, tasks: int, *, last: bool = False) -> None:
+        """Start one more process; nobody disturbs the last one."""
         host = self.loop.add_host(f"p{len(self.processes)}", self.plan.slowness)
         for node in self.nodes:
             path = self.network.path(host, node)
             path.late, path.repeats = self.plan.late, self.plan.repeats
             for road in (path.up, path.down):
                 road.delay = road.spread = self.plan.delay
-        process = Process(self, host, tasks)
+        process = Process(self, host, tasks, last=last)
         self.processes.append(process)
         process.start()
 
@@ -100,15 +100,20 @@ class Universe:
         last = max([fault.begin + fault.seconds for fault in self.plan.faults], default=0.0)
         await asyncio.sleep(last + 0.001)
         await self._until(lambda: all(each.worked for each in self.processes if each.alive))
-        # Whatever happened: one that comes now is served, and finds nothing left behind.
-        self.add_process(1)
+        await self._close_all()
+        await asyncio.sleep(LONGEST_KEY)
+        # Who comes after all leases finds it free, and tidies up what the dead have left.
+        self.add_process(1, last=True)
         await self._until(lambda: self.processes[-1].worked)
+        await self._close_all()
+        await asyncio.sleep(LONGEST_KEY)
+        self._check_nothing_is_left()
+
+    async def _close_all(self) -> None:
         for process in self.processes:
             process.close()
         await self._until(lambda: all(each.closed for each in self.processes if each.alive))
         self._check_nobody_is_left()
-        await asyncio.sleep(LONGEST_KEY + self.plan.late + 2 * self.plan.lease_time)
-        self._check_nothing_is_left()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         end = self.loop.time() + LONGEST

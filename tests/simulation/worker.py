@@ -48,7 +48,7 @@ class Worker:
         for _ in range(plan.laps):
             await asyncio.sleep(self._short())
             cut = None
-            if self._chance.random() < plan.cancels:
+            if not self._process.last and self._chance.random() < plan.cancels:
                 step, answered = self._chance.randint(1, _MOST_SUSPENSIONS), self._chance.random()
                 cut = step, answered < 0.5
             order = Order(self._lap, cut)

@@ -16,12 +16,18 @@ class Command(NamedTuple):
     Attributes:
         run: Takes the database and the arguments.
         least: The number of arguments, and `most` the greatest one.
+        takes_memory: A server that is full refuses it.
     """
 
     run: Callable[..., Reply]
     least: int
     most: float
+    takes_memory: bool = False
 
+
+#: What a server that is full refuses, and how.
+_TAKE_MEMORY = frozenset("APPEND HINCRBY HMSET HSET HSETNX INCR INCRBY LPUSH RPUSH SET ZADD".split())
+OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
 
 #: By name, in capitals.
 COMMANDS: dict[bytes, Command] = {}
@@ -33,5 +39,6 @@ def command(run: Callable[..., Reply]) -> Callable[..., Reply]:
     plain = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     least = sum(p.default is p.empty for p in plain)
     most = len(plain) if len(plain) == len(parameters) else math.inf
-    COMMANDS[run.__name__.rstrip("_").upper().encode()] = Command(run, least, most)
+    name = run.__name__.rstrip("_").upper()
+    COMMANDS[name.encode()] = Command(run, least, most, name in _TAKE_MEMORY)
     return run

@@ -16,7 +16,7 @@ from lupa.lua51 import LuaError, LuaRuntime
 from tests.simulation.server import plain_commands, sorted_set_commands
 from tests.simulation.server.database import Database
 from tests.simulation.server.numbers import LEAST
-from tests.simulation.server.registry import COMMANDS
+from tests.simulation.server.registry import COMMANDS, OUT_OF_MEMORY
 from tests.simulation.server.replies import (
     ErrorReply,
     ErrorText,
@@ -118,6 +118,9 @@ class Interpreter:
         self._table = type(self._array())
         self._scripts: dict[bytes, Any] = {}
         self._db: Database | None = None
+        #: Scripts that may take memory on a server that is full.
+        self._allowed: set[Any] = set()
+        self._full = False
 
     def compile(self, text: bytes) -> Any:
         """Return a script that can be run.
@@ -134,10 +137,23 @@ class Interpreter:
                 why = b"ERR Error compiling script (new function): "
                 raise ErrorReply(why + script[1])
             self._scripts[text] = script
+            if b"allow-oom" in text.partition(b"\n")[0]:
+                self._allowed.add(script)
         return script
 
-    def run(self, script: Any, db: Database, count: int, words: tuple[bytes, ...]) -> Reply:
+    def run(
+        self,
+        script: Any,
+        db: Database,
+        count: int,
+        words: tuple[bytes, ...],
+        *,
+        full: bool = False,
+    ) -> Reply:
         """Run a script on a database; the first `count` words are its keys.
+
+        On a server that is `full`, commands that take memory are refused, unless the script says
+        that it may go on.
 
         Raises:
             ErrorReply: It failed. What it had written stays.
@@ -145,6 +161,7 @@ class Interpreter:
         if self._db is not None:
             raise UnsupportedError("a script inside of a script")
         self._db = db
+        self._full = full and script not in self._allowed
         try:
             if len(words) <= _MOST_VALUES:
                 result = self._run(script, count, *words)
@@ -184,6 +201,8 @@ class Interpreter:
             raise UnsupportedError(f"{words} in a script")
         if not found.least < len(words) <= found.most + 1:
             raise ErrorReply(b"ERR Wrong number of args calling command from script")
+        if self._full and found.takes_memory:
+            raise ErrorReply(OUT_OF_MEMORY)
         return found.run(self._db, *words[1:])
 
     def _value(self, reply: Reply) -> Any:

@@ -26,6 +26,7 @@ class Server:
         scripts: The scripts that are loaded, by sha.
         sessions: The sessions that have not ended, by number.
         current: The session whose command is being executed.
+        full: It has no memory left, and refuses what takes some.
     """
 
     def __init__(self, clock: Callable[[], int], name: str = "server") -> None:
@@ -34,6 +35,7 @@ class Server:
         self.scripts: dict[bytes, Any] = {}
         self.sessions: dict[int, Session] = {}
         self.current: Session | None = None
+        self.full = False
         self._name = name
         self._starts = 1
         self._last_number = 0

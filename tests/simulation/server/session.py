@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.simulation.server.numbers import integer
-from tests.simulation.server.registry import COMMANDS
+from tests.simulation.server.registry import COMMANDS, OUT_OF_MEMORY
 from tests.simulation.server.replies import (
     NOT_INTEGER,
     OK,
@@ -141,6 +141,8 @@ class Session:
             raise UnsupportedError(f"the command {command}")
         if not found.least < len(command) <= found.most + 1:
             raise wrong_arity(name)
+        if self.server.full and found.takes_memory:
+            raise ErrorReply(OUT_OF_MEMORY)
         return found.run(self.server.database(self._database), *command[1:])
 
     # Scripts.
@@ -151,13 +153,13 @@ class Session:
         if script is None:
             raise ErrorReply(b"NOSCRIPT No matching script.")
         database = self.server.database(self._database)
-        return interpreter().run(script, database, count, words[2:])
+        return interpreter().run(script, database, count, words[2:], full=self.server.full)
 
     def _eval(self, *words: bytes) -> Reply:
         count = _key_count(b"EVAL", words)
         script = self.server.scripts[self._load(words[0])]
         database = self.server.database(self._database)
-        return interpreter().run(script, database, count, words[2:])
+        return interpreter().run(script, database, count, words[2:], full=self.server.full)
 
     def _load(self, text: bytes) -> bytes:
         sha = hashlib.sha1(text).hexdigest().encode()
