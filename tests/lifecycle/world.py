@@ -54,6 +54,8 @@ class World:
         self.ended: list[Actor] = []
         #: How many steps are under way that have the server forget what is held.
         self.severing = 0
+        #: Owners whose record was on the server when it was deleted.
+        self.severed_owners: set[str] = set()
         self.racing = False
         self.full = False
         self.closed: set[int] = set()
@@ -135,6 +137,7 @@ class World:
                 # A hold that is passed on keeps its history.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
                 severed = self.severing > 0 or wait.severed
+                severed |= not self.severed_owners.isdisjoint(owners_of(lease))
                 grip.severed = severed or any(each.severed for each in owner)
                 if grip.side == "read":
                     # Under a write that ends by itself, a read ends with it.
@@ -254,3 +257,8 @@ class World:
         """Add details to the step."""
         if self.played:
             self.played[-1] += f" {' '.join(map(str, details))}"
+
+
+def owners_of(lease: Lease) -> set[str]:
+    """Return the owner of a lease, or those of the leases it is made of."""
+    return {each.owner for each in getattr(lease, "_members", None) or [lease]}

@@ -7,34 +7,21 @@ the same each time. The first failure ends the run, with the command that repeat
 from __future__ import annotations
 
 import argparse
-import gc
 import multiprocessing
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from functools import partial
 from itertools import islice
 
-from tests.simulation.seeds import NAMES, Outcome, name_of, outcome_of, repeat_command, simulated
+from tests.simulation.seeds import NAMES, Outcome, name_of, repeat_command, run_batch, simulated
 
 #: Seeds that a process runs before it reports.
 BATCH = 100
 
 say = partial(print, flush=True)
-
-
-def run_batch(seeds: Sequence[int], name: str | None, *, go_on: bool = False) -> list[Outcome]:
-    """Run some seeds; stop at the first failure unless told to go on."""
-    # What was imported is no garbage: without this each collection would look at all of it.
-    gc.freeze()
-    outcomes = []
-    for seed in seeds:
-        outcomes.append(outcome_of(seed, name))
-        if outcomes[-1].failure and not go_on:
-            break
-    return outcomes
 
 
 def run(seeds: range, name: str | None, jobs: int, *, go_on: bool) -> list[Outcome]:

@@ -115,8 +115,8 @@ class Faults:
         node = self._node(fault)
         if not keep_data:
             self._universe.oracle.data_lost()
-        node.go_down()
-        self._later(fault, lambda: node.come_up(keep_data=keep_data))
+        node.go_down(keep_data=keep_data)
+        self._later(fault, node.come_up)
 
     def _server_loses_data(self, fault: Fault) -> None:
         if len(self._universe.nodes) > 1 or self._universe.kind.subject.is_semaphore:

@@ -27,8 +27,12 @@ BEGIN = 1000.0
 _SLOW_TURNS, _SLOW = 0.01, 200.0
 
 
+#: Steps after which something must go round in circles: usual are a thousand.
+_MOST_STEPS = 500_000
+
+
 class StuckError(AssertionError):
-    """Nothing is left to happen, and somebody still waits."""
+    """Nothing is left to happen, and somebody still waits; or it never ends."""
 
 
 class Connecting(Protocol):
@@ -172,6 +176,8 @@ class SimulatedLoop(base_events.BaseEventLoop):
             place = int(self._chance.random() * (len(due) + bool(events and events[0][0] <= when)))
             due = due[place : place + 1]
         self.steps += 1
+        if self.steps > _MOST_STEPS:
+            raise StuckError(f"it goes on and on, since {self._now - BEGIN:.1f} s")
         if due:
             self._take_turn(due[0])
         else:

@@ -191,18 +191,18 @@ class Node:
         while self._waiting and not self.stopped:
             self.take(*self._waiting.popleft())
 
-    def go_down(self) -> None:
-        """Crash: all connections break."""
+    def go_down(self, *, keep_data: bool) -> None:
+        """Crash: all connections break, and the data may be lost."""
         self.up = False
+        self.executed += 1
         self._waiting.clear()
         for connection in list(self.sessions):
             connection.path.connections.pop(connection, None)
             connection.reset()
-
-    def come_up(self, *, keep_data: bool) -> None:
-        """Start again, with the data of before or without."""
         self.server.restart(keep_data)
-        self.executed += 1
+
+    def come_up(self) -> None:
+        """Accept connections again."""
         self.up = True
 
 

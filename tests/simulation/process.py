@@ -83,6 +83,6 @@ class Process:
 
     async def _watched(self, worker: Worker) -> None:
         try:
-            await worker.run()
+            await (worker.tidy() if self.last else worker.run())
         except Exception as error:
             self.error = error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,3 +77,15 @@ def outcome_of(seed: int, name: str | None = None) -> Outcome:
 def repeat_command(seed: int, name: str) -> str:
     """Return the command that shows a seed again."""
     return f"python -m tests.simulation --verbose {seed} --kind {name}"
+
+
+def run_batch(seeds: Sequence[int], name: str | None, *, go_on: bool = False) -> list[Outcome]:
+    """Run some seeds; stop at the first failure unless told to go on."""
+    # What was imported is no garbage: without this each collection would look at all of it.
+    gc.freeze()
+    outcomes = []
+    for seed in seeds:
+        outcomes.append(outcome_of(seed, name))
+        if outcomes[-1].failure and not go_on:
+            break
+    return outcomes

@@ -9,9 +9,8 @@ import sys
 import pytest
 
 from tests.fixtures.measured import Measured
-from tests.simulation.__main__ import run_batch
 from tests.simulation.kept_seeds import KEPT
-from tests.simulation.seeds import NAMES, Outcome, outcome_of, repeat_command
+from tests.simulation.seeds import NAMES, Outcome, outcome_of, repeat_command, run_batch
 from tests.support.repository import ROOT
 
 #: Seeds of each name: 5,000 and some more in all.

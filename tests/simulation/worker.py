@@ -15,6 +15,7 @@ from redisson_py import (
     QuorumError,
 )
 from tests.lifecycle.actors import Order
+from tests.lifecycle.subjects import PERMITS
 from tests.simulation.oracle import Grip
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Worker:
         for _ in range(plan.laps):
             await asyncio.sleep(self._short())
             cut = None
-            if not self._process.last and self._chance.random() < plan.cancels:
+            if self._chance.random() < plan.cancels:
                 step, answered = self._chance.randint(1, _MOST_SUSPENSIONS), self._chance.random()
                 cut = step, answered < 0.5
             order = Order(self._lap, cut)
@@ -58,6 +59,16 @@ class Worker:
             self._judge(order)
             assert passed is None or order.thrown, f"{self.name} was cancelled by nobody"
             self.laps += 1
+
+    async def tidy(self) -> None:
+        """Acquire it once when all others have ended, and see that all of it is free."""
+        for target in self._process.targets.values():
+            if self._subject.is_semaphore:
+                available = await target.available()
+                assert available == PERMITS, f"{available} of {PERMITS} permits are available"
+            lease = await target.try_acquire(timeout=self._universe.plan.lease_time)
+            assert lease is not None, "nobody holds it, and it is not to be had"
+            await lease.release()
 
     def _short(self) -> float:
         """Return how long something takes: a part of a lease, now and then more than one."""
