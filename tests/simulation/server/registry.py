@@ -1,4 +1,4 @@
-"""The commands that work on a database: those that scripts and sessions share."""
+"""The commands that work on a database, which scripts and sessions share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Command(NamedTuple):
     """A command.
 
     Attributes:
-        run: Takes the database and the arguments.
+        run: Takes what it works on, and the arguments.
         least: The number of arguments, and `most` the greatest one.
         takes_memory: A server that is full refuses it.
     """
@@ -33,12 +33,19 @@ OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
 COMMANDS: dict[bytes, Command] = {}
 
 
-def command(run: Callable[..., Reply]) -> Callable[..., Reply]:
-    """Make a function the command of its name; its parameters say how many arguments it takes."""
+def described(run: Callable[..., Reply]) -> Command:
+    """Return a function as a command; its parameters say how many arguments it takes.
+
+    The first one is what it works on: a database, or a session.
+    """
     parameters = [*inspect.signature(run).parameters.values()][1:]
     plain = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     least = sum(p.default is p.empty for p in plain)
-    most = len(plain) if len(plain) == len(parameters) else math.inf
+    return Command(run, least, len(plain) if len(plain) == len(parameters) else math.inf)
+
+
+def command(run: Callable[..., Reply]) -> Callable[..., Reply]:
+    """Make a function the command of its name."""
     name = run.__name__.rstrip("_").upper()
-    COMMANDS[name.encode()] = Command(run, least, most, name in _TAKE_MEMORY)
+    COMMANDS[name.encode()] = described(run)._replace(takes_memory=name in _TAKE_MEMORY)
     return run

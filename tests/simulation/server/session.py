@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.simulation.server.numbers import integer
-from tests.simulation.server.registry import COMMANDS, OUT_OF_MEMORY
+from tests.simulation.server.registry import COMMANDS, OUT_OF_MEMORY, Command, described
 from tests.simulation.server.replies import (
-    NOT_INTEGER,
     OK,
     SYNTAX,
     ErrorReply,
@@ -64,24 +63,6 @@ class Session:
         self._channels: dict[bool, dict[bytes, None]] = {False: {}, True: {}}
         #: Messages to this session that its own command caused: they follow its reply.
         self._later: list[bytes] = []
-        self._own: dict[bytes, Callable[..., Reply]] = {
-            b"EVALSHA": self._evalsha,
-            b"EVAL": self._eval,
-            b"SCRIPT": self._script,
-            b"PING": self._ping,
-            b"HELLO": self._hello,
-            b"AUTH": self._auth,
-            b"CLIENT": self._client,
-            b"SELECT": self._select,
-            b"INFO": self._info,
-            b"SUBSCRIBE": lambda *names: self._subscribe(b"subscribe", names, sharded=False),
-            b"SSUBSCRIBE": lambda *names: self._subscribe(b"ssubscribe", names, sharded=True),
-            b"UNSUBSCRIBE": lambda *names: self._leave(b"unsubscribe", names, sharded=False),
-            b"SUNSUBSCRIBE": lambda *names: self._leave(b"sunsubscribe", names, sharded=True),
-            b"PUBSUB": self._pubsub,
-            b"FLUSHALL": self._flushall,
-            b"QUIT": self._quit,
-        }
 
     def execute(self, command: tuple[bytes, ...]) -> None:
         """Execute one command and send its reply.
@@ -133,33 +114,38 @@ class Session:
                 b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT /"
                 b" RESET are allowed in this context" % name.lower()
             )
-        own = self._own.get(name)
-        if own is not None:
-            return own(*command[1:])
-        found = COMMANDS.get(name)
+        own = _OWN.get(name)
+        found = own or COMMANDS.get(name)
         if found is None:
             raise UnsupportedError(f"the command {command}")
         if not found.least < len(command) <= found.most + 1:
             raise wrong_arity(name)
+        if own is not None:
+            return own.run(self, *command[1:])
         if self.server.full and found.takes_memory:
             raise ErrorReply(OUT_OF_MEMORY)
         return found.run(self.server.database(self._database), *command[1:])
 
     # Scripts.
 
-    def _evalsha(self, *words: bytes) -> Reply:
-        count = _key_count(b"EVALSHA", words)
-        script = self.server.scripts.get(words[0].lower())
+    def _evalsha(self, sha: bytes, count: bytes, *words: bytes) -> Reply:
+        missing = ErrorReply(b"NOSCRIPT No matching script.")
+        if len(sha) != 40:
+            raise missing
+        keys = _key_count(count, words)
+        script = self.server.scripts.get(sha.lower())
         if script is None:
-            raise ErrorReply(b"NOSCRIPT No matching script.")
-        database = self.server.database(self._database)
-        return interpreter().run(script, database, count, words[2:], full=self.server.full)
+            raise missing
+        return self._run(script, keys, words)
 
-    def _eval(self, *words: bytes) -> Reply:
-        count = _key_count(b"EVAL", words)
-        script = self.server.scripts[self._load(words[0])]
+    def _eval(self, text: bytes, count: bytes, *words: bytes) -> Reply:
+        keys = _key_count(count, words)
+        script = self.server.scripts[self._load(text)]
+        return self._run(script, keys, words)
+
+    def _run(self, script: Any, keys: int, words: tuple[bytes, ...]) -> Reply:
         database = self.server.database(self._database)
-        return interpreter().run(script, database, count, words[2:], full=self.server.full)
+        return interpreter().run(script, database, keys, words, full=self.server.full)
 
     def _load(self, text: bytes) -> bytes:
         sha = hashlib.sha1(text).hexdigest().encode()
@@ -179,12 +165,10 @@ class Session:
 
     # The connection.
 
-    def _ping(self, *words: bytes) -> Reply:
-        if len(words) > 1:
-            raise wrong_arity(b"PING")
+    def _ping(self, word: bytes | None = None) -> Reply:
         if not self._resp3 and self._listens():
-            return [b"pong", words[0] if words else b""]
-        return words[0] if words else Status(b"PONG")
+            return [b"pong", word or b""]
+        return Status(b"PONG") if word is None else word
 
     def _hello(self, *words: bytes) -> Reply:
         rest = [*words]
@@ -209,16 +193,16 @@ class Session:
         about += [b"id", self.number, b"mode", b"standalone", b"role", b"master"]
         return Map([*about, b"modules", [module]])
 
-    def _auth(self, *words: bytes) -> Reply:
+    def _auth(self, first: bytes, *more: bytes) -> Reply:
         """Accept any password of the user `default`, which needs none."""
-        if not 1 <= len(words) <= 2:
-            raise wrong_arity(b"AUTH")
-        if len(words) == 1:
+        if len(more) > 1:
+            raise ErrorReply(SYNTAX)
+        if not more:
             raise ErrorReply(
                 b"ERR AUTH <password> called without any password configured for the default"
                 b" user. Are you sure your configuration is correct?"
             )
-        if words[0] != b"default":
+        if first != b"default":
             raise ErrorReply(b"WRONGPASS invalid username-password pair or user is disabled.")
         return OK
 
@@ -270,9 +254,19 @@ class Session:
     def _listens(self) -> bool:
         return bool(self._channels[False] or self._channels[True])
 
-    def _subscribe(self, kind: bytes, names: tuple[bytes, ...], *, sharded: bool) -> Reply:
-        if not names:
-            raise wrong_arity(kind)
+    def _subscribe(self, name: bytes, *more: bytes) -> Reply:
+        return self._join(b"subscribe", (name, *more), sharded=False)
+
+    def _ssubscribe(self, name: bytes, *more: bytes) -> Reply:
+        return self._join(b"ssubscribe", (name, *more), sharded=True)
+
+    def _unsubscribe(self, *names: bytes) -> Reply:
+        return self._leave(b"unsubscribe", names, sharded=False)
+
+    def _sunsubscribe(self, *names: bytes) -> Reply:
+        return self._leave(b"sunsubscribe", names, sharded=True)
+
+    def _join(self, kind: bytes, names: tuple[bytes, ...], *, sharded: bool) -> Reply:
         mine = self._channels[sharded]
         for channel in names:
             mine[channel] = None
@@ -299,11 +293,9 @@ class Session:
         return [item for pair in counts for item in pair]
 
 
-def _key_count(name: bytes, words: tuple[bytes, ...]) -> int:
-    if len(words) < 2:
-        raise wrong_arity(name)
-    count = integer(words[1], NOT_INTEGER)
-    if count > len(words) - 2:
+def _key_count(text: bytes, words: tuple[bytes, ...]) -> int:
+    count = integer(text)
+    if count > len(words):
         raise ErrorReply(b"ERR Number of keys can't be greater than number of args")
     if count < 0:
         raise ErrorReply(b"ERR Number of keys can't be negative")
@@ -314,3 +306,13 @@ def _plain(text: bytes, what: bytes) -> bytes:
     if any(not 33 <= byte <= 126 for byte in text):
         raise ErrorReply(b"ERR %b cannot contain spaces, newlines or special characters." % what)
     return text
+
+
+#: What works on the session, the scripts or the server.
+_OWN: dict[bytes, Command] = {
+    name.upper().encode(): described(getattr(Session, f"_{name}"))
+    for name in (
+        *("eval", "evalsha", "script", "hello", "auth", "client", "ping", "select", "info", "quit"),
+        *("subscribe", "ssubscribe", "unsubscribe", "sunsubscribe", "pubsub", "flushall"),
+    )
+}
