@@ -323,10 +323,16 @@ class Hold:
         keep = self._begin()
         return self.count, self.ownership.context.owners.new_number(), keep
 
-    def reentered(self, sent_at: float, lease_time: float) -> None:
-        """Record that a re-entry sent at `sent_at` was granted."""
+    def reentered(self, sent_at: float, lease_time: float, version: int) -> bool:
+        """Record that a re-entry sent at `sent_at` was granted; return whether its lease counts.
+
+        It does not if a later change, as of a release beside it, has set another lease.
+        """
         self.sent_at = sent_at
+        if version < self._last_change:
+            return False
         self.renewal_confirmed(lease_end(sent_at, lease_time), sent_at + lease_time)
+        return True
 
     def end_reentry(self, uncertain: bool) -> None:
         """Record that a re-entry was answered, or that it will not be."""

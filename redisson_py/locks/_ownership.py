@@ -373,12 +373,12 @@ class TaskOwnership(ServerState):
             self.context.watchdog.lose(hold, "taken")
             self.forget(hold)
             raise self.loss(hold)
-        hold.reentered(request.sent_at, lease)
+        leased = hold.reentered(request.sent_at, lease, version)
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
         again = self.lease_kind(hold, limit, hold.token, now())
         was_renewed = hold.renewed
         hold.add_lease(again)
-        if was_renewed and not hold.renewed:
+        if not leased or (was_renewed and not hold.renewed):
             # The outer lease was released meanwhile, which left the lease of a renewed hold.
             self.set_needed_lease(hold)
         self.context.counts.acquires += 1

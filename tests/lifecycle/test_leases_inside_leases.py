@@ -167,3 +167,17 @@ async def test_both_leases_end_by_themselves(stage: Stage) -> None:
     async with party.thing as lease:
         assert not lease.lost
     await stage.assert_nothing_held(party)
+
+
+async def test_a_release_beside_a_reentry_leaves_the_inner_lease(stage: Stage) -> None:
+    """Redis gets the release behind the re-entry, and is told the lease of what is left again."""
+    party = await stage.party(lease_time=3).connected()
+    outer = await party.thing.acquire(lease_time=6)
+    releasing = asyncio.create_task(outer.release())
+    inner = await party.thing.acquire(lease_time=60)
+    believed = inner.remaining
+    assert believed <= 1 + (await party.thing.remaining() or 0)
+    await releasing
+    await until(lambda: inner.remaining > 30)
+    assert await party.thing.remaining() >= inner.remaining
+    await inner.release()
