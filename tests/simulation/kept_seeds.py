@@ -3,4 +3,12 @@
 from __future__ import annotations
 
 #: What is simulated, the seed, and what it showed.
-KEPT: list[tuple[str, int, str]] = []
+KEPT: list[tuple[str, int, str]] = [
+    ("multi_lock-lifecycle", 4179, "a release beside a re-entry cut the lease of the inner one"),
+    ("multi_lock-lifecycle", 4281, "steps beside each other were blamed for each other's releases"),
+    ("multi_lock-lifecycle", 82, "a hold whose record was deleted was passed on as if it were sound"),
+    ("fair_lock-lifecycle", 2764, "a wait that had not begun was not cancelled"),
+    ("fair_lock-lifecycle", 5467, "a task that was about to end got an order"),
+    ("read_write_lock-lifecycle", 557, "a writer freed by force was taken for one that reads"),
+    ("fair_lock", 273, "a server that came up late lost its data when it came up"),
+]

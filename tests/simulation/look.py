@@ -1,23 +1,34 @@
-"""What a plain client would see on a simulated server, at once and without a connection."""
+"""What a plain client would see on a simulated server, without a connection."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from tests.simulation.network import Node
 
 
+#: Seconds for a question, and as many for the answer.
+_DELAY = 0.0002
+
+
 class Look:
-    """The few methods of a plain client that lifecycles need."""
+    """The few methods of a plain client that lifecycles need; each takes some time."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
 
     async def hgetall(self, key: str) -> dict[bytes, bytes]:
-        return dict(self._node.server.hash(key.encode()))
+        await asyncio.sleep(_DELAY)
+        found = dict(self._node.server.hash(key.encode()))
+        await asyncio.sleep(_DELAY)
+        return found
 
     async def pttl(self, key: str) -> int:
-        return self._node.server.ttl_ms(key.encode())
+        await asyncio.sleep(_DELAY)
+        found = self._node.server.ttl_ms(key.encode())
+        await asyncio.sleep(_DELAY)
+        return found
 
     async def ttl(self, key: bytes) -> int:
         left = self._node.server.ttl_ms(key)
