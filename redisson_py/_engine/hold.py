@@ -329,7 +329,7 @@ class Hold:
         It does not if a later change, as of a release beside it, has set another lease.
         """
         self.sent_at = sent_at
-        if version < self._last_change:
+        if self.changed_since(version):
             return False
         self.renewal_confirmed(lease_end(sent_at, lease_time), sent_at + lease_time)
         return True
@@ -478,6 +478,10 @@ class Hold:
     def unsettled(self) -> bool:
         """Whether an older request under its owner may still arrive."""
         return self.uncertain or self._changes > 0 or self.reads > 0
+
+    def changed_since(self, version: int) -> bool:
+        """Return whether a change of its lease was sent after this one."""
+        return version < self._last_change
 
     def is_last_change(self, version: int) -> bool:
         """Return whether no other change of its lease was sent after this one."""

@@ -175,6 +175,8 @@ class AcquireRequest:
             # The undo was sent before this task handled the answer.
             raise self._given_up
         answer = self.ownership.commands.answer(reply, self)
+        if answer is GIVEN_UP and self._renumbered():
+            return await self.run(deadline)
         if answer is GIVEN_UP:
             raise BackendError(f"{self.ownership!r}: this request was given up already")
         if type(answer) is not Busy:
@@ -188,6 +190,18 @@ class AcquireRequest:
             self.ownership.context.pending[self] = None
             return replace(answer, queued=True)
         return answer
+
+    def _renumbered(self) -> bool:
+        """Take a new version if this re-entry came again behind a later change of its hold.
+
+        That change, as the release of an outer acquisition, knew of the re-entry: it is not void.
+        """
+        hold = self.reentry
+        if hold is None or hold.state != "held" or not hold.changed_since(self.version):
+            return False
+        self.version = self.ownership.context.owners.new_number()
+        self.version_ms = TOMBSTONE_MS
+        return True
 
     def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
         """Send the request; the caller must await `run` or call `undo`. `stream` must have room."""
