@@ -5,6 +5,7 @@ from __future__ import annotations
 #: What is simulated, the seed, and what it showed.
 KEPT: list[tuple[str, int, str]] = [
     ("multi_lock-lifecycle", 4179, "a release beside a re-entry cut the lease of the inner one"),
+    ("read_write_lock", 45, "a re-entry repeated behind a release beside it was refused"),
     ("multi_lock-lifecycle", 4281, "steps beside each other were blamed for each other's releases"),
     ("multi_lock-lifecycle", 82, "a hold whose record was deleted was passed on as if it were sound"),
     ("fair_lock-lifecycle", 2764, "a wait that had not begun was not cancelled"),

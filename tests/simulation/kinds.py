@@ -61,10 +61,23 @@ class Kind:
             end = server.scores(b"{%s}:timeout" % key).get(bytes.fromhex(permit.id))
         return 0.0 if end is None else end / 1000 - node.clock() / 1e6
 
-    def hold_counts(self, node: Node) -> dict[bytes, int]:
-        """Return how many holds each owner of a lock has on a server."""
-        fields = node.server.hash(self.subject.keys[0].encode())
-        return {name: int(count) for name, count in fields.items() if name != b"mode"}
+    def taken(self, nodes: Sequence[Node]) -> bool:
+        """Return whether a server has any hold."""
+        return any(self.owners(node) for node in nodes)
+
+    def owners(self, node: Node) -> list[str]:
+        """Return the owners of all holds that a server has, or the ids of permits."""
+        server, found = node.server, list[bytes]()
+        for key in map(str.encode, self.subject.keys):
+            if not self.subject.is_semaphore:
+                found += [field for field in server.hash(key) if field != b"mode"]
+            else:
+                suffix = b"redisson_py:permits" if self.name == "semaphore" else b"timeout"
+                scores = server.scores(b"{%s}:%s" % (key, suffix)).items()
+                # Those that have ended by themselves are there until somebody looks.
+                held = [permit for permit, end in scores if end > node.clock() / 1000]
+                found += held if self.name == "semaphore" else [p.hex().encode() for p in held]
+        return [field.decode() for field in found]
 
 
 def _node_of(nodes: Sequence[Node], member: Lease) -> Node:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from redisson_py import Lease
@@ -19,6 +21,7 @@ class Grip:
         worker: The name of the task that acquired it.
         began: When it asked.
         severed: The servers have lost it, or may have: nothing protects it any more.
+        gone_at: When it was held and the servers lost it.
         seen: The state in which it was last compared with the servers.
     """
 
@@ -29,6 +32,7 @@ class Grip:
     units: int
     began: float
     severed: bool = False
+    gone_at: float | None = None
     seen: object = None
 
     def __repr__(self) -> str:
@@ -42,19 +46,27 @@ class Oracle:
         kind: What is held.
         nodes: The servers.
         time: The time of the simulation.
+        lease_time: For how long the watchdogs renew.
 
     Attributes:
         checked: How many times a lease was compared with the servers.
     """
 
-    def __init__(self, kind: Kind, nodes: Sequence[Node], time: Callable[[], float]) -> None:
+    def __init__(
+        self, kind: Kind, nodes: Sequence[Node], time: Callable[[], float], lease_time: float
+    ) -> None:
         self._kind = kind
         self._nodes = nodes
         self._time = time
+        self._lease_time = lease_time
         self._live: list[Grip] = []
         self._lost_data_at = -1.0
         self._severed_owners: set[str] = set()
         self._top_token = 0
+        self._owners: set[str] = set()
+        self._waiting: dict[str, Host] = {}
+        self._free_since: float | None = None
+        self._patience = math.inf
         self.checked = 0
 
     def floor(self) -> int:
@@ -67,8 +79,10 @@ class Oracle:
         grip.severed = grip.began <= self._lost_data_at or owner in self._severed_owners
         token = grip.lease.token
         if token is not None:
-            nested = any(each.lease.owner == owner for each in self._live)
-            assert nested or token > floor, f"token {token} after {floor}"
+            # Whoever enters again has the token of the outer lease.
+            least = floor if owner in self._owners else floor + 1
+            assert token >= least, f"token {token} after {floor}"
+            self._owners.add(owner)
             self._top_token = max(self._top_token, token)
         self._live.append(grip)
 
@@ -77,6 +91,8 @@ class Oracle:
         self._lost_data_at = self._time()
         for grip in self._live:
             self._sever(grip)
+            if grip.gone_at is None:
+                grip.gone_at = self._lost_data_at
 
     def forced(self) -> None:
         """Somebody has freed the lock by force."""
@@ -90,15 +106,35 @@ class Oracle:
         """Return what its holders rely on now."""
         return [grip for grip in self._live if not grip.host.crashed and grip.lease.remaining > 0]
 
+    @contextmanager
+    def waits(self, worker: str, host: Host) -> Iterator[None]:
+        """Note that somebody waits, inside the block, for as long as it takes."""
+        self._waiting[worker] = host
+        try:
+            yield
+        finally:
+            self._waiting.pop(worker, None)
+
+    def expect_hand_offs(self, seconds: float) -> None:
+        """From now on nobody waits longer than that while it is free."""
+        self._patience = seconds
+        self._free_since = None
+
     def check(self) -> None:
         """Fail unless every invariant holds now."""
         if not self._live:
+            self._check_hand_off()
             return
+        self._free_since = None
         live = self._live = [grip for grip in self._live if self._is_live(grip)]
         sound = [grip for grip in live if not grip.severed]
         if len(sound) > 1:
             self._check_together(sound)
         executed = sum(node.executed for node in self._nodes)
+        for grip in live:
+            if grip.gone_at is not None and grip.lease._is_renewed:
+                end = grip.lease._ends_at - grip.gone_at
+                assert end < self._lease_time, f"{grip} is renewed, and no server has it"
         for grip in sound:
             state = executed, grip.lease._ends_at
             if grip.seen != state:
@@ -106,6 +142,17 @@ class Oracle:
                 self.checked += 1
                 problem = self._kind.problem_of(self._nodes, grip.lease, grip.side)
                 assert not problem, f"{grip} relies on its lease, and {problem}"
+
+    def _check_hand_off(self) -> None:
+        """Fail if somebody waits for what has been free for long."""
+        waiting = [name for name, host in self._waiting.items() if host.runs]
+        if not waiting or self._patience == math.inf or self._kind.taken(self._nodes):
+            self._free_since = None
+            return
+        present = self._time()
+        if self._free_since is None:
+            self._free_since = present
+        assert present - self._free_since < self._patience, f"it is free, and {waiting} wait"
 
     @staticmethod
     def _is_live(grip: Grip) -> bool:

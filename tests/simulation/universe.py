@@ -21,6 +21,16 @@ LONGEST = 600.0
 #: for two leases.
 LONGEST_KEY = 120.0
 
+#: Seconds in which a waiter gets what is free: where nothing goes wrong; and where messages may be
+#: lost, which the safety poll makes good.
+_CALM_HAND_OFF, _SLOW_HAND_OFF = 1.0, 8.0
+
+#: Seconds after which no release is under way any more.
+_SETTLED = 1.0
+
+#: Hexadecimal digits of a permit's id that are its client's.
+_TELLING = 20
+
 #: The beginnings of the keys that have no end.
 _LASTING = (b"redisson_lock_token:", b"semaphore")
 
@@ -47,7 +57,7 @@ class Universe:
         self.nodes = [
             self.network.add_node(PORT + n, rate) for n, rate in enumerate(self.plan.rates)
         ]
-        self.oracle = Oracle(self.kind, self.nodes, self.loop.time)
+        self.oracle = Oracle(self.kind, self.nodes, self.loop.time, self.plan.lease_time)
         self.processes: list[Process] = []
         self.grants = 0
         self._begun_at = self.loop.time()
@@ -98,8 +108,16 @@ class Universe:
         for fault in self.plan.faults:
             self.loop.at(self._begun_at + fault.begin, faults.begin, fault)
         last = max([fault.begin + fault.seconds for fault in self.plan.faults], default=0.0)
+        if self.plan.calm:
+            self.oracle.expect_hand_offs(_CALM_HAND_OFF + 50 * self.plan.delay)
         await asyncio.sleep(last + 0.001)
+        if not self.plan.calm:
+            # The dead in a fair queue are skipped a lease after they were last heard of.
+            patience = _SLOW_HAND_OFF + self.plan.lease_time + self.plan.late
+            self.oracle.expect_hand_offs(patience)
         await self._until(lambda: all(each.worked for each in self.processes if each.alive))
+        await asyncio.sleep(_SETTLED + self.plan.late)
+        self._check_nothing_is_held()
         await self._close_all()
         await asyncio.sleep(LONGEST_KEY)
         # Who comes after all leases finds it free, and tidies up what the dead have left.
@@ -125,6 +143,16 @@ class Universe:
                 left = [each for each in self.processes if each.alive and not each.closed]
                 raise AssertionError(f"waits for ever: {left}")
             await asyncio.sleep(0.05)
+
+    def _check_nothing_is_held(self) -> None:
+        """Fail if a server has a hold of a client that has nothing."""
+        alive = [process for process in self.processes if process.alive]
+        ours = [client.id for process in alive for client in process.clients]
+        # The id of a permit begins as its client's does.
+        ours += [each.replace("-", "")[:_TELLING] for each in ours]
+        for node in self.nodes:
+            left = [owner for owner in self.kind.owners(node) if owner.startswith(tuple(ours))]
+            assert not left, f"{node} has {left}, and nobody knows"
 
     def _check_nobody_is_left(self) -> None:
         """Fail if a closed client has left a task or a subscription."""

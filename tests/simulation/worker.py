@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Coroutine
+from contextlib import AbstractContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from redisson_py import (
@@ -115,7 +116,8 @@ class Worker:
             await self._in_block(subject.hold(target, lease_time, units), side, units)
         elif way == "acquire":
             began, floor = self._now(), universe.oracle.floor()
-            lease = await subject.acquire(target, lease_time, units, once=False)
+            with self._waiting():
+                lease = await subject.acquire(target, lease_time, units, once=False)
             assert lease is not None
             await self._with_lease(lease, side, units, began, floor)
         else:
@@ -133,18 +135,41 @@ class Worker:
 
     async def _in_block(self, block: Any, side: str, units: int) -> None:
         began, floor = self._now(), self._universe.oracle.floor()
-        async with block as lease:
+        async with AsyncExitStack() as stack:
+            with self._waiting():
+                lease = await stack.enter_async_context(block)
             self._got(lease, side, units, began, floor)
             await self._body(lease, side)
+
+    def _waiting(self) -> AbstractContextManager[None]:
+        return self._universe.oracle.waits(self.name, self._process.host)
 
     async def _with_lease(
         self, lease: Lease, side: str, units: int, began: float, floor: int
     ) -> None:
         self._got(lease, side, units, began, floor)
+        if self._universe.reentrant and self._chance.random() < 0.2:
+            lease = await self._released_beside_reentry(lease, side)
         try:
             await self._body(lease, side)
         finally:
             await self._released(lease.release())
+
+    async def _released_beside_reentry(self, outer: Lease, side: str) -> Lease:
+        """Acquire it again while another task releases it; return the new lease."""
+        seconds = self._universe.plan.lease_time * self._chance.choice([0.5, 2.0, 30.0])
+        began, floor = self._now(), self._universe.oracle.floor()
+        self._own_end = True
+        releasing = asyncio.create_task(outer.release())
+        try:
+            target = self._process.targets[side]
+            again: Lease = await target.acquire(lease_time=seconds)
+            self._got(again, side, 1, began, floor)
+        finally:
+            # The error of a re-entry comes first.
+            await asyncio.wait([releasing])
+            releasing.exception()
+        return again
 
     async def _released(self, release: Coroutine[Any, Any, None]) -> None:
         await release
