@@ -362,7 +362,7 @@ class TaskOwnership(ServerState):
             if hold.state == "held" and not hold.count:
                 # Its last lease was released meanwhile, so this call must release the hold.
                 self.give_back(hold)
-            elif hold.state == "held" and unsure:
+            elif hold.state == "held" and (unsure or hold.changed_since(request.version)):
                 self.lower(hold)
             raise
         hold.end_reentry(request.uncertain)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py import LeaseLostError, NotHeldError
+from redisson_py import LeaseLostError, NotHeldError, RedissonError
 from tests.support.kinds import DISTINCT_LOCKS, Party, Stage, reason_of
 from tests.support.waiting import until, until_async
 
@@ -181,3 +181,17 @@ async def test_a_release_beside_a_reentry_leaves_the_inner_lease(stage: Stage) -
     await until(lambda: inner.remaining > 30)
     assert await party.thing.remaining() >= inner.remaining
     await inner.release()
+
+
+async def test_a_refused_reentry_beside_a_release_leaves_no_count(stage: Stage) -> None:
+    """The release counts on the re-entry that was sent before it, and Redis refuses that one."""
+    party = await stage.party().connected()
+    outer = await party.thing.acquire()
+    inner = await party.thing.acquire()
+    async with stage.no_memory():
+        releasing = asyncio.create_task(inner.release())
+        with pytest.raises(RedissonError):
+            await party.thing.acquire()
+        await releasing
+    await until_counted(party, 1)
+    await outer.release()
