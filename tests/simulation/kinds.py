@@ -20,7 +20,8 @@ class Kind:
         name: Of the kind.
         subject: How it is acquired.
         servers: On how many servers it is.
-        quorum: How many of them must have a hold.
+        quorum: How many members must have a hold.
+        composite: Whether it has several members.
     """
 
     def __init__(self, name: str, subject: Subject, servers: int = 1, quorum: int = 1) -> None:
@@ -28,6 +29,7 @@ class Kind:
         self.subject = subject
         self.servers = servers
         self.quorum = quorum
+        self.composite = quorum > 1
 
     def make(self, clients: Sequence[Redisson], side: str) -> Any:
         """Return one for the clients of a process, one client for each server."""

@@ -25,8 +25,9 @@ LONGEST_KEY = 120.0
 #: lost, which the safety poll makes good.
 _CALM_HAND_OFF, _SLOW_HAND_OFF = 1.0, 8.0
 
-#: Seconds after which no release is under way any more.
-_SETTLED = 1.0
+#: Seconds after which no release is under way any more, beside a third of a lease, after which a
+#: connection without an answer is given up.
+_SETTLED = 4.0
 
 #: Hexadecimal digits of a permit's id that are its client's.
 _TELLING = 20
@@ -116,7 +117,7 @@ class Universe:
             patience = _SLOW_HAND_OFF + self.plan.lease_time + self.plan.late
             self.oracle.expect_hand_offs(patience)
         await self._until(lambda: all(each.worked for each in self.processes if each.alive))
-        await asyncio.sleep(_SETTLED + self.plan.late)
+        await asyncio.sleep(_SETTLED + self.plan.late + self.plan.lease_time / 3)
         self._check_nothing_is_held()
         await self._close_all()
         await asyncio.sleep(LONGEST_KEY)

@@ -161,14 +161,10 @@ class Worker:
         began, floor = self._now(), self._universe.oracle.floor()
         self._own_end = True
         releasing = asyncio.create_task(outer.release())
-        try:
-            target = self._process.targets[side]
-            again: Lease = await target.acquire(lease_time=seconds)
-            self._got(again, side, 1, began, floor)
-        finally:
-            # The error of a re-entry comes first.
-            await asyncio.wait([releasing])
-            releasing.exception()
+        # Its error, if there is one, is that of the re-entry too.
+        releasing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        again: Lease = await self._process.targets[side].acquire(lease_time=seconds)
+        self._got(again, side, 1, began, floor)
         return again
 
     async def _released(self, release: Coroutine[Any, Any, None]) -> None:
