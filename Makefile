@@ -67,7 +67,7 @@ REDISSON ?= 4.7.0
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-rest test-soaks \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
-	interop coverage soak mutants bench bench-quick bench-goals manifest build clean
+	interop coverage soak simulate mutants bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -210,6 +210,9 @@ soak: $(VENV)/.checks ## lost replies, lifecycles, outages, slots that move; ARG
 	$(BIN)/python -m tests.soak.lifecycles $(LIFECYCLES)
 	$(BIN)/python -m tests.soak.outage $(OUTAGE)
 	MOVES=$(MOVES) $(PYTEST) -q tests/topology/test_cluster_moves.py
+
+simulate: $(VENV)/.checks ## worlds of a seed each, in simulated time; ARGS="--seeds 1000000 --from 0 --jobs 2"
+	$(BIN)/python -m tests.simulation $(ARGS)
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -80,7 +80,7 @@ class Subject:
 
     async def owners(self, redis: Redis, keys: Sequence[str]) -> set[str]:
         """Return the owners that the server has under some keys; none of permits."""
-        found = [await redis.hgetall(key) for key in keys]  # type: ignore[misc]
+        found: list[Any] = [await redis.hgetall(key) for key in keys]
         return {field.decode().removesuffix(":write") for each in found for field in each}
 
     async def delete(self, redis: Redis, observer: Redisson) -> None:

@@ -13,7 +13,7 @@ from tests.simulation.resp import CommandReader
 
 if TYPE_CHECKING:
     from tests.simulation.network import Path
-    from tests.simulation.server.server import Session
+    from tests.simulation.server.session import Session
 
 
 class Signal(enum.Enum):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.simulation.network import Node, Path, Rule, Verdict
+from tests.simulation.pipes import Road
 from tests.simulation.plan import Fault
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class Faults:
         chance = self._universe.chance(f"losses at {fault.begin}")
         for path in self._paths(fault):
             path.rule = losing(chance, 0.05 + 0.5 * fault.level**2)
-            self._later(fault, lambda path=path: setattr(path, "rule", None))
+            self._later(fault, partial(setattr, path, "rule", None))
 
     def _black_hole(self, fault: Fault) -> None:
         for path in self._paths(fault):
@@ -90,19 +92,19 @@ class Faults:
         for path in self._paths(fault):
             for road in (path.up, path.down):
                 road.spread += more
-                self._later(fault, lambda road=road: setattr(road, "spread", road.spread - more))
+                self._later(fault, partial(_hurry, road, more))
 
     def _dribble(self, fault: Fault) -> None:
         for path in self._paths(fault):
             for road in (path.up, path.down):
                 road.piece = 1 + int(fault.level * 60)
-                self._later(fault, lambda road=road: setattr(road, "piece", 0))
+                self._later(fault, partial(setattr, road, "piece", 0))
 
     def _refuse(self, fault: Fault) -> None:
         for path in self._paths(fault):
             path.refusing = True
             path.cut()
-            self._later(fault, lambda path=path: setattr(path, "refusing", False))
+            self._later(fault, partial(setattr, path, "refusing", False))
 
     # Servers.
 
@@ -135,7 +137,7 @@ class Faults:
         if process is not None:
             host = process.host
             host.paused = True
-            self._later(fault, lambda: setattr(host, "paused", False))
+            self._later(fault, partial(setattr, host, "paused", False))
 
     def _crash(self, fault: Fault) -> None:
         process = self._process(fault)
@@ -153,6 +155,11 @@ class Faults:
 
     def _force_release(self, fault: Fault) -> None:
         self._universe.force_release()
+
+
+def _hurry(road: Road, less: float) -> None:
+    """Have what travels on a road take less time."""
+    road.spread -= less
 
 
 def losing(chance: random.Random, share: float) -> Rule:

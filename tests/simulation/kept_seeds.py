@@ -7,7 +7,11 @@ KEPT: list[tuple[str, int, str]] = [
     ("multi_lock-lifecycle", 4179, "a release beside a re-entry cut the lease of the inner one"),
     ("read_write_lock", 45, "a re-entry repeated behind a release beside it was refused"),
     ("multi_lock-lifecycle", 4281, "steps beside each other were blamed for each other's releases"),
-    ("multi_lock-lifecycle", 82, "a hold whose record was deleted was passed on as if it were sound"),
+    (
+        "multi_lock-lifecycle",
+        82,
+        "a hold whose record was deleted was passed on as if it were sound",
+    ),
     ("fair_lock-lifecycle", 2764, "a wait that had not begun was not cancelled"),
     ("fair_lock-lifecycle", 5467, "a task that was about to end got an order"),
     ("read_write_lock-lifecycle", 557, "a writer freed by force was taken for one that reads"),

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 from tests.simulation.network import Node
 
-
 #: Seconds for a question, and as many for the answer.
 _DELAY = 0.0002
 
@@ -41,5 +40,6 @@ class Look:
         self._node.execute_late([(b"FLUSHALL",)])
 
     async def scan_iter(self) -> AsyncIterator[bytes]:
-        for key in self._node.server.keys():
+        keys = self._node.server.keys()
+        for key in keys:
             yield key

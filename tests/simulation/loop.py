@@ -16,9 +16,11 @@ import weakref
 from asyncio import base_events
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVarTuple
 
 from tests.simulation.hosts import HOST, Host
+
+Ts = TypeVarTuple("Ts")
 
 #: Loop time at which a simulation begins, in seconds.
 BEGIN = 1000.0
@@ -101,7 +103,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
         return self._now
 
     def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """Run a callback in the next turn of its host."""
         handle = asyncio.Handle(callback, args, self, context)
@@ -110,13 +112,17 @@ class SimulatedLoop(base_events.BaseEventLoop):
             host.ready.append(handle)
         return handle
 
-    call_soon_threadsafe = call_soon
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Run a callback in the next turn of its host: there is one thread only."""
+        return self.call_soon(callback, *args, context=context)
 
     def call_at(
         self,
         when: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback when its moment has come; the seed orders those of one moment."""
@@ -130,8 +136,8 @@ class SimulatedLoop(base_events.BaseEventLoop):
     def call_later(
         self,
         delay: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Run a callback after a delay."""
@@ -151,7 +157,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
 
     async def create_connection(
         self, protocol_factory: Any, host: Any = None, port: Any = None, **_: Any
-    ) -> Any:  # type: ignore[override]
+    ) -> Any:
         """Open a connection of the simulated network."""
         assert self.network is not None
         protocol = protocol_factory()

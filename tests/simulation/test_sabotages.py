@@ -86,7 +86,11 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
     ),
     "tokens without time": (
         "fenced_lock",
-        lua(b"math.max(last + 1, time[1] * 1000000 + time[2])", b"last + 1", of=b"fenced_lock.acquire"),
+        lua(
+            b"math.max(last + 1, time[1] * 1000000 + time[2])",
+            b"last + 1",
+            of=b"fenced_lock.acquire",
+        ),
     ),
     "writers beside readers": (
         "read_write_lock",

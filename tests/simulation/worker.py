@@ -17,7 +17,7 @@ from redisson_py import (
 )
 from tests.lifecycle.actors import Order
 from tests.lifecycle.subjects import PERMITS
-from tests.simulation.oracle import Grip
+from tests.simulation.oracle import LONGEST_LEASE, Grip
 
 if TYPE_CHECKING:
     from tests.simulation.process import Process
@@ -157,7 +157,7 @@ class Worker:
 
     async def _released_beside_reentry(self, outer: Lease, side: str) -> Lease:
         """Acquire it again while another task releases it; return the new lease."""
-        seconds = self._universe.plan.lease_time * self._chance.choice([0.5, 2.0, 30.0])
+        seconds = self._universe.plan.lease_time * self._chance.choice([0.5, 2.0, LONGEST_LEASE])
         began, floor = self._now(), self._universe.oracle.floor()
         self._own_end = True
         releasing = asyncio.create_task(outer.release())

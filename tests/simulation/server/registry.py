@@ -26,7 +26,8 @@ class Command(NamedTuple):
 
 
 #: What a server that is full refuses, and how.
-_TAKE_MEMORY = frozenset("APPEND HINCRBY HMSET HSET HSETNX INCR INCRBY LPUSH RPUSH SET ZADD".split())
+_TAKE_MEMORY = {"APPEND", "HINCRBY", "HMSET", "HSET", "INCR", "INCRBY", "LPUSH", "RPUSH", "SET"}
+_TAKE_MEMORY |= {"ZADD"}
 OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
 
 #: By name, in capitals.

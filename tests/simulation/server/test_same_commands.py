@@ -192,7 +192,9 @@ def same_pushes(twins: Twins, command: str | list[bytes]) -> None:
 
 
 def test_quit(twins: Twins, valkey_url: str) -> None:
-    link, sent, closed = Link(valkey_url), [], []
+    sent: list[bytes] = []
+    closed: list[bool] = []
+    link = Link(valkey_url)
     session = twins.server.session(sent.append, lambda: closed.append(True))
     session.execute((b"QUIT",))
     session.execute((b"PING",))
