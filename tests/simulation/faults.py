@@ -117,6 +117,7 @@ class Faults:
         node = self._node(fault)
         if not keep_data:
             self._universe.oracle.data_lost()
+            self._universe.meetings.data_lost = True
         node.go_down(keep_data=keep_data)
         self._later(fault, node.come_up)
 

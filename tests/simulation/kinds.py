@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from redisson_py import Lease, Redisson
@@ -22,6 +22,7 @@ class Kind:
         servers: On how many servers it is.
         quorum: How many members must have a hold.
         composite: Whether it has several members.
+        is_meeting: It is a latch or a barrier: nobody holds it.
     """
 
     def __init__(self, name: str, subject: Subject, servers: int = 1, quorum: int = 1) -> None:
@@ -30,6 +31,7 @@ class Kind:
         self.servers = servers
         self.quorum = quorum
         self.composite = quorum > 1
+        self.is_meeting = not subject.keys
 
     def make(self, clients: Sequence[Redisson], side: str) -> Any:
         """Return one for the clients of a process, one client for each server."""
@@ -82,6 +84,16 @@ class Kind:
         return [field.decode() for field in found]
 
 
+#: Parties of the barrier.
+PARTIES = 3
+
+#: What tasks meet at, and do not hold.
+_MEETINGS: dict[str, Callable[[Redisson, str], Any]] = {
+    "latch": lambda client, side: client.get_latch("latch"),
+    "barrier": lambda client, side: client.get_barrier("barrier", PARTIES),
+}
+
+
 def _node_of(nodes: Sequence[Node], member: Lease) -> Node:
     """Return the server of one lease of a red lock."""
     ownership = member._hold.ownership
@@ -93,6 +105,8 @@ def _kinds() -> dict[str, Kind]:
     kinds = {name: Kind(name, each, 1, each.leases) for name, each in SUBJECTS.items()}
     red = Subject(lambda client, side: None)
     kinds["red_lock"] = Kind("red_lock", red, RED_SERVERS, RED_SERVERS // 2 + 1)
+    for name, make in _MEETINGS.items():
+        kinds[name] = Kind(name, Subject(make, keys=(), releases=False))
     return kinds
 
 

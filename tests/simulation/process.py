@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from redisson_py import Redisson
 from tests.simulation.hosts import Host
+from tests.simulation.meetings import MeetingWorker
 from tests.simulation.worker import Worker
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ class Process:
         ]
         kind = universe.kind
         self.targets = {side: kind.make(self.clients, side) for side in kind.subject.sides}
+        made = MeetingWorker if kind.is_meeting else Worker
         workers = [
-            Worker(self, f"{self.host}.{number}", universe.chance(f"{self.host}.{number}"))
+            made(self, f"{self.host}.{number}", universe.chance(f"{self.host}.{number}"))
             for number in range(self._tasks)
         ]
         tasks = [asyncio.create_task(self._watched(each), name=each.name) for each in workers]
@@ -81,7 +83,7 @@ class Process:
             await client.aclose()
         self.closed = True
 
-    async def _watched(self, worker: Worker) -> None:
+    async def _watched(self, worker: Worker | MeetingWorker) -> None:
         try:
             await (worker.tidy() if self.last else worker.run())
         except Exception as error:

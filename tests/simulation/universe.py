@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.simulation.faults import Faults
 from tests.simulation.kinds import KINDS, PERMITS
-from tests.simulation.oracle import Oracle
+from tests.simulation.meetings import Meetings
+from tests.simulation.oracle import LONGEST_LEASE, Oracle
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.process import Process
 from tests.simulation.simulation import PORT, Simulation
@@ -43,7 +44,8 @@ class Universe:
     """What one seed makes of the package.
 
     Attributes:
-        grants: How many leases were granted.
+        grants: How many leases were granted, or parties released, or counts confirmed.
+        meetings: What is known of a latch or a barrier.
     """
 
     def __init__(self, seed: int, kind: str) -> None:
@@ -59,6 +61,7 @@ class Universe:
             self.network.add_node(PORT + n, rate) for n, rate in enumerate(self.plan.rates)
         ]
         self.oracle = Oracle(self.kind, self.nodes, self.loop.time, self.plan.lease_time)
+        self.meetings = Meetings(self)
         self.processes: list[Process] = []
         self.grants = 0
         self._begun_at = self.loop.time()
@@ -79,6 +82,7 @@ class Universe:
 
     def _after_step(self) -> None:
         self.oracle.check()
+        self.meetings.check()
         if self._unseen:
             raise AssertionError(self._unseen.pop())
 
@@ -103,6 +107,7 @@ class Universe:
     async def _live(self) -> None:
         if self.kind.subject.is_semaphore:
             self.nodes[0].execute_late([(b"SET", b"semaphore", str(PERMITS).encode())])
+        self.meetings.set_latch()
         for tasks in self.plan.tasks:
             self.add_process(tasks)
         faults = Faults(self)
@@ -116,6 +121,8 @@ class Universe:
             # The dead in a fair queue are skipped a lease after they were last heard of.
             patience = _SLOW_HAND_OFF + self.plan.lease_time + self.plan.late
             self.oracle.expect_hand_offs(patience)
+        if self.kind.is_meeting:
+            self.add_process(1, last=True)
         await self._until(lambda: all(each.worked for each in self.processes if each.alive))
         await asyncio.sleep(_SETTLED + self.plan.late + self.plan.lease_time / 3)
         if any(fault.seconds > self.plan.lease_time / 2 for fault in self.plan.faults):
@@ -123,7 +130,7 @@ class Universe:
             await asyncio.sleep(self.plan.lease_time)
         self._check_nothing_is_held()
         await self._close_all()
-        await asyncio.sleep(LONGEST_KEY)
+        await asyncio.sleep(LONGEST_KEY + LONGEST_LEASE * self.plan.lease_time)
         # Who comes after all leases finds it free, and tidies up what the dead have left.
         self.add_process(1, last=True)
         await self._until(lambda: self.processes[-1].worked)
