@@ -121,7 +121,7 @@ class MeetingWorker:
             position = await target.wait(timeout)
             self._universe.note(self.name, "is released as", position)
             self._universe.grants += 1
-        self._meetings.released(position)
+            self._meetings.released(position)
         elif self._chance.random() < 0.6:
             await self._count_down(target)
         else:
