@@ -212,9 +212,9 @@ class Play(World):
         if side == "read" and any(g.side == "write" and not g.severed for g in self.held()):
             # As in Redisson: what the writer reads stays with it.
             gone = []
-        if len(self.subject.keys) > 1:
-            # Waiters may have a part of it.
-            self.severed_owners |= await self.subject.owners(self.redis, self.subject.keys)
+        for wait in self.waits:
+            # It may have a part of it.
+            wait.severed = wait.severed or len(self.subject.keys) > 1
         async with self._sever(gone):
             order = await self._finished(by, target.force_release)
         # It may have cancelled the body that called it.
@@ -232,9 +232,9 @@ class Play(World):
             wait.untold = True
             # It may have this key already, and wait for the other one.
             wait.severed = wait.severed or len(self.subject.keys) > 1
-        # Also those who wait for another key, or pass on what they have.
-        self.severed_owners |= await self.subject.owners(self.redis, self.subject.keys[:1])
         async with self._sever(self.not_over()):
+            # Also those who wait for another key, or pass on what they have.
+            self.severed_owners |= await self.subject.owners(self.redis, self.subject.keys[:1])
             await self.subject.delete(self.redis, self.observer)
 
     async def cancel_wait(self, wait: Wait | None) -> None:

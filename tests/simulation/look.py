@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 from tests.simulation.network import Node
 
-#: Seconds for a question, and as many for the answer.
-_DELAY = 0.0002
+#: Seconds until the answer, which is that of the last moment.
+_DELAY = 0.0005
 
 
 class Look:
@@ -19,15 +19,11 @@ class Look:
 
     async def hgetall(self, key: str) -> dict[bytes, bytes]:
         await asyncio.sleep(_DELAY)
-        found = dict(self._node.server.hash(key.encode()))
-        await asyncio.sleep(_DELAY)
-        return found
+        return dict(self._node.server.hash(key.encode()))
 
     async def pttl(self, key: str) -> int:
         await asyncio.sleep(_DELAY)
-        found = self._node.server.ttl_ms(key.encode())
-        await asyncio.sleep(_DELAY)
-        return found
+        return self._node.server.ttl_ms(key.encode())
 
     async def ttl(self, key: bytes) -> int:
         left = self._node.server.ttl_ms(key)
