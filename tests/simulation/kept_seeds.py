@@ -6,6 +6,7 @@ from __future__ import annotations
 KEPT: list[tuple[str, int, str]] = [
     ("multi_lock-lifecycle", 4179, "a release beside a re-entry cut the lease of the inner one"),
     ("read_write_lock", 45, "a re-entry repeated behind a release beside it was refused"),
+    ("fenced_lock", 44994, "a re-entry of a hold that was lost meanwhile raised the wrong error"),
     ("multi_lock-lifecycle", 20992, "a re-entry refused beside a release left its hold count"),
     ("lock-lifecycle", 31340, "a waiter slept on when a lease that was shortened had ended"),
     ("multi_lock-lifecycle", 4281, "steps beside each other were blamed for each other's releases"),
