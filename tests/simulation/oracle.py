@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from redisson_py import Lease
+from redisson_py._engine.waiting import SAFETY_POLL
 from tests.simulation.hosts import Host
 from tests.simulation.kinds import PERMITS, Kind
 from tests.simulation.network import Node
 
 #: The longest lease that a worker asks for: so many times the watchdog's.
 LONGEST_LEASE = 30.0
+
+#: Seconds after which every waiter asks again, whatever it has heard.
+LONGEST_POLL = 1.5 * SAFETY_POLL + 0.5
 
 
 @dataclass(eq=False)
@@ -71,6 +75,7 @@ class Oracle:
         self._waiting: dict[str, Host] = {}
         self._free_since: float | None = None
         self._patience = math.inf
+        self._shortened_at = -math.inf
         self.checked = 0
 
     def floor(self) -> int:
@@ -120,6 +125,10 @@ class Oracle:
         finally:
             self._waiting.pop(worker, None)
 
+    def shortened(self) -> None:
+        """A holder sets a shorter lease: those who wait have heard of the longer one."""
+        self._shortened_at = self._time()
+
     def expect_hand_offs(self, seconds: float) -> None:
         """From now on nobody waits longer than that while it is free."""
         self._patience = seconds
@@ -157,7 +166,9 @@ class Oracle:
         present = self._time()
         if self._free_since is None:
             self._free_since = present
-        assert present - self._free_since < self._patience, f"it is free, and {waiting} wait"
+        told_late = present - self._shortened_at < 2 * LONGEST_POLL
+        patience = max(self._patience, LONGEST_POLL if told_late else 0.0)
+        assert present - self._free_since < patience, f"it is free, and {waiting} wait"
 
     @staticmethod
     def _is_live(grip: Grip) -> bool:

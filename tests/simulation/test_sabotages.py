@@ -65,17 +65,11 @@ def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_keep_asking", asleep_first)
 
 
-def no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take a renewal that the server refused for one that it carried out."""
-    monkeypatch.setattr(Watchdog, "lose", lambda *_: None)
-
-
 SABOTAGES: dict[str, tuple[str, Sabotage]] = {
     "no margin for clocks": ("lock", no_margin),
     "no renewals": ("lock", no_renewals),
     "no undo": ("lock", no_undo),
     "no second look after subscribing": ("lock", no_second_look),
-    "losses ignored": ("lock", no_loss),
     "released by another owner": (
         "lock",
         lua(

@@ -29,6 +29,7 @@ _CALM_HAND_OFF, _SLOW_HAND_OFF = 1.0, 8.0
 #: Seconds after which no release is under way any more, beside a third of a lease, after which a
 #: connection without an answer is given up.
 _SETTLED = 4.0
+_CALM_SETTLED = 0.1
 
 #: Hexadecimal digits of a permit's id that are its client's.
 _TELLING = 20
@@ -124,7 +125,10 @@ class Universe:
         if self.kind.is_meeting:
             self.add_process(1, last=True)
         await self._until(lambda: all(each.worked for each in self.processes if each.alive))
-        await asyncio.sleep(_SETTLED + self.plan.late + self.plan.lease_time / 3)
+        if not self.plan.faults:
+            await asyncio.sleep(_CALM_SETTLED + 50 * self.plan.delay)
+        else:
+            await asyncio.sleep(_SETTLED + self.plan.late + self.plan.lease_time / 3)
         if any(fault.seconds > self.plan.lease_time / 2 for fault in self.plan.faults):
             # What was sent into a black hole may be granted when its undo was given up.
             await asyncio.sleep(self.plan.lease_time)

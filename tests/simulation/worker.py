@@ -160,6 +160,7 @@ class Worker:
         seconds = self._universe.plan.lease_time * self._chance.choice([0.5, 2.0, LONGEST_LEASE])
         began, floor = self._now(), self._universe.oracle.floor()
         self._own_end = True
+        self._universe.oracle.shortened()
         releasing = asyncio.create_task(outer.release())
         # Its error, if there is one, is that of the re-entry too.
         releasing.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -188,6 +189,7 @@ class Worker:
             seconds = self._universe.plan.lease_time * chance.choice([0.2, 1.0, 3.0])
             self._universe.note(self.name, "extends", f"{seconds:.3f} s")
             self._own_end = True
+            self._universe.oracle.shortened()
             await lease.extend(seconds)
             await asyncio.sleep(self._short())
 
