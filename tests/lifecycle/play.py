@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
-from redisson_py import Lease, LeaseLostError, NotHeldError, RedissonError
+from redisson_py import Lease, LeaseLostError, NotHeldError, RedissonError, _time
 from tests.lifecycle.actors import Actor, Block, Order, Work
 from tests.lifecycle.records import Grip, Mishap, Wait
 from tests.lifecycle.world import SOON, World
@@ -212,9 +212,8 @@ class Play(World):
         if side == "read" and any(g.side == "write" and not g.severed for g in self.held()):
             # As in Redisson: what the writer reads stays with it.
             gone = []
-        for wait in self.waits:
-            # It may have a part of it.
-            wait.severed = wait.severed or len(self.subject.keys) > 1
+        # Who waits may have a part of it, and may pass that on.
+        self.forced_at = _time.now()
         async with self._sever(gone):
             order = await self._finished(by, target.force_release)
         # It may have cancelled the body that called it.

@@ -56,6 +56,8 @@ class World:
         self.severing = 0
         #: Owners whose record was on the server when it was deleted.
         self.severed_owners: set[str] = set()
+        #: When something was freed by force, by the clock of leases.
+        self.forced_at = 0.0
         self.racing = False
         self.full = False
         self.closed: set[int] = set()
@@ -137,6 +139,8 @@ class World:
                 # A hold that is passed on keeps its history.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
                 severed = self.severing > 0 or wait.severed
+                parts: list[Lease] = getattr(lease, "_members", [])
+                severed |= any(part._hold.granted_at <= self.forced_at for part in parts)
                 severed |= not self.severed_owners.isdisjoint(owners_of(lease))
                 grip.severed = severed or any(each.severed for each in owner)
                 if grip.side == "read":
