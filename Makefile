@@ -73,7 +73,7 @@ REDISSON ?= 4.7.0
 	test-soaks test-jepsen \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
-	interop coverage soak fuzz mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
+	interop coverage soak fuzz simulate mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -230,6 +230,9 @@ soak: $(VENV)/.checks ## lost replies, lifecycles, outages, losses, slots that m
 
 fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds 600 --seed 7"
 	$(BIN)/python -m tests.fuzz $(ARGS)
+
+simulate: $(VENV)/.checks ## worlds of a seed each, in simulated time; ARGS="--seeds 1000000 --from 0 --jobs 2"
+	$(BIN)/python -m tests.simulation $(ARGS)
 
 mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -6,7 +6,10 @@ local function expired(permits, counts, present, reclaims)
   local units = counts and 0 or #over
   if counts then
     for i = 1, reclaims do
-      local count = over[i] and redis.call('HGET', counts, over[i])
+      if not over[i] then
+        break
+      end
+      local count = redis.call('HGET', counts, over[i])
       units = units + (whole(count or '', 1) or 0)
     end
   end

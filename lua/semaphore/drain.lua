@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.drain
---! version  3
+--! version  4
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     calls:int receipt_ms:int reclaims:int
 --! returns  int = how many were available, perhaps fewer than none; none are now

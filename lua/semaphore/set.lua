@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  5
+--! version  6
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many

@@ -323,10 +323,16 @@ class Hold:
         keep = self._begin()
         return self.count, self.ownership.context.owners.new_number(), keep
 
-    def reentered(self, sent_at: float, lease_time: float) -> None:
-        """Record that a re-entry sent at `sent_at` was granted."""
+    def reentered(self, sent_at: float, lease_time: float, version: int) -> bool:
+        """Record that a re-entry sent at `sent_at` was granted; return whether its lease counts.
+
+        It does not if a later change, as of a release beside it, has set another lease.
+        """
         self.sent_at = sent_at
+        if self.changed_since(version):
+            return False
         self.renewal_confirmed(lease_end(sent_at, lease_time), sent_at + lease_time)
+        return True
 
     def end_reentry(self, uncertain: bool) -> None:
         """Record that a re-entry was answered, or that it will not be."""
@@ -472,6 +478,10 @@ class Hold:
     def unsettled(self) -> bool:
         """Whether an older request under its owner may still arrive."""
         return self.uncertain or self._changes > 0 or self.reads > 0
+
+    def changed_since(self, version: int) -> bool:
+        """Return whether a change of its lease was sent after this one."""
+        return version < self._last_change
 
     def is_last_change(self, version: int) -> bool:
         """Return whether no other change of its lease was sent after this one."""

@@ -381,9 +381,8 @@ class Ownership:
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
-        if self.commands.queues:
-            # No message announces an end that comes sooner than Redis has said.
-            self.context.bus.table.wake_below(self.commands.channel)
+        # No message announces an end that comes sooner than Redis has said.
+        self.context.bus.table.wake_ended(self.commands.channel, below=self.commands.queues)
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from redisson_py._commands.replies import GIVEN_UP, GRANTED, Answer, Busy, Granted
+from redisson_py._commands.replies import GIVEN_UP, GRANTED, LOST, Answer, Busy, Granted
 from redisson_py._commands.request import REDISSON_WAIT_MS
 from redisson_py._commands.wakes import Wakes
 from redisson_py._engine.waiting import Turn
@@ -175,6 +175,12 @@ class AcquireRequest:
             # The undo was sent before this task handled the answer.
             raise self._given_up
         answer = self.ownership.commands.answer(reply, self)
+        if answer is GIVEN_UP and self.reentry is not None:
+            if self.reentry.state != "held":
+                # Lost before it came again, which a change of the hold had made void.
+                return LOST
+            if self._renumbered(self.reentry):
+                return await self.run(deadline)
         if answer is GIVEN_UP:
             raise BackendError(f"{self.ownership!r}: this request was given up already")
         if type(answer) is not Busy:
@@ -188,6 +194,17 @@ class AcquireRequest:
             self.ownership.context.pending[self] = None
             return replace(answer, queued=True)
         return answer
+
+    def _renumbered(self, hold: Hold) -> bool:
+        """Take a new version if this re-entry came again behind a later change of its hold.
+
+        That change, as the release of an outer acquisition, knew of the re-entry: it is not void.
+        """
+        if not hold.changed_since(self.version):
+            return False
+        self.version = self.ownership.context.owners.new_number()
+        self.version_ms = TOMBSTONE_MS
+        return True
 
     def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
         """Send the request; the caller must await `run` or call `undo`. `stream` must have room."""

@@ -130,8 +130,12 @@ class Table:
         channel.messages += 1
         self._wake(channel, channel.wakes(value))
 
-    def wake_below(self, name: bytes) -> None:
-        """Wake the seats of all channels whose names begin with `name` and a colon."""
+    def wake_ended(self, name: bytes, *, below: bool) -> None:
+        """Wake the seats of a channel, or of all whose names begin with its name and a colon."""
+        if not below:
+            if (channel := self.channels.get(name)) is not None:
+                self._wake(channel, ALL)
+            return
         start = name + b":"
         for channel in self.channels.values():
             if channel.name.startswith(start):

@@ -362,7 +362,7 @@ class TaskOwnership(ServerState):
             if hold.state == "held" and not hold.count:
                 # Its last lease was released meanwhile, so this call must release the hold.
                 self.give_back(hold)
-            elif hold.state == "held" and unsure:
+            elif hold.state == "held" and (unsure or hold.changed_since(request.version)):
                 self.lower(hold)
             raise
         hold.end_reentry(request.uncertain)
@@ -373,12 +373,14 @@ class TaskOwnership(ServerState):
             self.context.watchdog.lose(hold, "taken")
             self.forget(hold)
             raise self.loss(hold)
-        hold.reentered(request.sent_at, lease)
+        leased = hold.reentered(request.sent_at, lease, request.version)
         limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
         again = self.lease_kind(hold, limit, hold.token, now())
         was_renewed = hold.renewed
         hold.add_lease(again)
-        if was_renewed and not hold.renewed:
+        if request.version != version:
+            self.lower(hold)  # Granted behind that release, it took the count of before.
+        elif not leased or (was_renewed and not hold.renewed):
             # The outer lease was released meanwhile, which left the lease of a renewed hold.
             self.set_needed_lease(hold)
         self.context.counts.acquires += 1

@@ -36,6 +36,11 @@ class Order:
         self.value: Any = None
         self.error: BaseException | None = None
 
+    @property
+    def begun(self) -> bool:
+        """Whether the actor has begun it."""
+        return self._task is not None
+
     def cancel(self) -> None:
         """Cancel the operation, once, if it has begun and not ended."""
         if self._task is not None and not self.finished and not self.asked_to_cancel:
@@ -200,6 +205,7 @@ class Actor:
         self.unwinding = False
         self._expected = 0
         self._killed = False
+        self._ending = False
         self.task = asyncio.create_task(self._run(), name=name)
 
     def __repr__(self) -> str:
@@ -209,7 +215,7 @@ class Actor:
     def idle(self) -> bool:
         """Whether it can take an order now."""
         busy = self.order is not None and not self.order.finished
-        return not busy and not self.unwinding and not self.task.done()
+        return not (busy or self.unwinding or self._ending or self.task.done())
 
     def begin(self, work: Work, cut: Cut | None = None) -> Order:
         """Have it begin an operation."""
@@ -225,6 +231,7 @@ class Actor:
 
     def end(self) -> None:
         """End the task, its blocks still open."""
+        self._ending = True
         self._orders.put_nowait(None)
 
     def kill(self) -> None:

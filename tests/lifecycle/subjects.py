@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -78,6 +78,11 @@ class Subject:
         left = [await redis.pttl(key) / 1000 for key in self.keys]
         return [(lease, min(left)) for lease in leases]
 
+    async def owners(self, redis: Redis, keys: Sequence[str]) -> set[str]:
+        """Return the owners that the server has under some keys; none of permits."""
+        found: list[Any] = [await redis.hgetall(key) for key in keys]
+        return {field.decode().removesuffix(":write") for each in found for field in each}
+
     async def delete(self, redis: Redis, observer: Redisson) -> None:
         """Delete it on the server, held or not."""
         await redis.delete(self.keys[0])
@@ -108,6 +113,9 @@ class SemaphoreSubject(Subject):
         names = seen.permit_ids or [holder.owner for holder in seen.holders]
         left = dict(zip(names, [holder.remaining for holder in seen.holders], strict=True))
         return [(lease, left.get(lease.id, -2.0)) for lease in leases]  # type: ignore[attr-defined]
+
+    async def owners(self, redis: Redis, keys: Sequence[str]) -> set[str]:
+        return set()
 
     async def delete(self, redis: Redis, observer: Redisson) -> None:
         await redis.delete(self.keys[0])

@@ -5,6 +5,8 @@ The tombstone of a released owner does not help here: the hold is the same, and 
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from redis.asyncio import Redis
 
@@ -234,3 +236,24 @@ async def test_a_part_of_a_permit_given_back_late_does_not_undo_an_extension(
     assert holder.remaining > LONG / 2
     await permit.release()
     assert await semaphore.available() == 5
+
+
+@KINDS
+async def test_a_reentry_repeated_behind_a_release_is_granted(
+    kind: str, far: Redisson, link: FaultProxy, redis: Redis
+) -> None:
+    """The release beside it has a later version, and was executed before the repetition."""
+    lock = REENTRANT[kind](far)
+    outer = await lock.acquire()
+    await (await lock.acquire()).release()
+    lose_next_script_reply(link)
+    releasing = asyncio.create_task(outer.release())
+    inner = await lock.acquire(lease_time=LONG)
+    await releasing
+    await answered(far)
+    inner.check()
+    for holders in (await recorded(redis)).values():
+        assert [int(count) for field, count in holders.items() if field != b"mode"] == [1]
+    assert await shortest_lease(redis) / 1000 >= inner.remaining
+    await inner.release()
+    assert await recorded(redis) == {}

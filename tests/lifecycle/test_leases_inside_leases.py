@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py import LeaseLostError, NotHeldError
+from redisson_py import LeaseLostError, NotHeldError, RedissonError
 from tests.support.kinds import DISTINCT_LOCKS, Party, Stage, reason_of
 from tests.support.waiting import until, until_async
 
@@ -167,3 +167,31 @@ async def test_both_leases_end_by_themselves(stage: Stage) -> None:
     async with party.thing as lease:
         assert not lease.lost
     await stage.assert_nothing_held(party)
+
+
+async def test_a_release_beside_a_reentry_leaves_the_inner_lease(stage: Stage) -> None:
+    """Redis gets the release behind the re-entry, and is told the lease of what is left again."""
+    party = await stage.party(lease_time=3).connected()
+    outer = await party.thing.acquire(lease_time=6)
+    releasing = asyncio.create_task(outer.release())
+    inner = await party.thing.acquire(lease_time=60)
+    believed = inner.remaining
+    assert believed <= 1 + (await party.thing.remaining() or 0)
+    await releasing
+    await until(lambda: inner.remaining > 30)
+    assert await party.thing.remaining() >= inner.remaining
+    await inner.release()
+
+
+async def test_a_refused_reentry_beside_a_release_leaves_no_count(stage: Stage) -> None:
+    """The release counts on the re-entry that was sent before it, and Redis refuses that one."""
+    party = await stage.party().connected()
+    outer = await party.thing.acquire()
+    inner = await party.thing.acquire()
+    async with stage.no_memory():
+        releasing = asyncio.create_task(inner.release())
+        with pytest.raises(RedissonError):
+            await party.thing.acquire()
+        await releasing
+    await until_counted(party, 1)
+    await outer.release()

@@ -1,15 +1,11 @@
-"""Two clients behind proxies, tasks of each, and the expected state of their acquisitions."""
+"""Two clients behind links, tasks of each, and the expected state of their acquisitions."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
-
-import redis
-from redis.asyncio import Redis
 
 from redisson_py import (
     AcquireTimeoutError,
@@ -19,11 +15,10 @@ from redisson_py import (
     RedissonError,
     ScriptError,
 )
-from redisson_py.testing import FaultProxy
 from tests.lifecycle.actors import Actor
 from tests.lifecycle.records import Grip, Straggler, Wait
 from tests.lifecycle.subjects import Subject
-from tests.support.cluster_look import master_of, masters_of, plain_client, url_of
+from tests.lifecycle.surroundings import Link, Surroundings
 
 #: Options of the clients. The first never renews during an example, so that nothing of it is
 #: lost without a cause; the second learns from its watchdog, and its bodies run on.
@@ -45,42 +40,44 @@ class World:
         findings: Errors that only the exception handler of the event loop got.
     """
 
-    def __init__(self, subject: Subject, url: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, subject: Subject, surroundings: Surroundings) -> None:
         self.subject = subject
-        self.url = url
-        self.options = options
+        self.surroundings = surroundings
         self.grips: list[Grip] = []
         self.played: list[str] = []
         self.waits: list[Wait] = []
         self.findings: list[str] = []
         self.late = Straggler()
         self.clients: list[Redisson] = []
-        self.links: list[FaultProxy] = []
+        self.links: list[Link] = []
         self.actors: list[Actor] = []
         self.ended: list[Actor] = []
         #: How many steps are under way that have the server forget what is held.
         self.severing = 0
+        #: Owners whose record was on the server when it was deleted.
+        self.severed_owners: set[str] = set()
+        #: When something was freed by force, by the clock of leases.
+        self.forced_at = 0.0
         self.racing = False
         self.full = False
         self.closed: set[int] = set()
         self._stack = AsyncExitStack()
         self.dropped: list[Exception] = []
 
+    @property
+    def redis(self) -> Any:
+        """A plain client."""
+        return self.surroundings.redis
+
     async def open(self) -> None:
         asyncio.get_running_loop().set_exception_handler(self._unseen)
-        enter = self._stack.enter_async_context
-        self.redis: Redis = await enter(plain_client(self.url))
-        self.servers = [url_of(each) for each in await masters_of(self.redis)]
-        #: Of the server that has `k`.
-        self.server = url_of(await master_of(self.redis, "k"))
-        if self.url.startswith("redis://"):
-            self.servers, self.server = [self.url], self.url
-        await self.redis.flushdb()
-        self.observer = await enter(Redisson.from_url(self.url, **self.options))
+        surroundings = self.surroundings
+        await surroundings.open(self._stack)
+        self.observer = await self._stack.enter_async_context(surroundings.client())
         for options in CLIENTS:
-            link = await enter(FaultProxy.in_front_of(self.server))
+            link = await surroundings.link()
             self.links.append(link)
-            self.clients.append(self._behind(link, **options))
+            self.clients.append(surroundings.behind(link, **options))
         await self.subject.prepare(self.observer)
         self.targets = [
             {side: self.subject.make(client, side) for side in self.subject.sides}
@@ -107,16 +104,6 @@ class World:
         await self.redis.flushdb()
         await self._stack.aclose()
 
-    def _behind(self, link: FaultProxy, **options: Any) -> Redisson:
-        """Return a client behind a proxy; other nodes and sentinels it reaches without one."""
-        options |= self.options
-        if self.server == self.url:
-            return Redisson.from_url(link.url, **options)
-        near = link.url.removeprefix("redis://")
-        options["address_map"] = {self.server.removeprefix("redis://"): near}
-        in_cluster = self.url.startswith("redis+cluster://")
-        return Redisson.from_url(f"redis+cluster://{near}" if in_cluster else self.url, **options)
-
     def _unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if "asyncgen" in context and isinstance(error, RuntimeError | RedissonError):
@@ -130,17 +117,12 @@ class World:
         self.full = True
         for wait in self.waits:
             wait.refused = True
-        self._set_memory(1)
+        self.surroundings.set_memory(1)
 
     def free_memory(self) -> None:
         """Let it take memory again."""
         self.full = False
-        self._set_memory(0)
-
-    def _set_memory(self, most: int) -> None:
-        for url in self.servers:
-            with redis.Redis.from_url(url) as server:
-                server.config_set("maxmemory", most)
+        self.surroundings.set_memory(0)
 
     # Outcomes.
 
@@ -157,6 +139,9 @@ class World:
                 # A hold that is passed on keeps its history.
                 owner = [each for each in self.grips if each.lease.owner == lease.owner]
                 severed = self.severing > 0 or wait.severed
+                parts: list[Lease] = getattr(lease, "_members", [])
+                severed |= any(part._hold.granted_at <= self.forced_at for part in parts)
+                severed |= not self.severed_owners.isdisjoint(owners_of(lease))
                 grip.severed = severed or any(each.severed for each in owner)
                 if grip.side == "read":
                     # Under a write that ends by itself, a read ends with it.
@@ -276,3 +261,8 @@ class World:
         """Add details to the step."""
         if self.played:
             self.played[-1] += f" {' '.join(map(str, details))}"
+
+
+def owners_of(lease: Lease) -> set[str]:
+    """Return the owner of a lease, or those of the leases it is made of."""
+    return {each.owner for each in getattr(lease, "_members", None) or [lease]}

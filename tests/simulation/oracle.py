@@ -1,0 +1,183 @@
+"""What must hold after every step of a universe, seen from everywhere at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from redisson_py import Lease
+from redisson_py._engine.waiting import SAFETY_POLL
+from tests.simulation.hosts import Host
+from tests.simulation.kinds import PERMITS, Kind
+from tests.simulation.network import Node
+
+#: The longest lease that a worker asks for: so many times the watchdog's.
+LONGEST_LEASE = 30.0
+
+#: Seconds after which every waiter asks again, whatever it has heard.
+LONGEST_POLL = 1.5 * SAFETY_POLL + 0.5
+
+
+@dataclass(eq=False)
+class Grip:
+    """What one acquisition gave, as the holder sees it.
+
+    Attributes:
+        worker: The name of the task that acquired it.
+        began: When it asked.
+        severed: The servers have lost it, or may have: nothing protects it any more.
+        gone_until: When it must end, because the servers have lost it.
+        seen: The state in which it was last compared with the servers.
+    """
+
+    lease: Lease
+    host: Host
+    worker: str
+    side: str
+    units: int
+    began: float
+    severed: bool = False
+    gone_until: float | None = None
+    seen: object = None
+
+    def __repr__(self) -> str:
+        return f"{self.worker} {self.side}({self.lease.owner[-12:]}, {self.lease.remaining:.6f} s)"
+
+
+class Oracle:
+    """Knows every lease that anybody may rely on, and compares it with the servers.
+
+    Args:
+        kind: What is held.
+        nodes: The servers.
+        time: The time of the simulation.
+        lease_time: For how long the watchdogs renew.
+
+    Attributes:
+        checked: How many times a lease was compared with the servers.
+    """
+
+    def __init__(
+        self, kind: Kind, nodes: Sequence[Node], time: Callable[[], float], lease_time: float
+    ) -> None:
+        self._kind = kind
+        self._nodes = nodes
+        self._time = time
+        #: The longest lease that anybody asks for: its answer may be on its way.
+        self._longest = lease_time * LONGEST_LEASE
+        self._live: list[Grip] = []
+        self._lost_data_at = -1.0
+        self._severed_owners: set[str] = set()
+        self._top_token = 0
+        self._owners: set[str] = set()
+        self._waiting: dict[str, Host] = {}
+        self._free_since: float | None = None
+        self._patience = math.inf
+        self._shortened_at = -math.inf
+        self.checked = 0
+
+    def floor(self) -> int:
+        """Return the greatest token that was given out so far."""
+        return self._top_token
+
+    def granted(self, grip: Grip, floor: int) -> None:
+        """Somebody has got a lease; `floor` is what `floor()` was when it asked for it."""
+        owner = grip.lease.owner
+        grip.severed = grip.began <= self._lost_data_at or owner in self._severed_owners
+        token = grip.lease.token
+        if token is not None:
+            # Whoever enters again has the token of the outer lease.
+            least = floor if owner in self._owners else floor + 1
+            assert token >= least, f"token {token} after {floor}"
+            self._owners.add(owner)
+            self._top_token = max(self._top_token, token)
+        self._live.append(grip)
+
+    def data_lost(self) -> None:
+        """A server has lost its data: what was asked for before is not protected any more."""
+        self._lost_data_at = self._time()
+        for grip in self._live:
+            self._sever(grip)
+            if grip.gone_until is None:
+                answered_late = self._lost_data_at + self._longest
+                grip.gone_until = max(grip.lease._ends_at, answered_late)
+
+    def forced(self) -> None:
+        """Somebody has freed the lock by force."""
+        self.data_lost()
+
+    def _sever(self, grip: Grip) -> None:
+        grip.severed = True
+        self._severed_owners.add(grip.lease.owner)
+
+    def live(self) -> list[Grip]:
+        """Return what its holders rely on now."""
+        return [grip for grip in self._live if not grip.host.crashed and grip.lease.remaining > 0]
+
+    @contextmanager
+    def waits(self, worker: str, host: Host) -> Iterator[None]:
+        """Note that somebody waits, inside the block, for as long as it takes."""
+        self._waiting[worker] = host
+        try:
+            yield
+        finally:
+            self._waiting.pop(worker, None)
+
+    def shortened(self) -> None:
+        """A holder sets a shorter lease: those who wait have heard of the longer one."""
+        self._shortened_at = self._time()
+
+    def expect_hand_offs(self, seconds: float) -> None:
+        """From now on nobody waits longer than that while it is free."""
+        self._patience = seconds
+        self._free_since = None
+
+    def check(self) -> None:
+        """Fail unless every invariant holds now."""
+        if not self._live:
+            self._check_hand_off()
+            return
+        self._free_since = None
+        live = self._live = [grip for grip in self._live if self._is_live(grip)]
+        sound = [grip for grip in live if not grip.severed]
+        if len(sound) > 1:
+            self._check_together(sound)
+        executed = sum(node.executed for node in self._nodes)
+        for grip in live:
+            if grip.gone_until is not None:
+                end = grip.lease._ends_at
+                assert end <= grip.gone_until, f"{grip} is renewed, and no server has it"
+        for grip in sound:
+            state = executed, grip.lease._ends_at
+            if grip.seen != state:
+                grip.seen = state
+                self.checked += 1
+                problem = self._kind.problem_of(self._nodes, grip.lease, grip.side)
+                assert not problem, f"{grip} relies on its lease, and {problem}"
+
+    def _check_hand_off(self) -> None:
+        """Fail if somebody waits for what has been free for long."""
+        waiting = [name for name, host in self._waiting.items() if host.runs]
+        if not waiting or self._patience == math.inf or self._kind.taken(self._nodes):
+            self._free_since = None
+            return
+        present = self._time()
+        if self._free_since is None:
+            self._free_since = present
+        told_late = present - self._shortened_at < 2 * LONGEST_POLL
+        patience = max(self._patience, LONGEST_POLL if told_late else 0.0)
+        assert present - self._free_since < patience, f"it is free, and {waiting} wait"
+
+    @staticmethod
+    def _is_live(grip: Grip) -> bool:
+        return not grip.host.crashed and grip.lease.remaining > 0
+
+    def _check_together(self, held: list[Grip]) -> None:
+        if self._kind.subject.is_semaphore:
+            assert sum(grip.units for grip in held) <= PERMITS, f"more than there are: {held}"
+            return
+        writers = {grip.worker for grip in held if grip.side != "read"}
+        if writers:
+            assert len({grip.worker for grip in held}) == 1, f"held by several: {held}"
