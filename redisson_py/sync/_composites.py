@@ -75,15 +75,15 @@ class RedLock(CompositeLock):
     c.get_lock("k"))` with clients of three to five servers that share nothing and do not
     replicate each other. A quorum is more than half of them.
 
-    Promised: at most one holder, as long as fewer than a quorum of the servers forget what they
-    granted, and clocks run at nearly the same speed. It remains available while a quorum of the
-    servers responds: all are asked at once, no caller waits for more than a quorum, and a
-    server that is dead or unresponsive is left out until it answers again. `lease.remaining`
-    counts from before the first request, less the drift allowance; a quorum that comes after
-    that time counts as none. Each member is renewed by its own client, and when fewer than a
-    quorum are left the lock is lost. What was not granted, or is given up, is given back on
-    every server, at once or as soon as it answers. Threads of one client are served in the
-    order they came; processes take turns.
+    Promised: at most one holder, as long as the servers that forget what they granted, and
+    those that did not grant it, are together fewer than a quorum, and clocks run at nearly the
+    same speed. It remains available while a quorum of the servers responds: all are asked at
+    once, no caller waits for more than a quorum, and a server that is dead or unresponsive is
+    left out until it answers again. `lease.remaining` counts from before the first request,
+    less the drift allowance; a quorum that comes after that time counts as none. Each member is
+    renewed by its own client, and when fewer than a quorum are left the lock is lost. What was
+    not granted, or is given up, is given back on every server, at once or as soon as it
+    answers. Threads of one client are served in the order they came; processes take turns.
 
     Not promised: safety when servers restart without their data within a lease (let them stay
     down for that long), when their clocks are stepped, or against a holder that was paused:
