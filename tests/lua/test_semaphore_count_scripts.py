@@ -326,3 +326,9 @@ async def test_a_bad_number_to_reclaim_is_refused(semaphore: SemaphoreScripts) -
         ):
             with pytest.raises(ResponseError, match="reclaims"):
                 await call
+
+
+async def test_to_reclaim_more_than_there_are_takes_no_longer(semaphore: SemaphoreScripts) -> None:
+    """A loop that counted on to the greatest number would stop the server."""
+    await semaphore.set(3)
+    assert await semaphore.available(reclaims=9007199254740991) == 3

@@ -106,6 +106,11 @@ def set_(db: Database, key: bytes, value: bytes, *options: bytes) -> Reply:
 
 
 @command
+def incr(db: Database, key: bytes) -> Reply:
+    return _increment(db, key, 1)
+
+
+@command
 def incrby(db: Database, key: bytes, change: bytes) -> Reply:
     return _increment(db, key, integer(change))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tests.simulation.server.database import Database
 from tests.simulation.server.numbers import bound, integer, real
 from tests.simulation.server.plain_commands import places
@@ -35,6 +37,17 @@ def zadd(db: Database, key: bytes, first: bytes, second: bytes, *more: bytes) ->
             members.put(member, score)
             changed += 1
     return new + changed if b"CH" in flags else new
+
+
+@command
+def zincrby(db: Database, key: bytes, change: bytes, member: bytes) -> Reply:
+    more = real(change)
+    members = db.made(key, SortedSet)
+    score = members.scores.get(member, 0.0) + more
+    if math.isnan(score):
+        raise ErrorReply(b"ERR resulting score is not a number (NaN)")
+    members.put(member, score)
+    return score
 
 
 @command

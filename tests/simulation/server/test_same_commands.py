@@ -35,7 +35,21 @@ COMMANDS = [
     *("LPOP l", "LPOP l", "LPOP l", "TYPE l", "LLEN l", "LRANGE l 0 -1", "LLEN s", "RPUSH s x"),
     *("ZADD z " + SCORES, "ZRANGE z 0 -1 WITHSCORES", "ZRANGE z 0 -1", "ZRANGE z -1 -1"),
     *("ZRANGE z 2 1", "ZRANGE z x 1", "ZSCORE z a", "ZSCORE z k", "ZSCORE z none", "ZCARD z"),
-    *("ZADD z nan x", "ZADD z 0x10 x", "ZADD z 1_0 x", "ZADD z 1", "ZADD z 1 a 2"),
+    *(
+        "ZINCRBY z 1.5 a",
+        "ZINCRBY z 2 more",
+        "ZINCRBY z x a",
+        "ZINCRBY z +inf d",
+        "ZREM z more",
+        "INCR i",
+        "INCR i",
+        "INCR h",
+        "ZADD z nan x",
+        "ZADD z 0x10 x",
+        "ZADD z 1_0 x",
+        "ZADD z 1",
+        "ZADD z 1 a 2",
+    ),
     *("ZADD z XX 1 none", "ZADD z XX CH 3 a", "ZADD z XX GT CH 2 a", "ZADD z GT 9 a 9 new"),
     *("ZADD z CH 9 a 8 new", "ZADD s 1 x", "ZADD none XX 1 a", "EXISTS none", "ZREM z a a none"),
     *("ZCOUNT z -inf +inf", "ZCOUNT z (0 1", "ZCOUNT z 5 1", "ZCOUNT z x 1", "ZCOUNT none 0 1"),
@@ -192,9 +206,9 @@ def same_pushes(twins: Twins, command: str | list[bytes]) -> None:
 
 
 def test_quit(twins: Twins, valkey_url: str) -> None:
+    link = Link(valkey_url)
     sent: list[bytes] = []
     closed: list[bool] = []
-    link = Link(valkey_url)
     session = twins.server.session(sent.append, lambda: closed.append(True))
     session.execute((b"QUIT",))
     session.execute((b"PING",))

@@ -1,0 +1,158 @@
+"""What cannot be compared with a real server: its clock, restarts, and the same run twice."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from redisson_py._scripts.source import load_all
+from tests.simulation.server import Server, Session, UnsupportedError
+from tests.simulation.server.steps import Steps
+from tests.support.repository import ROOT
+
+
+class Talk:
+    """One session of a server whose clock is set by hand."""
+
+    def __init__(self) -> None:
+        self.now_us = 1_700_000_000_000_000
+        self.server = Server(lambda: self.now_us)
+        self.sent: list[bytes] = []
+        self.closed = 0
+        self.session = self.connect()
+
+    def connect(self) -> Session:
+        return self.server.session(self.sent.append, self.close)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def ask(self, *words: bytes) -> bytes:
+        self.sent.clear()
+        self.session.execute(words)
+        return b"".join(self.sent)
+
+
+@pytest.fixture
+def talk() -> Talk:
+    return Talk()
+
+
+def test_a_key_is_there_up_to_the_last_millisecond_of_its_life(talk: Talk) -> None:
+    talk.now_us += 999
+    talk.ask(b"SET", b"k", b"v", b"PX", b"5")
+    talk.now_us += 5000
+    assert talk.ask(b"PTTL", b"k") == b":0\r\n"
+    assert talk.ask(b"GET", b"k") == b"$1\r\nv\r\n"
+    talk.now_us += 1
+    assert talk.server.keys() == []
+    assert talk.ask(b"PTTL", b"k") == b":-2\r\n"
+
+
+def test_time_stands_still_while_a_script_runs() -> None:
+    ticks = iter(range(1_000_000_000, 2_000_000_000, 10_000))
+    server, sent = Server(lambda: next(ticks)), list[bytes]()
+    text = (
+        b"redis.call('SET', 'k', 'v', 'PX', 1) local a = redis.call('TIME')"
+        b" local b = redis.call('TIME') return a[2] - b[2] + redis.call('PTTL', 'k')"
+    )
+    server.session(sent.append, lambda: None).execute((b"EVAL", text, b"0"))
+    assert sent == [b":1\r\n"]
+
+
+def test_a_script_that_fails_half_way_keeps_what_it_did(talk: Talk) -> None:
+    text = b"redis.call('SET', 'a', '1') redis.call('HGET', 'a', 'f') redis.call('SET', 'b', '1')"
+    assert talk.ask(b"EVAL", text, b"0").startswith(b"-WRONGTYPE ")
+    assert talk.server.keys() == [b"a"]
+
+
+@pytest.mark.parametrize("keep_data", [False, True])
+def test_restart(talk: Talk, keep_data: bool) -> None:
+    sha = talk.ask(b"SCRIPT", b"LOAD", b"return 1")[5:45]
+    talk.ask(b"HSET", b"k", b"f", b"v")
+    talk.ask(b"SUBSCRIBE", b"c")
+    assert talk.server.subscribers(b"c") == 1
+    run_id = talk.server.run_id
+    talk.server.restart(keep_data)
+    assert talk.closed == 1
+    assert talk.ask(b"PING") == b""
+    assert talk.server.subscribed() == []
+    assert talk.server.hash(b"k") == ({b"f": b"v"} if keep_data else {})
+    assert talk.server.run_id != run_id
+    talk.session = talk.connect()
+    assert talk.ask(b"EVALSHA", sha, b"0") == b"-NOSCRIPT No matching script.\r\n"
+
+
+def test_servers_share_no_keys_and_no_scripts(talk: Talk) -> None:
+    sha = talk.ask(b"SCRIPT", b"LOAD", b"return redis.call('INCRBY', 'n', 1)")[5:45]
+    assert talk.ask(b"EVALSHA", sha, b"0") == b":1\r\n"
+    other = Talk()
+    assert other.ask(b"EVALSHA", sha, b"0").startswith(b"-NOSCRIPT")
+    assert other.ask(b"GET", b"n") == b"$-1\r\n"
+    assert Server(lambda: 0, "one").run_id != Server(lambda: 0, "two").run_id
+
+
+def test_an_ended_session_hears_nothing_more(talk: Talk) -> None:
+    talk.ask(b"SSUBSCRIBE", b"c")
+    talk.session.end()
+    talk.session = talk.connect()
+    assert talk.ask(b"SPUBLISH", b"c", b"m") == b":0\r\n"
+    assert talk.closed == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        (b"GETEX", b"k"),
+        (b"SET", b"k", b"v", b"NX"),
+        (b"ZADD", b"k", b"NX", b"1", b"m"),
+        (b"CLIENT", b"KILL", b"ID", b"1"),
+        (b"EVAL", b"return redis.call('KEYS', '*')", b"0"),
+        (b"EVAL", b"return redis.pcall('SUBSCRIBE', 'c')", b"0"),
+        (b"EVAL", b"return redis.sha1hex('')", b"0"),
+        (b"EVAL", b"return pcall(redis.call, 'GET', 'k')", b"0"),
+    ],
+)
+def test_what_it_lacks_fails_the_test(talk: Talk, command: tuple[bytes, ...]) -> None:
+    with pytest.raises(UnsupportedError):
+        talk.ask(*command)
+    assert talk.ask(b"PING") == b"+PONG\r\n"
+
+
+def digest() -> str:
+    """Return a digest of all that a server sends in many random steps, and of its keys."""
+    sums = hashlib.sha256()
+    for seed in range(30):
+        talk = Talk()
+        steps = Steps(seed, talk.server)
+        talk.session.execute((b"HELLO", b"3"))
+        talk.session.execute((b"SUBSCRIBE", *steps.channels))
+        for script in load_all():
+            talk.session.execute((b"SCRIPT", b"LOAD", script.text.encode()))
+        for command in steps.draw(300):
+            talk.now_us += 700
+            talk.session.execute(command)
+        for sent in talk.sent:
+            sums.update(sent)
+        sums.update(repr(talk.server.keys()).encode())
+    return sums.hexdigest()
+
+
+def test_two_processes_send_the_same_bytes() -> None:
+    code = "from tests.simulation.server.test_simulated import digest; print(digest())"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+        for seed in ("1", "2")
+    ]
+    assert found == [digest()] * 2
