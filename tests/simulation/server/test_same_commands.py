@@ -64,8 +64,8 @@ COMMANDS = [
     *("PUBSUB SHARDNUMSUB a", "PUBSUB NUMSUB", "FLUSHALL x", "FLUSHALL SYNC", "DBSIZE"),
 ]
 SCRIPTS = [
-    "retrn 1",
-    "\n\nretrn 1",
+    "returns 1",
+    "\n\nreturns 1",
     "return redis.call('HGET', 's', 'x')",
     "local function f()\n return redis.call('HGET', 's', 'x')\nend\nlocal x = f()\nreturn x",
     "local function f()\n return redis.call('HGET', 's', 'x')\nend\nreturn f()",
