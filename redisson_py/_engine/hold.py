@@ -96,6 +96,8 @@ class Hold:
         id_known: The user has read the permit's id, and can release the permit with it.
         uncertain: A reply was lost, so a duplicate of some request may arrive late.
         lease_until: Redis keeps it at least until then by our clock, without any allowance.
+        may_last_until: Redis may keep it until then: a request without an answer asked for that. A
+            release is repeated until then.
         parent: The write hold whose owner this read uses.
         reentries: The number of unanswered re-entries.
         reads: The number of reads under its owner, unanswered requests included.
@@ -120,6 +122,7 @@ class Hold:
         "lease_until",
         "leases",
         "max_held",
+        "may_last_until",
         "next_token",
         "ownership",
         "parent",
@@ -159,6 +162,7 @@ class Hold:
         self.max_held: bool = False
         self.ends_at: float = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
         self.lease_until: float = sent_at + lease_time
+        self.may_last_until: float = self.lease_until
         self.renewed: bool = renewed
         self.units: int = units
         self.uncertain: bool = uncertain
@@ -317,10 +321,10 @@ class Hold:
         """Make this task its holder."""
         self.task = task
 
-    def begin_reentry(self) -> tuple[int, int, bool]:
+    def begin_reentry(self, lease_time: float) -> tuple[int, int, bool]:
         """Begin a re-entry; return its hold count, version, and whether Redis keeps the version."""
         self.reentries += 1
-        keep = self._begin()
+        keep = self._begin(lease_time)
         return self.count, self.ownership.context.owners.new_number(), keep
 
     def reentered(self, sent_at: float, lease_time: float, version: int) -> bool:
@@ -442,11 +446,16 @@ class Hold:
             self.ends_at = ends_at
         if self.lease_until < lease_until:
             self.lease_until = lease_until
+        if self.may_last_until < lease_until:
+            self.may_last_until = lease_until
 
     def lease_set(self, sent_at: float, lease_time: float) -> None:
         """Record that Redis set its lease, longer or shorter."""
         self.ends_at = lease_end(sent_at, lease_time)
         self.lease_until = sent_at + lease_time
+        if not self._changes or self.may_last_until < self.lease_until:
+            # No older request counts in Redis any more.
+            self.may_last_until = self.lease_until
         self.ownership.context.watchdog.mind_end(self)
 
     def lease_maybe_set(self, sent_at: float, lease_time: float) -> None:
@@ -455,18 +464,23 @@ class Hold:
         self.lease_until = min(self.lease_until, sent_at + lease_time)
         self.ownership.context.watchdog.mind_end(self)
 
-    def begin_change(self) -> tuple[int, bool]:
+    def begin_change(self, lease_time: float = 0.0) -> tuple[int, bool]:
         """Begin a change; return its version, and whether Redis must keep the version.
 
-        Redis must keep it if an older change may still arrive.
+        Redis must keep it if an older change may still arrive. `lease_time` is the lease that the
+        change sets, if it sets one.
         """
-        keep = self._begin()
+        keep = self._begin(lease_time)
         self._last_change = version = self.ownership.context.owners.new_number()
         return version, keep
 
-    def _begin(self) -> bool:
+    def _begin(self, lease_time: float) -> bool:
         keep = self.uncertain or self._changes > 0
         self._changes += 1
+        # Redis may execute it as late as its deadline.
+        end = now() + self.ownership.context.options.command_timeout + lease_time
+        if lease_time and self.may_last_until < end:
+            self.may_last_until = end
         return keep
 
     def begin_read_change(self) -> int:

@@ -20,7 +20,7 @@ def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
     """Set the lease in Redis to what the hold's leases need, without waiting."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
-    version, keep = hold.begin_change()
+    version, keep = hold.begin_change(seconds)
     call = ownership.send_set_lease(hold, seconds, version, milliseconds(TOMBSTONE) if keep else 0)
 
     def answered(done: Future[int]) -> None:
@@ -57,7 +57,7 @@ class LeaseExtension:
         self._sent_at = now()
         self._ends_at = lease_end(self._sent_at, self._lease_time)
         self._needed = self._needed_by_all()
-        self._version, keep = hold.begin_change()
+        self._version, keep = hold.begin_change(self._needed)
         self._call = self._ownership.send_set_lease(
             hold, self._needed, self._version, milliseconds(TOMBSTONE) if keep else 0
         )

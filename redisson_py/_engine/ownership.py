@@ -156,7 +156,7 @@ class Ownership:
             queue.releasing = True
             queue.released_at = sent_at
         packed = plain.release[len(field)](commands.key, field)
-        keep = hold.lease_until - present
+        keep = hold.may_last_until - present
         deadline = sent_at + executor.command_timeout
         until = sent_at + (max(RELEASE_LEAST, keep))
         if until < deadline:
@@ -291,7 +291,7 @@ class Ownership:
     def _send_release(self, hold: Hold) -> Call:
         """Send the release of a whole hold, whatever its count."""
         lease_time, parent = self.context.options.lease_time, hold.parent
-        keep = max(lease_time, hold.lease_until - now())
+        keep = max(lease_time, hold.may_last_until - now())
         tombstone_ms = version = 0
         if parent is not None:
             # The owner remains in use, and a tombstone would refuse its next read too.

@@ -19,7 +19,7 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
     """Lower the hold count in Redis to ours and shorten the lease to what the other leases need."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
-    version, keep = hold.begin_change()
+    version, keep = hold.begin_change(seconds)
     hold.lease_maybe_set(present, seconds)
     version_ms = milliseconds(TOMBSTONE) if keep else 0
     args = ownership.commands.release(

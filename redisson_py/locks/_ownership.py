@@ -348,7 +348,7 @@ class TaskOwnership(ServerState):
         lease = options.lease_time if lease_time is None else lease_time
         if hold.capped and hold.parent is not None:
             lease = min(lease, max(0.001, hold.parent.lease_until - now()))
-        target, version, keep = hold.begin_reentry()
+        target, version, keep = hold.begin_reentry(lease)
         request = AcquireRequest(
             self, hold.owner, target, lease, once=True, deadline=deadline, reentry=hold
         )

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Lease, LeaseLostError
+from redisson_py import ConnectionLostError, Lease, LeaseLostError, ReleaseFailedError
 from redisson_py._engine import ownership
+from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.late_bytes import REENTRANT, executed, recorded, shortest_lease
-from tests.support.waiting import until_async
+from tests.support.waiting import until, until_async
 
 #: What is allowed for the server's rounding to whole milliseconds.
 ROUNDING = 0.005
@@ -120,3 +121,31 @@ async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
     await releasing
     with pytest.raises(LeaseLostError):
         await inner.release()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["extended", "re-entered"])
+@pytest.mark.parametrize("kind", REENTRANT)
+async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
+    kind: str, again: bool, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    """Its holder relies on the short lease of before, and Redis may keep the long one."""
+    link = await proxy()
+    lock = REENTRANT[kind](clients(link.url, lease_time=1, command_timeout=0.5))
+    lease = await lock.acquire()
+    link.cut_after_execution(b"EVALSHA")
+    link.refuse()
+    with pytest.raises(ConnectionLostError):
+        await (lock.try_acquire(timeout=0.5, lease_time=100) if again else lease.extend(100))
+    assert link.triggered == 1
+    with pytest.raises((LeaseLostError, ReleaseFailedError)):
+        await lease.release()
+    # The outage outlasts by far what the holder relied on.
+    over_at = now() + 3
+    await until(lambda: now() > over_at)
+    assert await recorded(redis)
+    link.pass_through()
+
+    async def free() -> bool:
+        return not await recorded(redis)
+
+    await until_async(free)

@@ -217,8 +217,11 @@ class World:
         return [grip for grip in self.grips if grip.held]
 
     def not_over(self) -> list[Grip]:
-        """Return what is held, and what a concurrent step is releasing."""
-        return [grip for grip in self.grips if not grip.over]
+        """Return what is held, what a concurrent step is releasing, and what may be held again.
+
+        Until the client has noticed that the end has come, an answer can still bring a new end.
+        """
+        return [grip for grip in self.grips if not grip.over or grip.lease._state == "held"]
 
     def ending(self) -> list[Grip]:
         """Return what is held and will soon end by itself."""

@@ -22,4 +22,6 @@ KEPT: list[tuple[str, int, str]] = [
     ("read_write_lock-lifecycle", 31531, "a writer freed by force may be there, or not"),
     ("lock", 22916, "bytes in a black hole outlasted the undo, and ended with the lease"),
     ("fair_lock", 273, "a server that came up late lost its data when it came up"),
+    ("fair_lock", 48527, "a release was not repeated for as long as the server kept a re-entry"),
+    ("read_write_lock-lifecycle", 52417, "a read whose end was moved as it came was deleted"),
 ]

@@ -51,6 +51,15 @@ class Kind:
         members = len(getattr(lease, "_members", None) or [lease])
         return "" if members - len(problems) >= self.quorum else "; ".join(problems)
 
+    def keeps(self, nodes: Sequence[Node], lease: Lease, side: str) -> bool:
+        """Return whether enough servers have a lease that nobody else gets it."""
+        members = getattr(lease, "_members", None) or [lease]
+        kept = 0
+        for member in members:
+            node = nodes[0] if len(nodes) == 1 else _node_of(nodes, member)
+            kept += self._seconds_left(node, member, side) > 0
+        return kept >= min(self.quorum, len(members))
+
     def _seconds_left(self, node: Node, lease: Lease, side: str) -> float:
         """Return for how long a server has a hold, by its clock; none: nothing."""
         server, key = node.server, lease._hold.ownership.commands.key

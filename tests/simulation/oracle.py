@@ -68,6 +68,8 @@ class Oracle:
         #: The longest lease that anybody asks for: its answer may be on its way.
         self._longest = lease_time * LONGEST_LEASE
         self._live: list[Grip] = []
+        #: What has ended by the clock while its client still counts it as held.
+        self._untold: list[Grip] = []
         self._lost_data_at = -1.0
         self._severed_owners: set[str] = set()
         self._top_token = 0
@@ -136,11 +138,16 @@ class Oracle:
 
     def check(self) -> None:
         """Fail unless every invariant holds now."""
+        if self._untold:
+            self._check_told()
         if not self._live:
             self._check_hand_off()
             return
         self._free_since = None
-        live = self._live = [grip for grip in self._live if self._is_live(grip)]
+        live = [grip for grip in self._live if self._is_live(grip)]
+        if len(live) < len(self._live):
+            self._untold += [grip for grip in self._live if grip not in live]
+        self._live = live
         sound = [grip for grip in live if not grip.severed]
         if len(sound) > 1:
             self._check_together(sound)
@@ -156,6 +163,20 @@ class Oracle:
                 self.checked += 1
                 problem = self._kind.problem_of(self._nodes, grip.lease, grip.side)
                 assert not problem, f"{grip} relies on its lease, and {problem}"
+
+    def _check_told(self) -> None:
+        """Fail if servers let others in before a client has recorded the loss of its lease."""
+        # What ends while its process is paused is recorded late.
+        self._untold = [
+            grip
+            for grip in self._untold
+            if grip.lease._state == "held" and grip.host.runs and not grip.severed
+        ]
+        present = self._time()
+        for grip in self._untold:
+            kept = self._kind.keeps(self._nodes, grip.lease, grip.side)
+            # A process that has just gone on has not run yet.
+            assert kept or grip.host.due_at(present) <= present, f"{grip} is lost, and not told"
 
     def _check_hand_off(self) -> None:
         """Fail if somebody waits for what has been free for long."""

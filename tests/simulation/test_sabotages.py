@@ -65,9 +65,15 @@ def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_keep_asking", asleep_first)
 
 
+def no_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ignore that a lease is lost: nobody is told."""
+    monkeypatch.setattr(Watchdog, "lose", lambda *_: None)
+
+
 SABOTAGES: dict[str, tuple[str, Sabotage]] = {
     "no margin for clocks": ("lock", no_margin),
     "no renewals": ("lock", no_renewals),
+    "losses ignored": ("lock", no_losses),
     "no undo": ("lock", no_undo),
     "no second look after subscribing": ("lock", no_second_look),
     "released by another owner": (

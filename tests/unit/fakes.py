@@ -136,6 +136,7 @@ class FakeOptions:
 
     def __init__(self) -> None:
         self.lease_time = LEASE
+        self.command_timeout = 10.0
         self.on_lost: OnLost = "cancel"
 
 

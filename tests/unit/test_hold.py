@@ -67,7 +67,7 @@ class TestLeases:
 
     async def test_the_count_is_that_of_leases_and_re_entries(self, hold: Hold) -> None:
         first = make_lease(hold)
-        target, _, _ = hold.begin_reentry()
+        target, _, _ = hold.begin_reentry(LEASE)
         assert (target, hold.count) == (2, 2)
         await first.release()
         assert (hold.count, hold.state) == (1, "held"), "Redis counts the re-entry, or will"
@@ -94,7 +94,7 @@ class TestLeases:
 
     def test_a_re_entry_under_way_needs_the_whole_lease(self, hold: Hold, clock: FakeClock) -> None:
         make_lease(hold, limit=clock.present + 5)
-        hold.begin_reentry()
+        hold.begin_reentry(LEASE)
         assert hold.lease_needed(LEASE, clock.present) == LEASE
 
     def test_what_an_extension_wants_is_needed_already(self, hold: Hold, clock: FakeClock) -> None:
@@ -154,6 +154,14 @@ class TestRedis:
         hold.lease_set(clock.present, 60)
         assert hold.ends_at == lease_end(clock.present, 60)
         assert hold.lease_until == clock.present + 60
+
+    async def test_what_was_asked_for_may_last(self, hold: Hold, clock: FakeClock) -> None:
+        hold.begin_reentry(60)
+        hold.lease_set(clock.present, 5)
+        assert hold.may_last_until > clock.present + 60, "the re-entry was not answered yet"
+        hold.end_reentry(uncertain=False)
+        hold.lease_set(clock.present, 5)
+        assert hold.may_last_until == clock.present + 5
 
     async def test_redis_keeps_a_version_while_an_older_change_may_arrive(self, hold: Hold) -> None:
         first, keep = hold.begin_change()
@@ -345,7 +353,7 @@ async def walk(setup: Setup, data: st.DataObject) -> None:
         lease = data.draw(st.sampled_from(held)) if held else None
         seconds = data.draw(st.sampled_from([0.3, 5.0, LEASE, 3 * LEASE]))
         if step.startswith("reenter") and hold.state == "held" and hold.count:
-            hold.begin_reentry()
+            hold.begin_reentry(LEASE)
             hold.end_reentry(uncertain=data.draw(st.booleans()))
             limit = setup.clock.present + seconds if step != "reenter" else None
             leases.append(make_lease(hold, limit=limit))

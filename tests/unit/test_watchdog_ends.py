@@ -203,7 +203,7 @@ class TestAbandoned:
         task = fake_task()
         hold = setup.hold(task=task)
         make_lease(hold)
-        hold.begin_reentry()
+        hold.begin_reentry(LEASE)
         task.ended = True
         gc.collect()
         setup.clock.sleep(LEASE / 3)
