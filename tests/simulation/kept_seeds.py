@@ -21,5 +21,6 @@ KEPT: list[tuple[str, int, str]] = [
     ("multi_lock-lifecycle", 40866, "a task was given two orders at once"),
     ("read_write_lock-lifecycle", 31531, "a writer freed by force may be there, or not"),
     ("lock", 22916, "bytes in a black hole outlasted the undo, and ended with the lease"),
+    ("barrier", 194, "two rounds that began in the same microsecond had the same name"),
     ("fair_lock", 273, "a server that came up late lost its data when it came up"),
 ]
