@@ -217,8 +217,12 @@ class World:
         return [grip for grip in self.grips if grip.held]
 
     def not_over(self) -> list[Grip]:
-        """Return what is held, and what a concurrent step is releasing."""
-        return [grip for grip in self.grips if not grip.over]
+        """Return what is held, and what a concurrent step or a cancelled body is releasing."""
+        return [
+            grip
+            for grip in self.grips
+            if not grip.over or (grip.block is not None and grip.block.leaving)
+        ]
 
     def ending(self) -> list[Grip]:
         """Return what is held and will soon end by itself."""

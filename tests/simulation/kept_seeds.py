@@ -20,6 +20,12 @@ KEPT: list[tuple[str, int, str]] = [
     ("read_write_lock-lifecycle", 557, "a writer freed by force was taken for one that reads"),
     ("multi_lock-lifecycle", 40866, "a task was given two orders at once"),
     ("read_write_lock-lifecycle", 31531, "a writer freed by force may be there, or not"),
+    ("lock-lifecycle", 45383, "a late duplicate got it for a waiter whom no message reached"),
+    (
+        "permit_expirable_semaphore-lifecycle",
+        31347,
+        "a block that a cancelled body was leaving was not excused when the key was deleted",
+    ),
     ("lock", 22916, "bytes in a black hole outlasted the undo, and ended with the lease"),
     ("barrier", 194, "two rounds that began in the same microsecond had the same name"),
     ("fair_lock", 273, "a server that came up late lost its data when it came up"),
