@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.wait
---! version  3
+--! version  4
 --! keys     barrier:hash arrivals:zset released:zset arrival:string
 --! args     owner:str parties:int generation:str lease_ms:int receipt_ms:int channel:str
 --! returns  array: 1 released, 0 waiting, -1 broken, -2 other parties, -3 void | position | generation | ms
@@ -20,6 +20,9 @@
 -- The last party to come ends the generation and leaves its name among those released, at least
 -- as long as one of its parties may look; a name that is neither there nor the present one was
 -- broken, reset or lost.
+--
+-- Where the clock was set back, or does not tell two moments apart, a new generation takes the next
+-- name that none of those released has.
 --
 -- An owner is new for each wait, and what it was given is kept under its name. So the last
 -- arrival, repeated, is none of the next generation, and one that comes late is void. Every key
@@ -80,7 +83,13 @@ if present and not arrived and known ~= parties then
 end
 
 if not arrived then
-  generation = present or string.format('%.0f', time[1] * 1000000 + time[2])
+  generation = present
+  local name = time[1] * 1000000 + time[2]
+  while not generation do
+    local text = string.format('%.0f', name)
+    generation = not redis.call('ZSCORE', released, text) and text
+    name = name + 1
+  end
   position = present and redis.call('ZCARD', arrivals) or 0
   reply = {0, position, tonumber(generation), -1}
 end

@@ -122,6 +122,12 @@ class Block:
         self.ended = False
         self.error: BaseException | None = None
 
+    @property
+    def leaving(self) -> bool:
+        """Whether a task is leaving it: what it releases may be on its way to the server."""
+        dropped = self._stack is None and self._generator is None
+        return self.left and not self.ended and not dropped
+
     async def enter(self) -> Lease:
         """Enter it in the current task."""
         if self._stack is not None:

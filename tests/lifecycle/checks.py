@@ -168,6 +168,8 @@ async def _counted_there(world: World) -> str:
         over = sum(grip.units for grip in grips if grip.lost)
     # The other members are there until the composite is released.
     most = held + over if held or len(world.subject.keys) > 1 else 0
+    # A late duplicate of a request may get it for a waiter whom no message reached: it asks later.
+    most += sum(wait.units for wait in world.waits if wait.untold)
     if any(not held <= count <= most for count in counts):
         return f"the server counts {counts}: {grips}"
     return ""

@@ -217,11 +217,18 @@ class World:
         return [grip for grip in self.grips if grip.held]
 
     def not_over(self) -> list[Grip]:
-        """Return what is held, what a concurrent step is releasing, and what may be held again.
+        """Return what is held, what is being released, and what may be held again.
 
-        Until the client has noticed that the end has come, an answer can still bring a new end.
+        A concurrent step or a cancelled body may be releasing it. Until the client has noticed that
+        the end has come, an answer can still bring a new end.
         """
-        return [grip for grip in self.grips if not grip.over or grip.lease._state == "held"]
+        return [
+            grip
+            for grip in self.grips
+            if not grip.over
+            or grip.lease._state == "held"
+            or (grip.block is not None and grip.block.leaving)
+        ]
 
     def ending(self) -> list[Grip]:
         """Return what is held and will soon end by itself."""
