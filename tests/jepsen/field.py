@@ -105,9 +105,14 @@ class WorkerProcess:
             self.process.stdin.write(line.encode() + b"\n")
 
     async def kill(self) -> None:
-        """End its present life with SIGKILL."""
+        """End its present life with SIGKILL; note it if that had ended by itself already."""
+        if self.process.returncode is not None and self.said is None and not self.trouble:
+            self._note_end()
         self.signal(signals.SIGKILL)
         await self.process.wait()
+
+    def _note_end(self) -> None:
+        self.trouble = f"{self.name} ended by itself: {self._log.read_text()[-2000:]}"
 
     async def stop(self, seconds: float) -> None:
         """Tell it to end, and note what it says; kill it after so many seconds."""
@@ -115,7 +120,7 @@ class WorkerProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         if process.returncode is not None:
-            self.trouble = f"{self.name} ended by itself: {self._log.read_text()[-2000:]}"
+            self._note_end()
             return
         process.stdin.close()
         try:
@@ -126,7 +131,7 @@ class WorkerProcess:
             self.trouble = f"{self.name} did not end within {seconds:g} s"
             await self.kill()
             return
-        if not lines:
+        if not lines or process.returncode:
             self.trouble = f"{self.name} failed: {self._log.read_text()[-2000:]}"
         else:
             self.said = json.loads(lines[-1])

@@ -77,6 +77,16 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
+def _new(folder: Path, title: str) -> Path:
+    """Make a folder: no run goes on in the histories of another one, or reports its result."""
+    for number in itertools.count(1):
+        place = folder / (title if number == 1 else f"{title}+again-{number}")
+        with suppress(FileExistsError):
+            place.mkdir(parents=True)
+            return place
+    raise AssertionError
+
+
 async def several(
     plans: Iterable[Plan], folder: Path, jobs: int, *, keep: bool = False
 ) -> AsyncGenerator[Result]:
@@ -89,7 +99,7 @@ async def several(
     try:
         while True:
             for plan in itertools.islice(waiting, jobs - len(running)):
-                running.add(asyncio.create_task(one(plan, folder / plan.title)))
+                running.add(asyncio.create_task(one(plan, _new(folder, plan.title))))
             if not running:
                 return
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
