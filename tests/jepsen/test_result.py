@@ -9,8 +9,8 @@ import pytest
 from tests.jepsen.checkers.verdict import EXCUSED, Verdict
 from tests.jepsen.made import PLAN, TWO_HOLDERS, result
 from tests.jepsen.plan import Plan, is_kept
-from tests.jepsen.result import Ruling, State
 from tests.jepsen.result import Result as Made
+from tests.jepsen.result import Ruling, State
 from tests.jepsen.totals import Totals
 
 
