@@ -47,6 +47,15 @@ Need = Literal[
 #: The user of the workers, if a nemesis needs one.
 USER, PASSWORD = "jepsen", "of-the-workers"
 
+#: What the library never logs, and Python does when something went wrong that nobody saw.
+_NOISE = (
+    "Traceback (most recent call last)",
+    "exception was never retrieved",
+    "was never awaited",
+    "was destroyed but it is pending",
+    "Exception in callback",
+)
+
 _LOOK_AGAIN = 0.02
 _PATIENCE = 30.0
 #: The last number of the address of the first worker, in a network of its own.
@@ -110,6 +119,13 @@ class WorkerProcess:
             self._note_end()
         self.signal(signals.SIGKILL)
         await self.process.wait()
+
+    def look_at_log(self) -> None:
+        """Note what Python logged, if it is more than what the library tells."""
+        said = self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+        place = min((said.find(words) for words in _NOISE if words in said), default=-1)
+        if place >= 0 and not self.trouble:
+            self.trouble = f"{self.name} logged: {said[max(0, place - 200) :][:2000]}"
 
     def _note_end(self) -> None:
         self.trouble = f"{self.name} ended by itself: {self._log.read_text()[-2000:]}"

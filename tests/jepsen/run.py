@@ -71,6 +71,8 @@ async def record(plan: Plan, folder: Path) -> None:
             await probe.quiet()
         finally:
             await asyncio.gather(*[worker.kill() for worker in field.workers])
+    for worker in field.workers:
+        worker.look_at_log()
     note_trouble(folder, [worker.trouble for worker in field.workers if worker.trouble])
 
 

@@ -135,3 +135,19 @@ async def test_a_worker_that_died_is_noticed_by_its_killer(
                 await worker.process.wait()
             await worker.kill()
             assert ("ended by itself" in worker.trouble) is ended_by_itself
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"),
+    [
+        ("", False),
+        ("lost lock 'plain-1': expired\n", False),
+        ("Future exception was never retrieved\n", True),
+        ("Traceback (most recent call last):\n", True),
+    ],
+)
+def test_what_python_logged_is_noticed(tmp_path: Path, said: str, noted: bool) -> None:
+    (tmp_path / "w1.log").write_text(said, "utf-8")
+    worker = WorkerProcess(WorkerSpec("w1", str(tmp_path), "mutex", [], {}, [], 1, 0, 1))
+    worker.look_at_log()
+    assert bool(worker.trouble) is noted
