@@ -1,7 +1,8 @@
 """Bounds on what a server may send, so that none can take memory without end.
 
 hiredis makes room for all elements of an array as soon as it has read their number: the bytes
-`>2147483647` cost sixteen gigabytes. It also collects a reply for as long as more of it comes.
+`>2147483647` cost sixteen gigabytes, and so do two thousand `>999999`, each inside the one before.
+It also collects a reply for as long as more of it comes.
 """
 
 from __future__ import annotations
@@ -15,15 +16,22 @@ from typing import Any
 #: neighbouring slots are on one node: about 5 MB.
 MOST_BYTES = 1 << 24
 
-#: Finds what may begin an array of a million elements or more, or may do so once the rest of the
+#: The most elements of all arrays of one reply that have 10,000 or more each. Smaller ones are not
+#: counted: hiredis refuses them when some hundred are inside each other.
+MOST_ELEMENTS = 1_000_000
+
+#: Finds what may begin an array of 10,000 elements or more, or may do so once the rest of the
 #: number has come, or a push of -1 elements, which hiredis takes for nil. Nearly all chunks have
 #: none of these.
 maybe_huge: Callable[[bytes], Match[bytes] | None] = re.compile(
-    rb"[*%~>|](?:\d{7}|\d{0,6}\Z)|[%~>|]-"
+    rb"[*%~>|](?:\d{5}|\d{0,4}\Z)|[%~>|]-"
 ).search
 
 #: The same, only where an array can begin: at the start of a chunk, or after a line.
-_BEGIN = re.compile(rb"(?:\A\n?|\r\n)(?:[*%~>|](?:\d{7}|\d{0,6}(\Z))|[%~>|]-)")
+_BEGIN = re.compile(
+    rb"(?:\A\n?|\r\n)"
+    rb"(?:[*%~>|](?:\d{7}|(?P<cut>\d{0,6}\Z)|(?P<number>\d{5,6}))|[%~>|]-)"
+)
 
 
 class TooLargeError(Exception):
@@ -42,14 +50,21 @@ class Pieces:
 
     def __init__(self, is_inside: Callable[[], bool]) -> None:
         self._is_inside = is_inside
+        self._elements = 0
         self.cut: bytes = b""
 
-    def of(self, data: bytes) -> Iterator[bytes]:
+    def of(self, data: bytes, *, goes_on: bool) -> Iterator[bytes]:
         """Yield what came, in pieces each of which is to be read before the next.
 
+        Args:
+            data: What came.
+            goes_on: No reply was complete in what came before it.
+
         Raises:
-            TooLargeError: A million elements or more begin there, or fewer than none.
+            TooLargeError: More than `MOST_ELEMENTS` elements begin there, or fewer than none.
         """
+        if not goes_on:
+            self._elements = 0
         data, self.cut = self.cut + data, b""
         start = 0
         for found in _BEGIN.finditer(data):
@@ -57,11 +72,14 @@ class Pieces:
             if begin > start:
                 yield data[start:begin]
                 start = begin
-            if found[1] is not None:
+            if found["cut"] is not None:
                 self.cut = data[begin:]
                 return
             if not self._is_inside():
-                raise TooLargeError("a number of elements that no reply has")
+                # Where no number of five or six digits stands, it is larger, or negative.
+                self._elements += int(found["number"] or MOST_ELEMENTS + 1)
+                if self._elements > MOST_ELEMENTS:
+                    raise TooLargeError("a number of elements that no reply has")
         if start < len(data):
             yield data[start:]
 
@@ -83,10 +101,11 @@ class BoundedReader:
 
     def feed(self, data: bytes) -> None:
         """Take what came."""
+        goes_on = self._unread > 0
         self._unread += len(data)
         if self._unread > MOST_BYTES:
             raise TooLargeError(f"a reply of more than {MOST_BYTES} bytes")
-        self._waiting.append(self._pieces.of(data))
+        self._waiting.append(self._pieces.of(data, goes_on=goes_on))
 
     def gets(self, *args: Any) -> Any:
         """Return the next reply, if there is one."""

@@ -194,7 +194,8 @@ class Wire(asyncio.Protocol):
         kind: object = None
         try:
             huge = self._pieces.cut or maybe_huge(data) is not None
-            for piece in self._pieces.of(data) if huge else (data,):
+            pieces = self._pieces.of(data, goes_on=self._unread > 0) if huge else (data,)
+            for piece in pieces:
                 self._reader.feed(piece)
                 while (reply := next_reply()) is not _NOTHING:
                     kind = type(reply)

@@ -7,7 +7,7 @@ from random import Random
 import hiredis
 import pytest
 
-from redisson_py._limits import MOST_BYTES, BoundedReader, TooLargeError
+from redisson_py._limits import MOST_BYTES, MOST_ELEMENTS, BoundedReader, TooLargeError
 from redisson_py._scripts.shapes import array, read_shape, text, whole
 from tests.fuzz.decoders import decode_all, read_all
 from tests.fuzz.values import BROKEN, value
@@ -85,6 +85,27 @@ def test_a_reply_without_an_end_is_not_collected_for_ever(begin: bytes, more: by
 def test_a_huge_array_is_refused_before_room_is_made_for_it(said: bytes) -> None:
     with pytest.raises(TooLargeError):
         read(bounded(), said, [])
+
+
+@pytest.mark.parametrize("kind", [b"*", b"~", b">", b"|", b"%"])
+@pytest.mark.parametrize("length", [1, 7, 65536])
+def test_huge_arrays_inside_each_other_are_refused_as_one(kind: bytes, length: int) -> None:
+    # Nine thousand bytes; pushes that are read cost eight gigabytes.
+    said = (kind + b"999999\r\n") * 1000
+    reader, got = bounded(), list[str]()
+    with pytest.raises(TooLargeError, match="elements"):
+        for place in range(0, len(said), length):
+            read(reader, said[place : place + length], got)
+    assert not got
+
+
+def test_large_replies_one_after_the_other_are_not_counted_together() -> None:
+    reader, got = bounded(), list[str]()
+    large = b"*100000\r\n" + b"_\r\n" * 100_000
+    for _ in range(2 * MOST_ELEMENTS // 100_000):
+        for place in range(0, len(large), 65536):
+            read(reader, large[place : place + 65536], got)
+    assert len(got) == 2 * MOST_ELEMENTS // 100_000
 
 
 @pytest.mark.parametrize(

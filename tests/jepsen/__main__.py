@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import math
 import signal
 import sys
 import time
@@ -41,6 +42,20 @@ INTERRUPTED = 130
 REPORTED = 200
 
 
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise ValueError(text)
+    return number
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def arguments() -> argparse.ArgumentParser:
     """Return what the command line may say."""
     parser = argparse.ArgumentParser(
@@ -54,10 +69,10 @@ def arguments() -> argparse.ArgumentParser:
         "--nemesis", help="names, which strike together; or all, each, pairs, none", metavar="NAMES"
     )
     add("--topology", help="names, or all; else the first that can bear it", metavar="NAMES")
-    add("--seconds", type=float, help="of each run; without names, of each run of the round")
-    add("--hours", type=float, help="go on with random combinations for so long")
+    add("--seconds", type=_positive, help="of each run; without names, of each run of the round")
+    add("--hours", type=_positive, help="go on with random combinations for so long")
     add("--seed", type=int, default=1, help="of every choice")
-    add("--jobs", type=int, default=2, help="runs at the same time (2)")
+    add("--jobs", type=_at_least_one, default=2, help="runs at the same time (2)")
     add("--keep", type=Path, metavar="FOLDER", help="keep all histories there")
     add("--check", type=Path, metavar="FOLDER", help="judge the histories there again")
     add("--json", type=Path, metavar="FILE", help="add the figures to this file")
@@ -94,7 +109,7 @@ def _plans(chosen: argparse.Namespace) -> Iterable[Plan]:
     if chosen.hours is not None:
         begun = Totals.load(chosen.json).runs if chosen.json else 0
         return _until(chosen.hours, choose.endless(chosen.seed, begun))
-    if chosen.workload is None and chosen.nemesis is None:
+    if chosen.workload is None and chosen.nemesis is None and chosen.topology is None:
         return choose.default_round(chosen.seconds, chosen.seed, chosen.jobs)
     workload, seconds = chosen.workload or "mutex", chosen.seconds or 10
     nemesis = chosen.nemesis or ",".join(choose.USUAL)

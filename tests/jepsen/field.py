@@ -47,6 +47,15 @@ Need = Literal[
 #: The user of the workers, if a nemesis needs one.
 USER, PASSWORD = "jepsen", "of-the-workers"
 
+#: What the library never logs, and Python does when something went wrong that nobody saw.
+_NOISE = (
+    "Traceback (most recent call last)",
+    "exception was never retrieved",
+    "was never awaited",
+    "was destroyed but it is pending",
+    "Exception in callback",
+)
+
 _LOOK_AGAIN = 0.02
 _PATIENCE = 30.0
 #: The last number of the address of the first worker, in a network of its own.
@@ -105,9 +114,21 @@ class WorkerProcess:
             self.process.stdin.write(line.encode() + b"\n")
 
     async def kill(self) -> None:
-        """End its present life with SIGKILL."""
+        """End its present life with SIGKILL; note it if that had ended by itself already."""
+        if self.process.returncode is not None and self.said is None and not self.trouble:
+            self._note_end()
         self.signal(signals.SIGKILL)
         await self.process.wait()
+
+    def look_at_log(self) -> None:
+        """Note what Python logged, if it is more than what the library tells."""
+        said = self._log.read_text("utf-8", "replace") if self._log.exists() else ""
+        place = min((said.find(words) for words in _NOISE if words in said), default=-1)
+        if place >= 0 and not self.trouble:
+            self.trouble = f"{self.name} logged: {said[max(0, place - 200) :][:2000]}"
+
+    def _note_end(self) -> None:
+        self.trouble = f"{self.name} ended by itself: {self._log.read_text()[-2000:]}"
 
     async def stop(self, seconds: float) -> None:
         """Tell it to end, and note what it says; kill it after so many seconds."""
@@ -115,7 +136,7 @@ class WorkerProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         if process.returncode is not None:
-            self.trouble = f"{self.name} ended by itself: {self._log.read_text()[-2000:]}"
+            self._note_end()
             return
         process.stdin.close()
         try:
@@ -126,7 +147,7 @@ class WorkerProcess:
             self.trouble = f"{self.name} did not end within {seconds:g} s"
             await self.kill()
             return
-        if not lines:
+        if not lines or process.returncode:
             self.trouble = f"{self.name} failed: {self._log.read_text()[-2000:]}"
         else:
             self.said = json.loads(lines[-1])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from tests.jepsen.checkers import CHECKERS
-from tests.jepsen.history import read_history
+from tests.jepsen.checkers.verdict import Assumption, Facts
+from tests.jepsen.complete import idle, missing
+from tests.jepsen.history import History, read_history
 from tests.jepsen.plan import Plan
 from tests.jepsen.report import series
 from tests.jepsen.result import Result, Ruling
@@ -21,10 +24,18 @@ def note_trouble(folder: Path, texts: list[str]) -> None:
         (folder / _TROUBLE).write_text("\0".join(texts), "utf-8")
 
 
+def _as_struck(plan: Plan, history: History) -> Facts:
+    """Return what checkers must know: only what a nemesis did excuses anything."""
+    strikes = [op for op in history.of("nemesis") if plan.breaks_by(op.rid)]
+    broken = frozenset[Assumption]().union(*(plan.breaks_by(op.rid) for op in strikes))
+    since = min((op.t0 for op in strikes), default=0)
+    return replace(plan.facts, broken=broken, broken_since=since)
+
+
 def judge(folder: Path) -> Result:
     """Apply the checkers of a plan to its histories."""
     plan, history = Plan.load(folder), read_history(folder)
-    facts = plan.facts
+    facts = _as_struck(plan, history)
     rulings: dict[str, Ruling] = {}
     tally = series.tally(history)
     for name in WORKLOADS[plan.workload].checkers:
@@ -32,11 +43,13 @@ def judge(folder: Path) -> Result:
         rulings[name] = Ruling.of(CHECKERS[name](history, facts))
         tally[f"ms of checker {name}"] = int(1000 * (time.monotonic() - begun))
     trouble = folder / _TROUBLE
+    noted = trouble.read_text("utf-8").split("\0") if trouble.exists() else []
     return Result(
         plan,
         len(history),
         rulings,
-        trouble.read_text("utf-8").split("\0") if trouble.exists() else [],
+        [*noted, *missing(plan, history)],
+        idle(plan, history),
         series.handoffs(history),
         tally,
         series.spans(history),

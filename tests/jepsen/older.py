@@ -24,7 +24,8 @@ _RUNNING = "JEPSEN_OLDER_VERSION"
 @functools.cache
 def is_there() -> bool:
     """Return whether this clone has the commit; if not, say so."""
-    found = _git("cat-file", "-e", f"{COMMIT}^{{commit}}").returncode == 0
+    commit = f"{COMMIT}^{{commit}}"
+    found = shutil.which("git") is not None and _git("cat-file", "-e", commit).returncode == 0
     if not found:
         sys.stderr.write(
             f"no workload `mixed`: this clone has no commit {COMMIT} (git fetch --unshallow)\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,8 @@ from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.workloads import WORKLOADS
 
 _FILE = "plan.json"
+#: Characters of the names of nemeses in the name of a folder.
+_LONGEST = 150
 
 #: Seconds after which a hand-off was slow, where nothing strikes what wakes waiters: less than a
 #: lease, whose end would wake them too.
@@ -60,23 +63,32 @@ class Plan:
     @property
     def title(self) -> str:
         """What tells it from other plans, in a few words; also a name for its folder."""
-        return f"{self.workload}+{self.nemesis}+{self.topology}+{self.seed}".replace(" ", "-")
+        nemesis = self.nemesis
+        if len(nemesis) > _LONGEST:
+            # A file system takes names of 255 bytes.
+            digest = hashlib.sha256(nemesis.encode()).hexdigest()[:8]
+            nemesis = f"{len(self.nemeses)}-nemeses-{digest}"
+        return f"{self.workload}+{nemesis}+{self.topology}+{self.seed}".replace(" ", "-")
 
     @property
     def needs(self) -> frozenset[Need]:
         """What its nemeses need."""
         return needs_of(self.nemeses)
 
+    @staticmethod
+    def breaks_by(nemesis: str) -> frozenset[Assumption]:
+        """Return the assumptions that a strike of this name breaks."""
+        known = NEMESES.get(nemesis)
+        return known.breaks if known else frozenset()
+
     @property
     def facts(self) -> Facts:
-        """What the checkers must know of it."""
-        broken: set[Assumption] = set()
-        for name in self.nemeses:
-            broken |= NEMESES[name].breaks
+        """What the checkers must know of it, if all its nemeses strike."""
+        broken = frozenset[Assumption]().union(*map(self.breaks_by, self.nemeses))
         healthy = _HEALTHY.issuperset(self.nemeses)
         return replace(
             WORKLOADS[self.workload].facts,
-            broken=frozenset(broken),
+            broken=broken,
             wake_bound=WAKE_BOUND if healthy else None,
         )
 

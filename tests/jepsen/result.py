@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from tests.jepsen.checkers.verdict import Verdict, Violation
+from tests.jepsen.checkers.verdict import COUNTED, EXCUSED, Verdict, Violation
 from tests.jepsen.history import Op
 from tests.jepsen.plan import Plan
 
@@ -16,9 +16,6 @@ _FILE = "result.json"
 
 #: So many counterexamples of one checker are kept; the rest is counted.
 SHOWN = 3
-
-#: The figures in which a verdict counts its violations, by their rule.
-EXCUSED, COUNTED = "found, excused by broken assumptions", "violations"
 
 #: It holds; it does not; it rests on what did not hold here, so that it is a figure; it had
 #: nothing to look at.
@@ -46,7 +43,8 @@ class Ruling:
     @classmethod
     def of(cls, verdict: Verdict) -> Self:
         """Return what is kept of a verdict."""
-        excused = verdict.figures.get(EXCUSED)
+        # What is excused never hides what is not.
+        excused = None if verdict.violations else verdict.figures.get(EXCUSED)
         counted = excused or verdict.figures.get(COUNTED)
         number = sum(counted.values()) if counted else len(verdict.violations)
         shown = tuple(verdict.violations[:SHOWN])
@@ -107,6 +105,7 @@ class Result:
         operations: How many operations were recorded.
         rulings: What each checker said.
         trouble: What went wrong besides: a worker that did not end, a run that failed.
+        idle: Nemeses of the plan that did not strike.
         handoffs: Milliseconds from each contended release to the next grant, sorted; see
             `report.series`.
         tally: What was counted: grants, strikes of each kind, replies lost.
@@ -120,6 +119,7 @@ class Result:
     operations: int = 0
     rulings: Mapping[str, Ruling] = field(default_factory=dict)
     trouble: Sequence[str] = ()
+    idle: Sequence[str] = ()
     handoffs: Sequence[float] = ()
     tally: Mapping[str, int] = field(default_factory=dict)
     spans: Sequence[Span] = ()
@@ -155,6 +155,7 @@ class Result:
             "plan": Plan.from_json(found["plan"]),
             "rulings": rulings,
             "trouble": tuple(found["trouble"]),
+            "idle": tuple(found["idle"]),
             "spans": [Span(**each) for each in found["spans"]],
             "bins": [Bin(**each) for each in found["bins"]],
             "folder": str(folder),

@@ -40,26 +40,32 @@ async def one(plan: Plan, folder: Path, tree: Path | None = None) -> Result:
     if tree is not None:
         # No .pyc: a sabotage of the same length, made in the same second, would go unseen.
         environment |= {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    with (folder / _LOG).open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            *enclosing(plan.needs),
-            *(sys.executable, "-m", "tests.jepsen.run", str(folder)),
-            stdin=PIPE,
-            stdout=DEVNULL,
-            stderr=log,
-            cwd=tree,
-            env=environment,
-            # A terminal's Ctrl-C reaches us only; we then tell it to end.
-            start_new_session=True,
-        )
+    try:
+        with (folder / _LOG).open("wb") as log:
+            process = await asyncio.create_subprocess_exec(
+                *enclosing(plan.needs),
+                *(sys.executable, "-m", "tests.jepsen.run", str(folder)),
+                stdin=PIPE,
+                stdout=DEVNULL,
+                stderr=log,
+                cwd=tree,
+                env=environment,
+                # A terminal's Ctrl-C reaches us only; we then tell it to end.
+                start_new_session=True,
+            )
+    except OSError as error:
+        # No `unshare` here, or no space: other runs need neither.
+        return Result(plan, trouble=[f"the run cannot begin: {error}"], folder=str(folder))
     try:
         async with asyncio.timeout(plan.seconds + GRACE):
             await process.wait()
         return Result.load(folder)
     except TimeoutError:
         return Result(plan, trouble=["the run did not end"], folder=str(folder))
-    except FileNotFoundError:
-        text = (folder / _LOG).read_text("utf-8", "replace")
+    except (FileNotFoundError, ValueError):
+        # It has no result, or not all of one: the disk was full.
+        log_text = (folder / _LOG).read_text("utf-8", "replace")
+        text = log_text or "it wrote no result and no error; is the disk full?"
         return Result(plan, trouble=[f"the run failed: {text[-3000:]}"], folder=str(folder))
     finally:
         await _end(process)
@@ -77,6 +83,16 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
+def _new(folder: Path, title: str) -> Path:
+    """Make a folder: no run goes on in the histories of another one, or reports its result."""
+    for number in itertools.count(1):
+        place = folder / (title if number == 1 else f"{title}+again-{number}")
+        with suppress(FileExistsError):
+            place.mkdir(parents=True)
+            return place
+    raise AssertionError
+
+
 async def several(
     plans: Iterable[Plan], folder: Path, jobs: int, *, keep: bool = False
 ) -> AsyncGenerator[Result]:
@@ -89,7 +105,7 @@ async def several(
     try:
         while True:
             for plan in itertools.islice(waiting, jobs - len(running)):
-                running.add(asyncio.create_task(one(plan, folder / plan.title)))
+                running.add(asyncio.create_task(one(plan, _new(folder, plan.title))))
             if not running:
                 return
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)

@@ -71,6 +71,8 @@ async def record(plan: Plan, folder: Path) -> None:
             await probe.quiet()
         finally:
             await asyncio.gather(*[worker.kill() for worker in field.workers])
+    for worker in field.workers:
+        worker.look_at_log()
     note_trouble(folder, [worker.trouble for worker in field.workers if worker.trouble])
 
 
@@ -93,7 +95,9 @@ async def _keep_striking(
             async with asyncio.timeout(chance.uniform(*nemesis.pause)):
                 await over.wait()
                 return
-        await nemesis.strike(field, chance)
+        # What one strike draws while it lasts, for each command that passes, must not decide what
+        # the next one does.
+        await nemesis.strike(field, random.Random(chance.randrange(1 << 30)))
 
 
 @asynccontextmanager
@@ -106,7 +110,9 @@ async def _resource(folder: Path) -> AsyncIterator[int]:
         yield int(await process.stdout.readline())
     finally:
         process.stdin.close()
-        await process.wait()
+        code = await process.wait()
+    if code:
+        raise RuntimeError(f"the resource ended with {code}")
 
 
 async def _until_told(folder: Path) -> None:

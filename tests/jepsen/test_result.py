@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.jepsen.checkers.verdict import Verdict
+from tests.jepsen.checkers.verdict import EXCUSED, Verdict
 from tests.jepsen.made import PLAN, TWO_HOLDERS, result
 from tests.jepsen.plan import Plan, is_kept
-from tests.jepsen.result import EXCUSED, Ruling, State
 from tests.jepsen.result import Result as Made
+from tests.jepsen.result import Ruling, State
 from tests.jepsen.totals import Totals
 
 

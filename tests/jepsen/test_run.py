@@ -62,10 +62,28 @@ def test_a_run_that_cannot_begin_is_a_failure_with_its_command(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("nemesis", "said"),
+    [("drop", "cannot begin: [Errno 2] No such file or directory: 'unshare'"),
+     ("clock-step", "a compiler is needed: cc")],
+)  # fmt: skip
+def test_a_machine_that_lacks_something_says_what(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nemesis: str, said: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = asyncio.run(rounds.one(Plan("mutex", (nemesis,), "single", 1, 1), tmp_path / "run"))
+    assert not result.ok
+    assert said in result.trouble[0]
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--workload", "mutx"), "no such workload: mutx; there are: mutex, "),
         (("--nemesis", "rain"), "no such nemesis: rain; there are: kill, "),
+        (("--seconds", "0"), "invalid _positive value: '0'"),
+        (("--hours", "nan"), "invalid _positive value: 'nan'"),
+        (("--jobs", "0"), "invalid _at_least_one value: '0'"),
+        (("--topology", "moon"), "no such topology: moon"),
         (("--mutants", "no such thing"), "no mutant is named no such thing"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.jepsen.resource import Resource
 from tests.jepsen.threads import drive
 from tests.jepsen.worker import Manner, WorkerSpec
 from tests.jepsen.workloads import WORKLOADS
+from tests.jepsen.workloads.workload import OPTIONS
 from tests.support.waiting import until
 
 
@@ -112,3 +115,39 @@ def test_seeds_choose_each_manner() -> None:
 def test_a_thread_refuses_to_wait_for_an_event_loop() -> None:
     with pytest.raises(RuntimeError, match="waited for an event loop"):
         drive(asyncio.sleep(0))
+
+
+@pytest.mark.parametrize("ended_by_itself", [True, False])
+async def test_a_worker_that_died_is_noticed_by_its_killer(
+    tmp_path: Path, ended_by_itself: bool
+) -> None:
+    async with running_server() as server:
+        port = await asyncio.start_server(Resource(Recorder(tmp_path, "r")).serve, "127.0.0.1", 0)
+        async with port:
+            where = port.sockets[0].getsockname()[1]
+            worker = WorkerProcess(
+                WorkerSpec("w1", str(tmp_path), "mutex", [server.url], dict(OPTIONS), ["plain-1"],
+                           1, where, 1, {"mode": "asyncio"})
+            )  # fmt: skip
+            await worker.start()
+            if ended_by_itself:
+                os.kill(worker.process.pid, signal.SIGABRT)
+                await worker.process.wait()
+            await worker.kill()
+            assert ("ended by itself" in worker.trouble) is ended_by_itself
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"),
+    [
+        ("", False),
+        ("lost lock 'plain-1': expired\n", False),
+        ("Future exception was never retrieved\n", True),
+        ("Traceback (most recent call last):\n", True),
+    ],
+)
+def test_what_python_logged_is_noticed(tmp_path: Path, said: str, noted: bool) -> None:
+    (tmp_path / "w1.log").write_text(said, "utf-8")
+    worker = WorkerProcess(WorkerSpec("w1", str(tmp_path), "mutex", [], {}, [], 1, 0, 1))
+    worker.look_at_log()
+    assert bool(worker.trouble) is noted

@@ -55,7 +55,8 @@ class Totals:
             slowest = max(result.handoffs[-1], self.slowest_handoff.get(plan.nemesis, 0))
             self.slowest_handoff[plan.nemesis] = round(slowest, 3)
         self.tally.update(result.tally)
-        self.runs_under.update(plan.nemeses or ("none",))
+        struck = [name for name in plan.nemeses if name not in result.idle]
+        self.runs_under.update(struck if plan.nemeses else ("none",))
         for name, ruling in result.rulings.items():
             self.looked_at[name] += ruling.looked_at
             if ruling.state == "BROKEN":

@@ -112,6 +112,7 @@ class Tasks:
         self._stopped = asyncio.get_running_loop().create_future()
         self._received = b""
         self._threads = ThreadPoolExecutor(worker.spec.tasks)
+        self._chance = random.Random(f"cancelled of {worker.spec.seed}")
 
     async def run(self) -> None:
         """Work until the command to stop."""
@@ -182,7 +183,7 @@ class Tasks:
     def _cancel(self, number: int) -> None:
         """Cancel tasks; a thread cannot be."""
         present = [name for name, task in self._present.items() if not task.done()]
-        for name in random.sample(present, min(number, len(present))):
+        for name in self._chance.sample(present, min(number, len(present))):
             self._worker.record.note("cancelled", "", name)
             self._present[name].cancel()
 

@@ -133,7 +133,10 @@ class Probe:
             if not stand_in.done():
                 stand_in.set_result(None)
 
-        def answered(_: object) -> None:
+        def answered(done: asyncio.Future[Any]) -> None:
+            # A task asks for the outcome also if it was cancelled meanwhile.
+            if not done.cancelled():
+                done.exception()
             self._strike()
             loop.call_soon(wake)
 

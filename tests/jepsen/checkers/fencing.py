@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
 
 from tests.jepsen.checkers.holds import by_use, granted
@@ -17,12 +18,16 @@ def counter_and_clock_lost(broken: frozenset[str]) -> bool:
 
 @judged(unless=counter_and_clock_lost)
 def fencing(history: History, facts: Facts) -> Verdict:
-    """Tokens are unique, grow in real-time order, and stay the same when a task re-enters."""
+    """Tokens are unique, grow in real-time order, and stay the same when a task re-enters.
+
+    Each grant of an object whose name begins with `fenced` must have one.
+    """
     found: list[Violation] = []
     looked_at = 0
     for obj, ops in history.by_object("acquire").items():
         grants = [op for op in ops if op.out == "ok" and op.fence is not None]
         looked_at += len(grants)
+        found += _without(obj, ops)
         found += _repeated(obj, grants)
         found += _backwards(obj, grants)
     for (obj, _), ops in by_use(history, "acquire", "reenter").items():
@@ -34,6 +39,12 @@ def fencing(history: History, facts: Facts) -> Verdict:
             if op.fence is not None and op.fence != grant.fence:
                 found.append(Violation(f"another token of {obj} on re-entry", (grant, op)))
     return Verdict(found, looked_at)
+
+
+def _without(obj: str, ops: list[Op]) -> Iterator[Violation]:
+    for op in ops if obj.startswith("fenced") else ():
+        if op.out == "ok" and op.fence is None:
+            yield Violation(f"a grant of {obj} has no token", (op,))
 
 
 def _repeated(obj: str, grants: list[Op]) -> list[Violation]:

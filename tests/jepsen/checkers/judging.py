@@ -8,7 +8,14 @@ from dataclasses import replace
 from functools import wraps
 
 from tests.jepsen.checkers.shrinking import joined, sections, smallest
-from tests.jepsen.checkers.verdict import Checker, Facts, Verdict, Violation
+from tests.jepsen.checkers.verdict import (
+    COUNTED,
+    EXCUSED,
+    Checker,
+    Facts,
+    Verdict,
+    Violation,
+)
 from tests.jepsen.history import History, Op
 
 #: How many rules a verdict shows as broken, with one example each; all violations are counted.
@@ -29,7 +36,8 @@ def judged(
 
     Args:
         unless: Whether the rule need not hold, given the assumptions that a nemesis broke. What is
-            found is a figure then. As a rule: if any is broken.
+            found is a figure then, but for what was over before any was broken. As a rule: if any
+            is broken.
         words: The operations that a counterexample needs; as a rule any may be needed.
     """
 
@@ -39,18 +47,30 @@ def judged(
             found = find(history, facts)
             if found.ok:
                 return found
-            counted = Counter(violation.rule for violation in found.violations)
+            wrong = [*found.violations]
             if unless(facts.broken):
-                figures = found.figures | {"found, excused by broken assumptions": dict(counted)}
-                return Verdict([], found.looked_at, figures)
-            first = {each.rule: each for each in reversed(found.violations)}
+                wrong = [each for each in wrong if _was_over(each, facts.broken_since)]
+                if not wrong:
+                    return _excused(found)
+            counted = Counter(violation.rule for violation in wrong)
+            first = {each.rule: each for each in reversed(wrong)}
             chosen = [*first.values()][::-1][:SHOWN]
             shown = [_shrunk(each, find, history, facts, words) for each in chosen]
-            return Verdict(shown, found.looked_at, found.figures | {"violations": dict(counted)})
+            return Verdict(shown, found.looked_at, found.figures | {COUNTED: dict(counted)})
 
         return check
 
     return decorate
+
+
+def _was_over(violation: Violation, moment: int) -> bool:
+    """Return whether all that shows a violation had ended before a moment."""
+    return bool(violation.ops) and max(op.end for op in violation.ops) < moment
+
+
+def _excused(found: Verdict) -> Verdict:
+    counted = Counter(violation.rule for violation in found.violations)
+    return Verdict([], found.looked_at, found.figures | {EXCUSED: dict(counted)})
 
 
 def _shrunk(

@@ -12,6 +12,9 @@ from tests.jepsen.history import History, Op
 #: clocks run at nearly the same speed and are not stepped, nobody else writes the keys.
 Assumption = Literal["data", "clocks", "keys"]
 
+#: The figures in which a verdict counts its violations, by their rule.
+EXCUSED, COUNTED = "found, excused by broken assumptions", "violations"
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -23,6 +26,7 @@ class Facts:
         settings: What else the workload was given.
         broken: The assumptions that a nemesis broke (`Nemesis.breaks`): what rests on them becomes
             a figure instead of a verdict.
+        broken_since: When the first of these nemeses struck. What was over by then is not excused.
         lasting: Patterns of keys that are there at the end of a good run, too.
         wake_bound: Seconds after which a hand-off to a waiter was slow: above it, it must have a
             reason. None: what wakes waiters was under attack, so latencies are figures.
@@ -32,6 +36,7 @@ class Facts:
     parties: dict[str, int] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     broken: frozenset[Assumption] = frozenset()
+    broken_since: int = 0
     lasting: tuple[str, ...] = ("redisson_lock_token:*",)
     wake_bound: float | None = None
 

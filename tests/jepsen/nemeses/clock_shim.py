@@ -9,6 +9,7 @@ shim; one that is linked statically does not, and then there is no clock file.
 from __future__ import annotations
 
 import shlex
+import shutil
 import struct
 import subprocess
 import time
@@ -26,6 +27,8 @@ def server_with_shim(folder: Path) -> Path:
     """Return a program that runs the server with the shim; its clock file lies in its directory."""
     library, program = folder / "clock.so", folder / "server-with-shim"
     if not program.exists():
+        if shutil.which("cc") is None:
+            raise RuntimeError("to set the clock of a server, a compiler is needed: cc")
         subprocess.run(
             ["cc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, _SOURCE],
             check=True,

@@ -44,6 +44,8 @@ def verdict(result: Result) -> str:
         for state, names in by_state.items()
         if names
     ]
+    if result.idle:
+        said.append(f"did not strike: {', '.join(result.idle)}")
     return "; ".join(["TROUBLE"] * bool(result.trouble) + said)
 
 
