@@ -24,6 +24,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -31,7 +32,7 @@ from redisson_py import Redisson, RedissonError
 from tests.jepsen import older
 from tests.jepsen.history import Recorder, now, say
 from tests.jepsen.resource_client import SharedConnection, ThreadConnections
-from tests.jepsen.working import Told, Work, Worker
+from tests.jepsen.working import Told, Work, Worker, record_sleep
 
 Mode = Literal["asyncio", "uvloop", "threads"]
 
@@ -221,6 +222,10 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
                 for url in spec.urls
             ]
             resource = await SharedConnection.open(spec.resource)
+        if len(spec.urls) == 1 and not older.is_running():
+            from tests.jepsen.sleeps import watch_sleeps
+
+            watch_sleeps(partial(record_sleep, record))
         worker = Worker(spec, record, clients, resource, threaded)
         tasks = Tasks(worker, work)
         record.note("began", "", value={**asdict(manner), "older": older.is_running()})
@@ -232,6 +237,8 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
             if threaded:
                 await asyncio.to_thread(client.own.close)
     resource.close()
+    for client in clients:
+        record.note("closed", "", owner=client.id)
     await asyncio.sleep(0)
     record.note("left", "tasks", value=len(asyncio.all_tasks()) - 1)
     return asdict(manner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.jepsen import older
 from tests.jepsen.workloads.barrier import BARRIER
+from tests.jepsen.workloads.brief import BRIEF
 from tests.jepsen.workloads.churn import CHURN
 from tests.jepsen.workloads.composite import MULTI, RED
 from tests.jepsen.workloads.fair import FAIR
@@ -33,6 +34,7 @@ WORKLOADS: dict[str, Workload] = {
         MULTI,
         RED,
         CHURN,
+        BRIEF,
         *([MIXED] if older.is_there() else []),
     )
 }
