@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -200,10 +200,21 @@ async def _keep_working(worker: Worker, work: Work) -> None:
             raise
 
 
+async def _farewell(record: Recorder, client: Redisson) -> None:
+    """Use a lock once more: whatever was broken, it works again."""
+    with_number = record.invoke("farewell", f"farewell-{client.id}")
+    while True:
+        with suppress(RedissonError):
+            async with client.get_lock(f"farewell-{client.id}"):
+                break
+    record.complete(with_number)
+
+
 async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
     """Run the tasks of a worker until it is told to stop; return how it ran."""
     record = Recorder(Path(spec.folder), spec.name)
-    options = {"client_name": spec.name, "listener": Told(record), **spec.options}
+    options = {"client_name": spec.name, "listener": Told(record), "on_release_error": "raise"}
+    options |= spec.options
     threaded = manner.mode == "threads"
     async with AsyncExitStack() as stack:
         if spec.source:
@@ -231,6 +242,8 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
         record.note("began", "", value={**asdict(manner), "older": older.is_running()})
         say("ready")
         await tasks.run()
+        for client in [] if threaded else clients:
+            await _farewell(record, client)
         for client in clients:
             counted = client.statistics()
             record.note("left", "", value=[counted.held_leases, counted.waiters])

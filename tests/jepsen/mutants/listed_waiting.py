@@ -60,8 +60,9 @@ WAITING = (
     ),
     Sabotage(listed("tombstone ignored"), _plan("mutex", "duplicate"), "leaks"),
     Sabotage(
-        listed("a plain release that was cancelled keeps the queue waiting"),
+        listed("a hold is passed to a waiter that was cancelled"),
         _plan("brief", "cancel"),
         "no deadlock",
     ),
+    Sabotage(listed("silence not noticed"), _plan("brief", "half-open"), "no deadlock"),
 )

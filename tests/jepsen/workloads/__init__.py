@@ -9,6 +9,7 @@ from tests.jepsen.workloads.churn import CHURN
 from tests.jepsen.workloads.composite import MULTI, RED
 from tests.jepsen.workloads.fair import FAIR
 from tests.jepsen.workloads.latch import LATCH
+from tests.jepsen.workloads.leases import EXTEND, FORCED
 from tests.jepsen.workloads.mixed import MIXED
 from tests.jepsen.workloads.mutex import FENCED, MUTEX
 from tests.jepsen.workloads.read_write import READ_WRITE
@@ -35,6 +36,8 @@ WORKLOADS: dict[str, Workload] = {
         RED,
         CHURN,
         BRIEF,
+        EXTEND,
+        FORCED,
         *([MIXED] if older.is_there() else []),
     )
 }

@@ -14,7 +14,7 @@ from tests.jepsen.workloads.workload import Workload
 
 _ROLES = "visits"
 _KINDS = ("plain", "exclusive", "fair")
-_MOST = 4
+_MOST = 6
 
 
 async def _section(worker: Worker) -> None:
