@@ -9,7 +9,7 @@ An operation `overslept` is such a sleep, with the request before it and the ans
 
     t0, t1      when the request began that Redis answered with "busy"; when the next was answered
     value       when that "busy" had come, and when the timer ended the sleep
-    n           1 if the waiter stands in a queue of Redis, where its turn is told to it alone; else 0
+    n           1 if the waiter stands in a queue of Redis, which tells its turn to it alone; else 0
 """
 
 from __future__ import annotations

@@ -202,19 +202,20 @@ async def _keep_working(worker: Worker, work: Work) -> None:
 
 async def _farewell(record: Recorder, client: Redisson) -> None:
     """Use a lock once more: whatever was broken, it works again."""
-    with_number = record.invoke("farewell", f"farewell-{client.id}")
+    number = record.invoke("farewell", f"farewell-{client.id}")
     while True:
         with suppress(RedissonError):
             async with client.get_lock(f"farewell-{client.id}"):
                 break
-    record.complete(with_number)
+    record.complete(number)
 
 
 async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
     """Run the tasks of a worker until it is told to stop; return how it ran."""
     record = Recorder(Path(spec.folder), spec.name)
-    options = {"client_name": spec.name, "listener": Told(record), "on_release_error": "raise"}
-    options |= spec.options
+    options = {"client_name": spec.name, "listener": Told(record), **spec.options}
+    # A release of which nobody knows must not look like one that was answered.
+    options["on_release_error"] = "raise"
     threaded = manner.mode == "threads"
     async with AsyncExitStack() as stack:
         if spec.source:

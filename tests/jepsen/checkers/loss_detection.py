@@ -90,9 +90,10 @@ def _checked_late(obj: str, each: Sequence[Hold]) -> Iterator[Violation]:
 
 def _renewed_late(obj: str, history: History, longest: float) -> Iterator[Violation]:
     """Find leases with a deadline that only a renewal after a later grant can have given them."""
-    grants = [op for op in history.of("acquire") if op.obj == obj and op.out == "ok"]
+    known = History([op for op in history.of("acquire", "check") if op.obj == obj])
+    grants = [op for op in known.of("acquire") if op.out == "ok"]
     starts = [op.t0 for op in grants]
-    for (_, _), ops in by_use(History([*grants, *_checks(obj, history)]), "acquire", "check").items():
+    for ops in by_use(known, "acquire", "check").values():
         grant = granted(ops)
         if grant is None or grant.t1 is None:
             continue
@@ -105,10 +106,6 @@ def _renewed_late(obj: str, history: History, longest: float) -> Iterator[Violat
                 rule = f"a lease of {obj} was renewed after the next grant"
                 yield Violation(rule, (grant, op, later), exact=True)
                 break
-
-
-def _checks(obj: str, history: History) -> list[Op]:
-    return [op for op in history.of("check") if op.obj == obj]
 
 
 def _checked_after_told(history: History) -> Iterator[Violation]:

@@ -16,8 +16,8 @@ LEASES = (
             "an extension adds to the lease",
             "a lease ends as long after the extension as was asked for",
             "lua/lock/set_lease.lua",
-            "redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))",
-            "redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms + redis.call('PTTL', lock)))",
+            "string.format('%.0f', lease_ms))",
+            "string.format('%.0f', lease_ms + redis.call('PTTL', lock)))",
         ),
         _plan("extend"),
         "loss detection",
@@ -66,6 +66,17 @@ LEASES = (
         ),
         _plan("mutex", "acl"),
         "leaks",
+    ),
+    Sabotage(
+        sabotage(
+            "WAIT is asked of a connection that wrote nothing",
+            "a grant counts when replicas have it",
+            "redisson_py/_topology/confirming.py",
+            "        if got < self._number:\n",
+            "        # All replicas have what such a connection wrote.\n        if False:\n",
+        ),
+        _plan("synced", "replica-freeze", topology="replicas"),
+        "mutual exclusion",
     ),
     Sabotage(
         listed("release not allowed on a full server"),

@@ -11,7 +11,7 @@ from tests.jepsen.workloads.fair import FAIR
 from tests.jepsen.workloads.latch import LATCH
 from tests.jepsen.workloads.leases import EXTEND, FORCED
 from tests.jepsen.workloads.mixed import MIXED
-from tests.jepsen.workloads.mutex import FENCED, MUTEX
+from tests.jepsen.workloads.mutex import FENCED, MUTEX, SYNCED
 from tests.jepsen.workloads.read_write import READ_WRITE
 from tests.jepsen.workloads.reentrant import REENTRANT
 from tests.jepsen.workloads.semaphore import EXPIRABLE, SEMAPHORE
@@ -38,6 +38,7 @@ WORKLOADS: dict[str, Workload] = {
         BRIEF,
         EXTEND,
         FORCED,
+        SYNCED,
         *([MIXED] if older.is_there() else []),
     )
 }
