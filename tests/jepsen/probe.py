@@ -49,6 +49,21 @@ return {names, leases}
 """
 
 
+#: Who stands in each hash and sorted set, the owners of holds and of places in queues.
+_OWNERS = """
+local found = {}
+for _, key in ipairs(redis.call('keys', '*')) do
+    local kind = redis.call('type', key)['ok']
+    if kind == 'hash' then
+        found[#found + 1] = {key, redis.call('hkeys', key)}
+    elseif kind == 'zset' then
+        found[#found + 1] = {key, redis.call('zrange', key, 0, -1)}
+    end
+end
+return found
+"""
+
+
 class Probe:
     """Records what the servers of a field have."""
 
@@ -70,6 +85,12 @@ class Probe:
             for server in masters:
                 for obj in self._objects:
                     await self._lease(server, obj, alone=len(masters) == 1)
+
+    async def ended(self) -> None:
+        """Look at who still has something now that all workers have ended."""
+        for server in await self._field.masters():
+            for key, owners in await self._field.tell(server, "EVAL", _OWNERS, 0) or ():
+                self._record.note("probe", key, "now", rid="owners", value=owners)
 
     async def quiet(self) -> None:
         """Look at what is left when leases of workers that were killed have run out."""

@@ -68,6 +68,7 @@ async def record(plan: Plan, folder: Path) -> None:
             await _strike(plan, field, chance)
             await field.heal()
             await asyncio.gather(*[worker.stop(QUIET) for worker in field.workers])
+            await probe.ended()
             await probe.quiet()
         finally:
             await asyncio.gather(*[worker.kill() for worker in field.workers])

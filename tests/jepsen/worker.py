@@ -22,8 +22,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -31,7 +32,7 @@ from redisson_py import Redisson, RedissonError
 from tests.jepsen import older
 from tests.jepsen.history import Recorder, now, say
 from tests.jepsen.resource_client import SharedConnection, ThreadConnections
-from tests.jepsen.working import Told, Work, Worker
+from tests.jepsen.working import Told, Work, Worker, record_sleep
 
 Mode = Literal["asyncio", "uvloop", "threads"]
 
@@ -200,10 +201,22 @@ async def _keep_working(worker: Worker, work: Work) -> None:
             raise
 
 
+async def _farewell(record: Recorder, client: Redisson) -> None:
+    """Use a lock once more: whatever was broken, it works again."""
+    number = record.invoke("farewell", f"farewell-{client.id}")
+    while True:
+        with suppress(RedissonError):
+            async with client.get_lock(f"farewell-{client.id}"):
+                break
+    record.complete(number)
+
+
 async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
     """Run the tasks of a worker until it is told to stop; return how it ran."""
     record = Recorder(Path(spec.folder), spec.name)
     options = {"client_name": spec.name, "listener": Told(record), **spec.options}
+    # A release of which nobody knows must not look like one that was answered.
+    options["on_release_error"] = "raise"
     threaded = manner.mode == "threads"
     async with AsyncExitStack() as stack:
         if spec.source:
@@ -222,17 +235,25 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
                 for url in spec.urls
             ]
             resource = await SharedConnection.open(spec.resource)
+        if len(spec.urls) == 1 and not older.is_running():
+            from tests.jepsen.sleeps import watch_sleeps
+
+            watch_sleeps(partial(record_sleep, record))
         worker = Worker(spec, record, clients, resource, threaded)
         tasks = Tasks(worker, work)
         record.note("began", "", value={**asdict(manner), "older": older.is_running()})
         say("ready")
         await tasks.run()
+        for client in [] if threaded else clients:
+            await _farewell(record, client)
         for client in clients:
             counted = client.statistics()
             record.note("left", "", value=[counted.held_leases, counted.waiters])
             if threaded:
                 await asyncio.to_thread(client.own.close)
     resource.close()
+    for client in clients:
+        record.note("closed", "", owner=client.id)
     await asyncio.sleep(0)
     record.note("left", "tasks", value=len(asyncio.all_tasks()) - 1)
     return asdict(manner)

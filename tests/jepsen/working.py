@@ -168,7 +168,7 @@ class Use:
         if error is None:
             self._end("ok")
         else:
-            self._end(outcome_of(error), err=type(error).__name__)
+            self._end(outcome_of(error), err=_named(error))
 
     def held(self, lease: Lease, **facts: Any) -> Held:
         """Record that it was acquired; at the end of the block, that its release begins."""
@@ -304,6 +304,19 @@ class Told(Listener):
             use.waits_no_more(event.outcome)
 
 
+def record_sleep(record: Recorder, request: Any, busy: tuple[int, int], end: int) -> None:
+    """Record a sleep of a waiter that nothing woke: see `sleeps`."""
+    use = _current_use.get()
+    record.note(
+        "overslept",
+        _text(request.ownership.name),
+        since=busy[0],
+        rid="" if use is None else use.rid,
+        value=[busy[1], end],
+        n=int(request.ownership.commands.queues),
+    )
+
+
 def deadline(lease: Lease) -> int:
     """Return when a lease ends, by its holder's clock, in nanoseconds of the records' clock."""
     moment = now()
@@ -315,6 +328,12 @@ def outcome_of(error: BaseException) -> Outcome:
     if isinstance(error, AcquireTimeoutError | NotHeldError | ScriptError):
         return "fail"
     return "fail" if getattr(error, "maybe_held", True) is False else "info"
+
+
+def _named(error: BaseException) -> str:
+    """Return the class of an error, and the word by which Redis names its own."""
+    said = error.message.split(" ")[0] if isinstance(error, ScriptError) else ""
+    return f"{type(error).__name__} {said}".rstrip()
 
 
 def _text(name: str | bytes) -> str:

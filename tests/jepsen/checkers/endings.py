@@ -7,7 +7,15 @@ from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
 from tests.jepsen.history import History, Op
 
 #: What may wait.
-_WAITS = ("acquire", "reenter", "release", "extend", "await", "arrive", "count_down")
+_WAITS = (
+    *("acquire", "reenter", "release", "extend", "await", "arrive", "count_down", "force"),
+    # The last use of a worker, when all is well again; it is repeated until it is granted.
+    "farewell",
+)
+
+
+#: The refusal of a server without memory.
+_FULL = "ScriptError OOM"
 
 
 @judged(unless=never)
@@ -32,6 +40,14 @@ def _was_killed(op: Op, killed: dict[str, int]) -> bool:
 
 @judged(unless=never)
 def no_unexpected_error(history: History, facts: Facts) -> Verdict:
-    """Workers get errors of the library only, and those by their documented names."""
+    """Workers get errors of the library only, and those by their documented names.
+
+    A server without memory refuses no release: what is held can always be given back.
+    """
     found = [Violation(f"unexpected: {op.err}", (op,)) for op in history.of("unexpected")]
+    found += [
+        Violation(f"a release of {op.obj} was refused: {op.err}", (op,))
+        for op in history.of("release", "leave")
+        if op.err == _FULL
+    ]
     return Verdict(found, len(history))

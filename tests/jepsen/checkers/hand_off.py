@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from tests.jepsen.checkers.judging import judged
+from tests.jepsen.checkers.oversleeping import slept_on
 from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
 from tests.jepsen.history import History, Op
 
@@ -50,16 +51,17 @@ def no_lost_wake_up(history: History, facts: Facts) -> Verdict:
     than `Facts.wake_bound`, no nemesis was at work, and the process of the waiter asked the
     server other things meanwhile, one after the other, and was answered. Of semaphores, readers and
     uses of several locks at once only the latencies are told: there one release need not be enough.
+
+    It was also lost, whatever a nemesis did, if a release did not end the sleep of a waiter that
+    must have heard of it: see `oversleeping`.
     """
-    found: list[Violation] = []
-    each = hand_offs(history)
+    each, several = hand_offs(history), _several(history)
+    found = list(slept_on(history, _alone(history, facts, several)))
     asked: dict[str, list[Op]] = {}
-    several: set[str] = set()
     for hand_off in each:
         bound = facts.wake_bound
         if bound is None or hand_off.latency <= bound * 1e9:
             continue
-        several = several or _several(history)
         if not _is_enough(hand_off, facts, several):
             continue
         asked = asked or _asked(history)
@@ -71,7 +73,8 @@ def no_lost_wake_up(history: History, facts: Facts) -> Verdict:
             if grant is not None and grant is not hand_off.waiter:
                 shown = (*shown, grant)
             found.append(Violation(rule, shown, exact=True))
-    return Verdict(found, len(each), latencies(each))
+    figures = latencies(each) | {"sleeps that a timer ended": len(history.of("overslept"))}
+    return Verdict(found, len(each), figures)
 
 
 def hand_offs(history: History) -> list[HandOff]:
@@ -156,6 +159,13 @@ def _several(history: History) -> set[str]:
     for op in history.of("acquire"):
         found[op.rid].add(op.obj)
     return {rid for rid, objects in found.items() if len(objects) > 1}
+
+
+def _alone(history: History, facts: Facts, several: set[str]) -> frozenset[str]:
+    """Return the objects with one holder at a time that nobody acquires together with others."""
+    acquires = history.of("acquire")
+    shared = {op.obj for op in acquires if op.value in ("read", "write") or op.rid in several}
+    return frozenset({op.obj for op in acquires} - shared - facts.limits.keys())
 
 
 def _is_enough(hand_off: HandOff, facts: Facts, several: set[str]) -> bool:

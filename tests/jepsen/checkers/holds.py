@@ -63,14 +63,20 @@ def holds(history: History) -> dict[str, list[Hold]]:
     how long it was known to go on. One that failed ends the hold, as does the invocation of its
     release, whatever comes of it: a worker must record that before anything is sent. A hold that is
     passed on inside a process keeps its owner; each task that has it is a hold of its own here, and
-    a loss that is told to the owner ends whichever is not released. A holder that was killed keeps
+    a loss that is told to the owner ends whichever is not released, as does somebody that forces
+    the lock, from the moment in which that begins. A holder that was killed keeps
     its hold until the deadline: others rely on that.
     """
     told = losses(history)
     found: defaultdict[str, list[Hold]] = defaultdict(list)
+    forced = history.by_object("force")
     for (obj, _), ops in by_use(history, *_WORDS).items():
         grant = granted(ops)
-        if grant is not None and (held := _hold(grant, ops, told.get((obj, grant.owner), ()))):
+        ends = told.get((obj, grant.owner), []) if grant is not None else []
+        # Of those that force it, the first that may have found this grant.
+        force = grant and next((op for op in forced.get(obj, ()) if op.end >= grant.t0), None)
+        ends = [*ends, force] if force else ends
+        if grant is not None and (held := _hold(grant, ops, ends)):
             found[obj].append(held)
     return {obj: sorted(each, key=lambda hold: hold.start) for obj, each in found.items()}
 
@@ -78,7 +84,7 @@ def holds(history: History) -> dict[str, list[Hold]]:
 def _hold(grant: Op, ops: Sequence[Op], told: Sequence[Op]) -> Hold | None:
     assert grant.t1 is not None
     ends = [op for op in ops if _ends(op)]
-    ends += [op for op in told if op.t0 >= grant.t0]
+    ends += [op for op in told if op.end >= grant.t0]
     stop = min((op.t0 for op in ends), default=None)
     shown, deadline = [grant], grant.deadline or grant.t1
     for op in ops:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from tests.jepsen.checkers.judging import judged, never
 from tests.jepsen.checkers.probes import probes
+from tests.jepsen.checkers.redis_releases import possessions
 from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
-from tests.jepsen.history import History
+from tests.jepsen.history import History, Op
 
 
 @judged(unless=never)
@@ -15,6 +17,8 @@ def leaks(history: History, facts: Facts) -> Verdict:
     """Keys are those that `Facts.lasting` allows, nobody subscribes, workers held on to nothing.
 
     Only a probe when all is quiet can say so: without one, nothing was looked at on the server.
+    What a client held that was closed is given back at once, before its lease ends; what was
+    released is not held any more. A server that lost its data may have an older state.
     """
     found: list[Violation] = []
     looked_at = 0
@@ -29,12 +33,42 @@ def leaks(history: History, facts: Facts) -> Verdict:
         looked_at += 1
         if probe.value:
             found.append(Violation("channels are subscribed", (probe,)))
+    if "data" not in facts.broken:
+        ended = _ended(history)
+        for probe in probes(history, "owners"):
+            looked_at += 1
+            if any(owner.startswith(each) for owner in probe.value or () for each in ended):
+                rule = f"{probe.obj} is held for a client that was closed"
+                found.append(Violation(rule, (*ended.values(), probe)))
+        for probe, release in _ghosts(history):
+            looked_at += 1
+            if release is not None:
+                found.append(Violation(f"{probe.obj} is held after its release", (release, probe)))
     for op in history.of("left"):
         looked_at += 1
         counts = op.value if isinstance(op.value, list) else [op.value]
         if any(counts):
             found.append(Violation(f"a worker has {op.obj or 'holds or waiters'} left", (op,)))
     return Verdict(found, looked_at)
+
+
+def _ended(history: History) -> dict[str, Op]:
+    """Return the ids of clients that were closed, and the records that say so."""
+    return {op.owner: op for op in history.of("closed") if op.owner}
+
+
+def _ghosts(history: History) -> Iterator[tuple[Op, Op | None]]:
+    """Yield looks at objects that were held, and the release of that holder if it had ended."""
+    released = {
+        (obj, each.owner): each.release
+        for obj, all_of_it in possessions(history).items()
+        for each in all_of_it
+    }
+    for probe in probes(history, "lease"):
+        if probe.owner:
+            release = released.get((probe.obj, probe.owner))
+            over = release is not None and release.end < probe.t0
+            yield probe, release if over else None
 
 
 def _lasts(key: str, facts: Facts) -> bool:

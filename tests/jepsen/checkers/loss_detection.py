@@ -17,6 +17,9 @@ from tests.jepsen.history import History, Op
 #: What a process does in several rounds of its event loop: it is awake meanwhile.
 _AWAKE = ("acquire", "release", "extend")
 
+#: What ends a hold before its loss is told.
+_GIVEN_BACK = ("release", "force")
+
 #: Losses of a whole hold. Others end one lease, and the task may have entered twice.
 _WHOLE = ("expired", "taken")
 
@@ -32,6 +35,8 @@ def loss_detection(history: History, facts: Facts) -> Verdict:
       told the loss. How much earlier it was told, as a rule, is a figure.
     - A lease on which a holder can rely is there when the probe looks, and ends in the server after
       the deadline that the holder knows.
+    - No lease in the server is longer than the longest that anybody asked for, nor is one renewed
+      after somebody else's grant had returned.
     """
     found = list(_checked_after_told(history))
     looked_at = 0
@@ -42,12 +47,17 @@ def loss_detection(history: History, facts: Facts) -> Verdict:
     for obj, each in exclusive.items():
         looked_at += sum(1 for hold in each for op in hold.shown if op.op == "check")
         found += _checked_late(obj, each)
+        if facts.longest_lease is not None:
+            found += _renewed_late(obj, history, facts.longest_lease)
         for hold, loss, other in _lost(each, told.get(obj, [])):
             margins.append(other.start - loss.t0)
             if margins[-1] < 0:
                 found += _told_late(hold, loss, other, awake.get(hold.grant.process, []))
     rests: list[int] = []
     for probe in probes(history, "lease"):
+        if facts.longest_lease is not None and (probe.n or 0) > facts.longest_lease * 1000:
+            rule = f"a lease of {probe.obj} is longer than anybody asked for"
+            found.append(Violation(rule, (probe,), exact=True))
         found += _outlived(probe, exclusive.get(probe.obj, []), rests)
     figures = {
         "losses told": len(margins),
@@ -78,6 +88,26 @@ def _checked_late(obj: str, each: Sequence[Hold]) -> Iterator[Violation]:
                 break
 
 
+def _renewed_late(obj: str, history: History, longest: float) -> Iterator[Violation]:
+    """Find leases with a deadline that only a renewal after a later grant can have given them."""
+    known = History([op for op in history.of("acquire", "check") if op.obj == obj])
+    grants = [op for op in known.of("acquire") if op.out == "ok"]
+    starts = [op.t0 for op in grants]
+    for ops in by_use(known, "acquire", "check").values():
+        grant = granted(ops)
+        if grant is None or grant.t1 is None:
+            continue
+        place = bisect_right(starts, grant.t1)
+        later = next((op for op in grants[place:] if op.owner != grant.owner), None)
+        for op in ops:
+            if later is None or op.op != "check" or op.out != "ok":
+                continue
+            if (op.deadline or 0) - longest * 1e9 > later.end:
+                rule = f"a lease of {obj} was renewed after the next grant"
+                yield Violation(rule, (grant, op, later), exact=True)
+                break
+
+
 def _checked_after_told(history: History) -> Iterator[Violation]:
     told = losses(history)
     if not told:
@@ -94,7 +124,8 @@ def _checked_after_told(history: History) -> Iterator[Violation]:
 def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, Hold]]:
     """Yield losses that were told to a holder, with its hold and the next one.
 
-    Not those of which a release learned: its caller did not rely on the lease any more.
+    Not those of which a release learned: its caller did not rely on the lease any more. Nor those
+    that somebody forced: their holders learn of it by their next renewal.
     """
     starts = [hold.start for hold in each]
     last = {hold.grant.owner: hold for hold in each if hold.grant.owner}
@@ -103,7 +134,7 @@ def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, 
         if hold is None or loss.t0 < hold.start:
             continue
         place = bisect_right(starts, hold.start)
-        given_back = any(op.op == "release" and op.t0 <= loss.t0 for op in hold.shown)
+        given_back = any(op.op in _GIVEN_BACK and op.t0 <= loss.t0 for op in hold.shown)
         if place < len(each) and not given_back:
             yield hold, loss, each[place]
 
@@ -140,6 +171,8 @@ def _outlived(probe: Op, each: Sequence[Hold], rests: list[int]) -> Iterator[Vio
     if probe.n < 0 or (probe.owner and probe.owner != hold.grant.owner):
         yield Violation(f"a lease of {probe.obj} is not in the server", (*hold.shown, probe))
         return
+    if any(op.op == "extend" and op.t0 < probe.end and op.end > probe.t0 for op in hold.shown):
+        return  # nobody knows which of the two leases it saw
     deadline = hold.grant.deadline or 0
     for op in hold.shown:
         if op.end <= probe.t0 and op.deadline is not None and op.op in ("check", "extend"):

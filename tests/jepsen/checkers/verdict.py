@@ -30,6 +30,7 @@ class Facts:
         lasting: Patterns of keys that are there at the end of a good run, too.
         wake_bound: Seconds after which a hand-off to a waiter was slow: above it, it must have a
             reason. None: what wakes waiters was under attack, so latencies are figures.
+        longest_lease: Seconds of the longest lease that anybody asks for; None: not known.
     """
 
     limits: dict[str, int] = field(default_factory=dict)
@@ -39,6 +40,7 @@ class Facts:
     broken_since: int = 0
     lasting: tuple[str, ...] = ("redisson_lock_token:*",)
     wake_bound: float | None = None
+    longest_lease: float | None = None
 
 
 @dataclass(frozen=True)

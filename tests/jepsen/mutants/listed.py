@@ -8,6 +8,8 @@ takes what a waiter was not told of. For that `tests/mutants` has several.
 
 from __future__ import annotations
 
+from tests.jepsen.mutants.listed_leases import LEASES
+from tests.jepsen.mutants.listed_waiting import WAITING
 from tests.jepsen.mutants.sabotage import Sabotage, listed, sabotage
 from tests.jepsen.plan import Plan
 
@@ -189,4 +191,6 @@ SABOTAGES = (
         _plan("mutex", "kill"),
         "leaks",
     ),
+    *WAITING,
+    *LEASES,
 )

@@ -9,6 +9,7 @@ from functools import partial
 
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from redisson_py.testing._asking import packed
+from redisson_py.testing._link import Faults
 from tests.jepsen.field import PASSWORD, USER, Field, Link
 from tests.jepsen.nemeses.nemesis import Nemesis
 
@@ -71,6 +72,23 @@ async def _cut(field: Field, chance: random.Random) -> None:
     links, whom = _choose(field, chance)
     with field.struck("cut", whom) as result:
         result["n"] = sum(link.proxy.cut() for link in links)
+
+
+async def _half_open(field: Field, chance: random.Random) -> None:
+    """Have open connections fall silent for ever; the network does not say that they are dead."""
+    links, whom = _choose(field, chance)
+    with field.struck("half-open", whom) as result:
+        silent = [each for link in links for each in link.proxy._links]
+        result["n"] = len(silent)
+        for each in silent:
+            vars(each)["_faults"] = Faults(frozenset({"down"}), holding=True)
+        try:
+            await asyncio.sleep(chance.uniform(0.2, 3) * field.lease_time)
+        finally:
+            for each in silent:
+                # What the client sent comes late, the end of the connection too; no reply ever.
+                vars(each)["_faults"] = Faults(frozenset({"down"}))
+                each.release()
 
 
 async def _swallow(field: Field, chance: random.Random) -> None:
@@ -220,6 +238,12 @@ SWALLOW = Nemesis(
     "swallow",
     f"after 5 % of the scripts over {_LINKS} no reply comes any more, for 0.1 to 0.5 leases",
     _swallow,
+    needs=frozenset({"links"}),
+)
+HALF_OPEN = Nemesis(
+    "half-open",
+    f"open connections over {_LINKS} fall silent for ever; new ones work",
+    _half_open,
     needs=frozenset({"links"}),
 )
 CUT_AFTER = _lasting(

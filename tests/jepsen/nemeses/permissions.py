@@ -13,6 +13,7 @@ from tests.jepsen.nemeses.nemesis import Nemesis, finish
 _REVOKED = {
     "all commands": ("-@all",),
     "scripts": ("-evalsha",),
+    "expiry": ("-pexpire",),
     "messages": ("resetchannels",),
     "keys": ("resetkeys",),
     "log in": ("off",),

@@ -9,6 +9,7 @@ from typing import Any
 
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.jepsen.field import Field
+from tests.jepsen.history import now
 from tests.jepsen.nemeses.nemesis import Nemesis, finish
 
 Act = Callable[[Field, random.Random], Awaitable[None]]
@@ -74,9 +75,11 @@ async def _freeze_replica(field: Field, chance: random.Random) -> None:
     masters = await field.topology.masters()
     replica = chance.choice([each for each in field.servers if each not in masters])
     await replica.pause()
+    since = now()
     try:
         await asyncio.sleep(chance.uniform(0.1, 3) * field.lease_time)
     finally:
+        field.record.note("frozen", replica.address, since=since)
         await replica.resume()
 
 

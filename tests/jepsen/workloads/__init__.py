@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from tests.jepsen import older
 from tests.jepsen.workloads.barrier import BARRIER
+from tests.jepsen.workloads.brief import BRIEF
 from tests.jepsen.workloads.churn import CHURN
 from tests.jepsen.workloads.composite import MULTI, RED
 from tests.jepsen.workloads.fair import FAIR
 from tests.jepsen.workloads.latch import LATCH
+from tests.jepsen.workloads.leases import EXTEND, FORCED
 from tests.jepsen.workloads.mixed import MIXED
-from tests.jepsen.workloads.mutex import FENCED, MUTEX
+from tests.jepsen.workloads.mutex import FENCED, MUTEX, SYNCED
 from tests.jepsen.workloads.read_write import READ_WRITE
 from tests.jepsen.workloads.reentrant import REENTRANT
 from tests.jepsen.workloads.semaphore import EXPIRABLE, SEMAPHORE
@@ -33,6 +35,10 @@ WORKLOADS: dict[str, Workload] = {
         MULTI,
         RED,
         CHURN,
+        BRIEF,
+        EXTEND,
+        FORCED,
+        SYNCED,
         *([MIXED] if older.is_there() else []),
     )
 }

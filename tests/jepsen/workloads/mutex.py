@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.working import Worker
 from tests.jepsen.workloads.locks import add_one_under, lock_of
-from tests.jepsen.workloads.workload import OF_LOCKS, Workload
+from tests.jepsen.workloads.workload import OF_LOCKS, OPTIONS, Workload
 
 
 async def section(worker: Worker) -> None:
@@ -26,4 +27,14 @@ FENCED = Workload(
     section,
     checkers=(*MUTEX.checkers, "fencing"),
     objects=("fenced-1", "fenced-2"),
+)
+SYNCED = Workload(
+    "synced",
+    "W18: a number under locks whose grants a replica must confirm",
+    section,
+    checkers=(*OF_LOCKS[1:3], "mutual exclusion", "fencing"),
+    objects=("plain-1", "exclusive-1", "fenced-1"),
+    options={**OPTIONS, "sync_replicas": 1, "sync_timeout": 0.3},
+    topology="replicas",
+    facts=Facts(settings={"confirmed": True}),
 )

@@ -1,0 +1,87 @@
+"""Waiters that a release did not wake, whatever was slow and whatever a nemesis did.
+
+`tests.jepsen.sleeps` says what is recorded, and why this needs no measure of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tests.jepsen.checkers.redis_releases import Possession, possessions
+from tests.jepsen.checkers.verdict import Violation
+from tests.jepsen.history import History, Op
+
+
+def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
+    """Yield the waiters that slept beside an object that was released.
+
+    Args:
+        history: The history.
+        judged: The objects with one holder at a time, each of which is acquired alone.
+    """
+    sleeps = history.by_object("overslept")
+    if not sleeps:
+        return
+    acquires = history.by_object("acquire")
+    for obj, held in possessions(history).items():
+        if obj not in judged:
+            continue
+        for sleep in sleeps.get(obj, ()):
+            release = _in_turn if sleep.n else _unheard
+            missed = release(sleep, held, acquires[obj])
+            if missed is not None:
+                rule = f"a release of {obj} did not wake its waiter"
+                yield Violation(rule, (sleep, missed), exact=True)
+
+
+def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:
+    """Return a release of which the waiter must have heard, and did not.
+
+    It was executed after the request that was answered "busy". That is certain if the release began
+    after that answer. It is also certain of one release, nobody knows which, if everybody that may
+    have held the object then has released it since.
+    """
+    busy, over = sleep.value
+    released = [each.release for each in held if each.release is not None]
+    later = next((op for op in released if op.t0 > busy and op.end < over), None)
+    if later is not None:
+        return later
+    if any(op.out == "info" and op.t0 < busy for op in acquires):
+        return None
+    last: Op | None = None
+    for each in held:
+        if each.begin >= busy:
+            continue
+        if each.release is None:
+            return None
+        if each.release.end >= sleep.t0:
+            if each.release.end >= over:
+                return None
+            last = each.release
+    return last
+
+
+def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:
+    """Return the release after which the sleeper's turn came, if it was not told.
+
+    It is told by the release itself if it is first in the queue. That is certain if it was granted
+    next, and nobody gave up meanwhile that might have stood before it.
+    """
+    busy, over = sleep.value
+    grant = next((op for op in acquires if op.rid == sleep.rid and op.out == "ok"), None)
+    if grant is None:
+        return None
+    before = [each.release for each in held if each.owner != grant.owner]
+    for release in before:
+        if release is None or release.t0 <= busy or release.end >= over:
+            continue
+        others = (op for op in acquires if op.rid not in (grant.rid, release.rid))
+        if not any(_may_come_between(op, release, grant) for op in others):
+            return release
+    return None
+
+
+def _may_come_between(op: Op, release: Op, grant: Op) -> bool:
+    if op.out == "ok":
+        return release.t0 <= op.end <= grant.end
+    return op.t0 <= grant.end and op.end >= release.t0

@@ -1,0 +1,47 @@
+"""W15: locks with a name of their own, for which a few come at once and nobody comes later.
+
+Under a name that is always asked for, somebody else soon takes, or gives back, what a waiter was
+not told of. Here whoever still waits can be served by the releases of the others only: the lease is
+long, the safety poll far away, and nobody gives up.
+"""
+
+from __future__ import annotations
+
+from tests.jepsen.checkers.verdict import Facts
+from tests.jepsen.working import Worker
+from tests.jepsen.workloads.locks import lock_of
+from tests.jepsen.workloads.workload import Workload
+
+_ROLES = "visits"
+_KINDS = ("plain", "exclusive", "fair")
+_MOST = 6
+
+
+async def _section(worker: Worker) -> None:
+    """Visit a lock that somebody else has named, or name one."""
+    obj = await worker.resource.tell("take", _ROLES)
+    if not obj:
+        chance = worker.chance
+        obj = f"{chance.choice(_KINDS)}-{worker.section().replace('/', '-')}"
+        await worker.resource.tell("post", _ROLES, *[obj] * chance.randint(1, _MOST - 1))
+    with worker.use(obj) as use:
+        async with lock_of(worker, obj) as lease, use.held(lease):
+            use.check(lease)
+            await worker.sleep(worker.chance.choice((0, 0, 0.001)))
+            use.check(lease)
+
+
+BRIEF = Workload(
+    "brief",
+    "W15: locks with names of their own: a few come at once, then nobody; no timeouts, long leases",
+    _section,
+    checkers=(
+        *("no lost wake-up", "no deadlock", "no unexpected error", "leaks"),
+        "mutual exclusion",
+    ),
+    objects=("brief",),
+    options={"lease_time": 4.0},
+    tasks=4,
+    # Waiters that died are removed by whoever comes next, and here nobody does.
+    facts=Facts(lasting=("redisson_lock_queue:{fair-*", "redisson_lock_timeout:{fair-*")),
+)
