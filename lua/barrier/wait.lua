@@ -84,11 +84,13 @@ end
 
 if not arrived then
   generation = present
-  local name = time[1] * 1000000 + time[2]
-  while not generation do
-    local text = string.format('%.0f', name)
-    generation = not redis.call('ZSCORE', released, text) and text
-    name = name + 1
+  local rounds = present and -1 or redis.call('ZCARD', released)
+  for extra = 0, rounds do
+    local name = string.format('%.0f', time[1] * 1000000 + time[2] + extra)
+    if not redis.call('ZSCORE', released, name) then
+      generation = name
+      break
+    end
   end
   position = present and redis.call('ZCARD', arrivals) or 0
   reply = {0, position, tonumber(generation), -1}

@@ -26,6 +26,8 @@ READERS = {"readers", "reader_holds", "last", "2"}
 QUEUE = {"ahead", "behind", "dead", "length", "living", "scores", "waiting"}
 #: And how many units each holder of a semaphore has: to set how many there are needs their sum.
 HOLDERS = {"holdings"}
+#: And how many rounds of a barrier are remembered: only a clock that stands still makes it look on.
+ROUNDS = {"rounds"}
 
 #: Commands that take as long as the database is large, stop the server, or block.
 FORBIDDEN = re.compile(r"KEYS|\w*SCAN|FLUSH\w*|SORT|EVAL\w*|WAIT\w*|BL\w+|BZ\w+|RANDOMKEY|SELECT")
@@ -137,6 +139,8 @@ def test_loops_are_bounded_by_an_argument(script: Script) -> None:
         allowed |= QUEUE
     elif script.name == "semaphore.set":
         allowed |= HOLDERS
+    elif script.name == "barrier.wait":
+        allowed |= ROUNDS
     assert {*bounds(script)} <= allowed
 
 
