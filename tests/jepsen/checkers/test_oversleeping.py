@@ -56,8 +56,8 @@ def test_all_that_may_have_held_it_have_released_it() -> None:
 
 
 def test_a_hold_that_was_passed_on_was_not_released() -> None:
-    here = {"owner": "a", "process": "p-a"}
-    passed = [acquire("e", 15, 105, **here), release("e", 600, 610, process="p-a")]
+    next_one = acquire("e", 15, 105, owner="a", process="p-a")
+    passed = [next_one, release("e", 600, 610, process="p-a")]
     fine("no lost wake-up", *A, B, *passed, overslept("b", 20, 30, 500, 510))
     # Or perhaps to one that was cancelled in that moment.
     gone = acquire("e", 15, 105, out="info", owner="", process="p-a")
