@@ -49,15 +49,18 @@ return {names, leases}
 """
 
 
-#: Who stands in each hash and sorted set, the owners of holds and of places in queues.
+#: The owners of holds, and of units and places in queues that still count. Those that died stay
+#: until somebody comes, and Redisson's times of a queue say nothing of life.
 _OWNERS = """
-local found = {}
+local found, time = {}, redis.call('TIME')
+local present = string.format('(%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 for _, key in ipairs(redis.call('keys', '*')) do
     local kind = redis.call('type', key)['ok']
-    if kind == 'hash' then
+    local ours = string.find(key, ':redisson_py:', 1, true)
+    if kind == 'hash' and not ours then
         found[#found + 1] = {key, redis.call('hkeys', key)}
-    elseif kind == 'zset' then
-        found[#found + 1] = {key, redis.call('zrange', key, 0, -1)}
+    elseif kind == 'zset' and ours then
+        found[#found + 1] = {key, redis.call('zrangebyscore', key, present, '+inf')}
     end
 end
 return found

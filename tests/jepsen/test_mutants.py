@@ -15,7 +15,7 @@ from tests.jepsen.workloads import WORKLOADS
 from tests.mutants.__main__ import Trees, sabotaged
 from tests.support import repository
 
-#: Caught within seconds, by six checkers.
+#: Caught within seconds, by seven checkers.
 FEW = [
     "no owner check in acquire",
     "one owner for all acquisitions of a client",
@@ -23,6 +23,7 @@ FEW = [
     "a reader's short way minds no other reader",
     "the barrier trips one party early",
     "whoever asks a free fair lock gets it",
+    "the last waiter is told, not the first",
 ]
 
 
@@ -39,6 +40,10 @@ def test_each_sabotage_can_be_made_and_its_plan_be_run(sabotage: Sabotage) -> No
 
 def test_names_are_unique_and_there_are_enough() -> None:
     assert len({each.name for each in SABOTAGES}) == len(SABOTAGES) >= 20
+
+
+def test_each_checker_catches_one() -> None:
+    assert {each.checker for each in SABOTAGES} == CHECKERS.keys()
 
 
 @pytest.mark.slow

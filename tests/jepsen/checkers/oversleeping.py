@@ -31,7 +31,8 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
             missed = release(sleep, held, acquires[obj])
             if missed is not None:
                 rule = f"a release of {obj} did not wake its waiter"
-                yield Violation(rule, (sleep, missed), exact=True)
+                uses = [op for op in acquires[obj] if op.rid in (sleep.rid, missed.rid)]
+                yield Violation(rule, (*uses, sleep, missed), exact=True)
 
 
 def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:

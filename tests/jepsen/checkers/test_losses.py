@@ -191,3 +191,58 @@ def test_errors_that_nobody_expects() -> None:
     fine("no unexpected error", A)
     error = op("unexpected", 5, 5, err="KeyError('x')", out="info")
     assert broken("no unexpected error", A, error)[0] == "unexpected: KeyError('x')"
+
+
+def test_a_release_that_a_full_server_refuses() -> None:
+    full = release("a", 20, 30, out="fail", err="ScriptError OOM")
+    rule, _ = broken("no unexpected error", A, full)
+    assert rule == "a release of x was refused: ScriptError OOM"
+    fine("no unexpected error", A, release("a", 20, 30, out="fail", err="ScriptError NOPERM"))
+
+
+def test_what_is_held_for_a_client_that_was_closed() -> None:
+    closed = op("closed", 10, 10, owner="c1")
+    rule, _ = broken("leaks", closed, probe("owners", 20, value=["c2:1", "c1:7"]))
+    assert rule == "x is held for a client that was closed"
+    fine("leaks", closed, probe("owners", 20, value=["c2:1"]))
+    # An older state has come back.
+    fine("leaks", closed, probe("owners", 20, value=["c1:7"]), op("left", 9, 9, value=0),
+         broken=frozenset({"data"}))  # fmt: skip
+
+
+def test_what_is_held_after_its_release() -> None:
+    seen = probe("lease", 60, owner="a", n=40)
+    rule, _ = broken("leaks", A, release("a", 40, 50), seen)
+    assert rule == "x is held after its release"
+    fine("leaks", A, release("a", 40, 70), seen)
+    fine("leaks", A, release("a", 40, 50, out="info"), seen)
+
+
+def test_a_worker_that_never_works_again() -> None:
+    rule, _ = broken("no deadlock", op("farewell", 10, None))
+    assert rule == "farewell of x never ended"
+
+
+def test_leases_that_nobody_asked_for() -> None:
+    long_one = probe("lease", 50 * MS, owner="a", n=1001)
+    rule, _ = broken("loss detection", A, long_one, longest_lease=1.0)
+    assert rule == "a lease of x is longer than anybody asked for"
+    renewed = check("a", 400 * MS, 1200 * MS)
+    taken = [acquire("b", 20, 100 * MS), op("force", 15, 18)]
+    rule, _ = broken("loss detection", A, *taken, renewed, longest_lease=1.0)
+    assert rule == "a lease of x was renewed after the next grant"
+    assert judge("loss detection", A, *taken, check("a", 99, 1100 * MS), longest_lease=1.0).ok
+
+
+def test_a_forced_lock_is_held_by_nobody() -> None:
+    forced = op("force", 50, 60)
+    fine("mutual exclusion", A, forced, acquire("b", 55, 70, 170))
+    broken("mutual exclusion", A, forced, acquire("b", 5, 45, 170))
+
+
+def test_grants_that_no_replica_confirmed() -> None:
+    frozen = op("frozen", 20, 200)
+    settings = {"confirmed": True}
+    rule, _ = broken("mutual exclusion", acquire("b", 30, 40, 90), frozen, settings=settings)
+    assert rule == "a grant of x was not confirmed"
+    fine("mutual exclusion", acquire("b", 10, 40, 90), frozen, settings=settings)

@@ -1,9 +1,8 @@
 """The sabotages: what is done, under what it shows, and which checker must say so.
 
-They are the list of the plan of this tool as far as it fits this package, and some more. Each was
-seen to be caught within `Sabotage.limit` on a machine with two cores that others used too. None
-is for "no lost wake-up": the locks of the workloads are asked for all the time, so that somebody
-takes what a waiter was not told of. For that `tests/mutants` has several.
+They are the list of the plan of this tool as far as it fits this package (docs/proof.md has it),
+and some more; those of waiting and of leases are in files of their own. Each was seen to be caught
+within `Sabotage.limit` on a machine with two cores that others used too.
 """
 
 from __future__ import annotations

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
-from redisson_py import Lease, LeaseLostError
+from redisson_py import Lease
 from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.working import Use, Worker, deadline
 from tests.jepsen.workloads.locks import lock_of
@@ -40,10 +38,9 @@ async def _forced(worker: Worker) -> None:
             await lock_of(worker, obj).force_release()
         return
     with worker.use(obj) as use:
-        # Its holder learns of it by its next renewal.
-        with suppress(LeaseLostError):
-            async with lock_of(worker, obj).hold(timeout=5) as lease, use.held(lease):
-                await _stay(worker, use, lease)
+        async with lock_of(worker, obj).hold(timeout=5) as lease, use.held(lease):
+            # Until it learns of it, by its next renewal.
+            await _stay(worker, use, lease)
 
 
 async def _stay(worker: Worker, use: Use, lease: Lease) -> None:

@@ -1,0 +1,78 @@
+"""By hand: sleeps that a timer ended although a release must have been heard of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.jepsen.checkers.written import acquire, broken, fine, nemesis, op, release
+from tests.jepsen.history import Op
+
+_RULE = "a release of x did not wake its waiter"
+
+
+def overslept(rid: str, asked: int, busy: int, over: int, answered: int, **facts: object) -> Op:
+    """Return a sleep: its requests began at `asked`, and ended at `busy` and `answered`."""
+    return op("overslept", asked, answered, rid, value=[busy, over], **{"n": 0, **facts})
+
+
+A = [acquire("a", 0, 10), release("a", 100, 110)]
+B = acquire("b", 20, 510)
+
+
+def test_a_release_after_the_answer_wakes() -> None:
+    rule, shown = broken("no lost wake-up", *A, B, overslept("b", 20, 30, 500, 510))
+    assert rule == _RULE
+    assert {each.op for each in shown} == {"overslept", "release", "acquire"}
+
+
+def test_whatever_a_nemesis_did() -> None:
+    cut = nemesis("cut", "link", 100, 105)
+    rule, _ = broken("no lost wake-up", *A, B, cut, overslept("b", 20, 30, 500, 510))
+    assert rule == _RULE
+
+
+@pytest.mark.parametrize(
+    "sleep",
+    [
+        # The release may have been executed after the timer.
+        overslept("b", 20, 30, 105, 510),
+        # It was asked while the release went on, and may have heard "busy" from the next holder.
+        overslept("b", 101, 105, 500, 510),
+    ],
+)
+def test_what_need_not_have_been_heard(sleep: Op) -> None:
+    later = [acquire("c", 90, 200), release("c", 600, 610)]
+    fine("no lost wake-up", *A, B, *later, sleep)
+
+
+def test_all_that_may_have_held_it_have_released_it() -> None:
+    # Nobody knows whether it heard "busy" because of a or of c; each has released it since.
+    c = [acquire("c", 90, 120), release("c", 130, 140)]
+    sleep = overslept("b", 95, 105, 500, 510)
+    rule, _ = broken("no lost wake-up", A[0], release("a", 100, 110), *c, B, sleep)
+    assert rule == _RULE
+    # Or d held it, of which nobody knows anything.
+    fine("no lost wake-up", A[0], release("a", 100, 104), acquire("d", 90, None), B, sleep)
+
+
+def test_a_hold_that_was_passed_on_was_not_released() -> None:
+    next_one = acquire("e", 15, 105, owner="a", process="p-a")
+    passed = [next_one, release("e", 600, 610, process="p-a")]
+    fine("no lost wake-up", *A, B, *passed, overslept("b", 20, 30, 500, 510))
+    # Or perhaps to one that was cancelled in that moment.
+    gone = acquire("e", 15, 105, out="info", owner="", process="p-a")
+    fine("no lost wake-up", *A, B, gone, overslept("b", 20, 30, 500, 510))
+
+
+def test_several_holders_need_several_releases() -> None:
+    sleep = overslept("b", 20, 30, 500, 510)
+    fine("no lost wake-up", *A, B, sleep, limits={"x": 2})
+    fine("no lost wake-up", *A, acquire("b", 20, 510, value="read"), sleep)
+
+
+def test_in_a_queue_only_the_next_one_is_told() -> None:
+    sleep = overslept("b", 20, 30, 500, 510, n=1)
+    assert broken("no lost wake-up", *A, B, sleep)[0] == _RULE
+    # Somebody else came before it, or may have been told and has given up.
+    fine("no lost wake-up", *A, B, acquire("c", 15, 200), release("c", 501, 505), sleep)
+    fine("no lost wake-up", *A, B, acquire("c", 15, 200, out="fail"), sleep)
