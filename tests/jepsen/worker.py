@@ -14,9 +14,11 @@ in threads, and what a loss does to a body.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
 import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -259,10 +261,19 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
     return asdict(manner)
 
 
+def _end_with_parent() -> None:
+    """Have the kernel kill this process when its parent dies, also while it is stopped."""
+    die_with_parent = 1  # PR_SET_PDEATHSIG: a run starts its workers in its main thread
+    ctypes.CDLL(None).prctl(die_with_parent, signal.SIGKILL)
+    if os.getppid() == 1:
+        sys.exit("the run has died already")
+
+
 def main() -> None:
     """Work as the command line says."""
     from tests.jepsen.workloads import WORKLOADS
 
+    _end_with_parent()
     spec = WorkerSpec.from_json(sys.argv[1])
     if spec.settings.get("older") and int(spec.name[1:]) % 2 and not older.is_running():
         spec = replace(spec, folder=str(Path(spec.folder).resolve()))
