@@ -213,7 +213,9 @@ class Use:
         except LeaseLostError as error:
             self._note("check", "fail", since, err=type(error).__name__)
             raise
-        self._note("check", "ok", since, deadline=deadline(lease))
+        # What is over is over for good: no later look may succeed.
+        over: dict[str, Any] = {"value": "over"} if not lease.remaining else {}
+        self._note("check", "ok", since, deadline=deadline(lease), **over)
 
     def recorded(self, op: str, **facts: Any) -> Any:
         """Record another operation of this use: see `Worker.recorded`."""

@@ -29,7 +29,7 @@ def loss_detection(history: History, facts: Facts) -> Verdict:
     """A lost lease is known to be lost, by the clock of its holder.
 
     - No `check` that begins after somebody else's grant had returned succeeds.
-    - Nor does one after the loss was told.
+    - Nor does one after the loss was told, or after the holder's own clock said that it was over.
     - A loss is told before somebody else's grant returns, unless the process did not run: it is
       late if after that grant the process asked the server something, was answered, and only then
       told the loss. How much earlier it was told, as a rule, is a figure.
@@ -38,7 +38,7 @@ def loss_detection(history: History, facts: Facts) -> Verdict:
     - No lease in the server is longer than the longest that anybody asked for, nor is one renewed
       after somebody else's grant had returned.
     """
-    found = list(_checked_after_told(history))
+    found = [*_checked_after_told(history), *_checked_when_over(history)]
     looked_at = 0
     margins: list[int] = []
     told = history.by_object("told")
@@ -119,6 +119,19 @@ def _checked_after_told(history: History) -> Iterator[Violation]:
             if late and loss.err in _WHOLE and grant is not None:
                 shown = (grant, loss, late[0])
                 yield Violation(f"a check of {obj} succeeded after its loss was told", shown)
+
+
+def _checked_when_over(history: History) -> Iterator[Violation]:
+    for (obj, _), ops in by_use(history, "acquire", "check").items():
+        over: Op | None = None
+        for op in ops:
+            if op.op != "check" or op.out != "ok":
+                continue
+            if over is not None and op.t0 > over.end:
+                rule = f"a check of {obj} succeeded after its lease was over"
+                yield Violation(rule, (*ops[:1], over, op), exact=True)
+                break
+            over = over or (op if op.value == "over" else None)
 
 
 def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, Hold]]:

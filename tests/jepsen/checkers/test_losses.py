@@ -246,3 +246,11 @@ def test_grants_that_no_replica_confirmed() -> None:
     rule, _ = broken("mutual exclusion", acquire("b", 30, 40, 90), frozen, settings=settings)
     assert rule == "a grant of x was not confirmed"
     fine("mutual exclusion", acquire("b", 10, 40, 90), frozen, settings=settings)
+
+
+def test_a_check_after_the_lease_was_over() -> None:
+    over = check("a", 110, value="over")
+    rule, _ = broken("loss detection", A, over, check("a", 112))
+    assert rule == "a check of x succeeded after its lease was over"
+    # It may have ended just behind the look.
+    fine("loss detection", A, over, check("a", 112, out="fail"))

@@ -38,7 +38,8 @@ SABOTAGES = (
             'return self._state == "lost" or (self._state == "held" and now() >= self._ends_at)',
             'return self._state == "lost"',
         ),
-        _plan("mutex", "pause"),
+        # In a thread, that has no loop whose timers come first.
+        _plan("forced", "block"),
         "loss detection",
         limit=120,
     ),
@@ -152,8 +153,9 @@ SABOTAGES = (
             "local seen = served(receipt, calls)",
             "local seen = nil",
         ),
-        _plan("latch", "cut-after"),
+        _plan("latch", "cut-after", "duplicate"),
         "latch",
+        limit=120,
     ),
     Sabotage(
         sabotage(
