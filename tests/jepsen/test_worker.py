@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from redisson_py.testing import running_server
+from redisson_py.testing import running_replicas, running_server
 from tests.jepsen.field import WorkerProcess
 from tests.jepsen.history import History, Recorder, read_history
 from tests.jepsen.resource import Resource
@@ -23,17 +23,28 @@ from tests.support.waiting import until
 
 
 @asynccontextmanager
+async def servers(topology: str) -> AsyncIterator[str]:
+    """Run the servers that a workload needs; yield the URL."""
+    if topology == "replicas":
+        async with running_replicas(replicas=1) as replicas:
+            yield replicas.url
+    else:
+        async with running_server() as server:
+            yield server.url
+
+
+@asynccontextmanager
 async def started(folder: Path, workload: str, mode: str) -> AsyncIterator[WorkerProcess]:
     """Run a worker beside a server and a resource; it has ended when the block is left."""
     resource = Resource(Recorder(folder, "resource"))
     port = await asyncio.start_server(resource.serve, "127.0.0.1", 0)
     chosen = WORKLOADS[workload]
-    async with running_server() as server, port:
+    async with servers(chosen.topology) as url, port:
         spec = WorkerSpec(
             name="w1",
             folder=str(folder),
             workload=workload,
-            urls=[server.url],
+            urls=[url],
             options=dict(chosen.options),
             objects=list(chosen.objects),
             tasks=chosen.tasks,
