@@ -144,3 +144,26 @@ async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signa
     async with asyncio.timeout(40):
         while await started(tmp_path):
             pass
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_workers_end_with_a_run_that_is_killed_also_a_stopped_one(tmp_path: Path) -> None:
+    plan = Plan("mutex", (), "single", 50, 1)
+    plan.save(tmp_path)
+    run = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.jepsen.run", str(tmp_path), stdin=subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(40):
+            # The run, the resource and four workers, each of which has begun to work.
+            while len(list(tmp_path.glob("w?.history"))) < 4:  # noqa: ASYNC240
+                found = await started(tmp_path)
+        stopped = next(pid for pid, command in found.items() if "jepsen.worker" in command)
+        os.kill(stopped, signal.SIGSTOP)
+    finally:
+        run.kill()
+        await run.wait()
+    async with asyncio.timeout(40):
+        while await started(tmp_path):
+            pass
