@@ -136,6 +136,7 @@ class Use:
         rid: Its name in the history.
         obj: The name of the object, or of the first.
         since: When its acquire began.
+        raised: What its body has raised.
     """
 
     #: The words for its beginning and its end.
@@ -151,6 +152,7 @@ class Use:
         self.rid = worker.section()
         self.obj = objects[0]
         self.since = 0
+        self.raised: BaseException | None = None
 
     def __enter__(self) -> Self:
         # A context is that of one task or thread: what comes next there replaces it.
@@ -167,6 +169,9 @@ class Use:
     ) -> None:
         if error is None:
             self._end("ok")
+        elif error is self.raised:
+            # The block raises the error of its body, whatever became of its release.
+            self._end("info", err=f"{type(error).__name__} in the body")
         else:
             self._end(outcome_of(error), err=_named(error))
 
@@ -278,6 +283,7 @@ class Held:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._use.raised = error
         self._use.releasing()
 
 

@@ -64,11 +64,18 @@ def _ghosts(history: History) -> Iterator[tuple[Op, Op | None]]:
         for obj, all_of_it in possessions(history).items()
         for each in all_of_it
     }
+    acquires = history.by_object("acquire")
     for probe in probes(history, "lease"):
         if probe.owner:
             release = released.get((probe.obj, probe.owner))
             over = release is not None and release.end < probe.t0
-            yield probe, release if over else None
+            # It may have been passed to another task of the client, which has not recorded it yet.
+            passed = release is not None and any(
+                op.process == release.process and op.t0 <= probe.end and op.end >= release.t0
+                for op in acquires.get(probe.obj, ())
+                if op.rid != release.rid
+            )
+            yield probe, release if over and not passed else None
 
 
 def _lasts(key: str, facts: Facts) -> bool:
