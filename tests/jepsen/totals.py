@@ -73,7 +73,7 @@ class Totals:
             self.windows[where] = {"violations": ruling.found, **ruling.figures}
 
     def save(self, path: Path) -> None:
-        """Write the file; who reads it sees the old or the new one whole."""
+        """Write the file; a reader sees the old or the new one whole."""
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(path.name + ".new")
         beside.write_text(json.dumps(vars(self), indent=1, sort_keys=True) + "\n", "utf-8")

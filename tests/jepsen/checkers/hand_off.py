@@ -52,9 +52,8 @@ def no_lost_wake_up(history: History, facts: Facts) -> Verdict:
     server other things meanwhile, one after the other, and was answered. Of semaphores, readers and
     uses of several locks at once only the latencies are told: there one release need not be enough.
 
-    It was also lost, unless a nemesis had commands refused or delayed, if a release did not end the
-    sleep of a waiter that
-    must have heard of it: see `oversleeping`.
+    It was also lost if a release did not end the sleep of a waiter that must have heard of it: see
+    `oversleeping`, which judges no history in which commands were refused or delayed.
     """
     each, several = hand_offs(history), _several(history)
     found = list(slept_on(history, _alone(history, facts, several)))

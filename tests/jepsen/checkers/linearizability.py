@@ -83,7 +83,7 @@ def _of_locks(history: History, facts: Facts) -> dict[str, list[Made]]:
         grant = granted(ops)
         if grant is None or grant.value in ("read", "write"):
             continue
-        # What the models understand: units of a semaphore, or who acquires a lock.
+        # What the models understand: units of a semaphore, or the owner of a lock.
         what = (1 if grant.n is None else grant.n) if obj in facts.limits else rid
         found[obj].append((Call(grant.t0, grant.end, ("acquire", what)), grant))
         for op in ops:

@@ -7,7 +7,7 @@ nemeses had ended, every worker had closed its client and all records had expire
     channels    value = PUBSUB CHANNELS
     lease       obj, owner and n = PTTL in ms (-2: no key) of a hold
     available   obj, n = the permits that are there
-    owners      obj, value = who has a part of it, when all workers have ended, before leases end
+    owners      obj, value = its owners, when all workers have ended, before leases end
 """
 
 from __future__ import annotations
