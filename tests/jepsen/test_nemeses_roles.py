@@ -30,22 +30,21 @@ async def change(field: Field, folder: Path, names: tuple[str, ...]) -> None:
     """Have each nemesis replace a master while a client works."""
     async with work(field) as client:
         for name in names:
-            before = await roles(field)
+            before = {each.address for each in await roles(field)}
             await strike(field, name)
-            assert await roles(field) != before, name
+            # What was recorded, not what is: on a busy machine Sentinel may replace it again.
+            assert strikes(folder)[-1].value not in {*before, None}, name
             done = client.statistics().acquires
             await until(partial(has_done_more, client, done), 20)
     assert [op.rid for op in strikes(folder) if not op.err] == [*names]
 
 
 async def test_sentinel_replaces_the_master(tmp_path: Path) -> None:
-    names = ("sentinel-kill", "sentinel-freeze", "sentinel-failover")
+    names: tuple[str, ...] = ("sentinel-kill", "sentinel-freeze", "sentinel-failover")
     async with field_for(tmp_path, *names, topology="sentinel") as field:
-        await change(field, tmp_path, names)
         if field.topology.version >= (9, 0, 0):
-            before = await roles(field)
-            await strike(field, "sentinel-coordinated")
-            assert await roles(field) != before
+            names += ("sentinel-coordinated",)
+        await change(field, tmp_path, names)
         async with striking(field, "sentinel-away"):
             await until(lambda: not all(each.running for each in field.topology.sentinels))
         assert all(each.running for each in field.topology.sentinels)

@@ -6,10 +6,12 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.jepsen.checkers.verdict import Assumption
 from tests.jepsen.field import Field, Need
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,11 @@ class Nemesis:
     pause: tuple[float, float] = field(default=(0.2, 1.0))
 
 
-async def finish(work: Coroutine[Any, Any, None]) -> None:
+async def finish(work: Coroutine[Any, Any, Made]) -> Made:
     """Do what must not be left half done; a cancellation waits for its end."""
     task = asyncio.create_task(work)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise

@@ -12,14 +12,18 @@ from tests.jepsen.field import Field
 from tests.jepsen.history import now
 from tests.jepsen.nemeses.nemesis import Nemesis, finish
 
-Act = Callable[[Field, random.Random], Awaitable[None]]
+#: What is done to a topology; returns the master that this made, or None.
+Act = Callable[[Field, random.Random], Awaitable[Any]]
 _NEWEST = (9, 0, 0)
 #: Seconds until another master must be there.
 _TAKEN_OVER = 20.0
 
 
-def _on_topology(name: str, act: Act) -> Act:
-    """Return a strike that waits for health at its end, and is left out if another one lasts."""
+def _on_topology(name: str, act: Act) -> Callable[[Field, random.Random], Awaitable[None]]:
+    """Return a strike that waits for health at its end, and is left out if another one lasts.
+
+    It records which master it made: while it waits for health, Sentinel may replace that one.
+    """
 
     async def strike(field: Field, chance: random.Random) -> None:
         turn = field.turn(field.topology)
@@ -27,8 +31,9 @@ def _on_topology(name: str, act: Act) -> Act:
             # A failover takes seconds: a queue of them would outlast the run.
             return
         async with turn:
-            with field.struck(name):
-                await act(field, chance)
+            with field.struck(name) as result:
+                if made := await act(field, chance):
+                    result["value"] = made.address
                 await field.topology.wait_healthy()
 
     return strike
@@ -42,21 +47,22 @@ async def _master(field: Field, chance: random.Random) -> tuple[EmbeddedServer, 
     return await field.topology.master(), ()
 
 
-async def _kill_master(field: Field, chance: random.Random) -> None:
+async def _kill_master(field: Field, chance: random.Random) -> Any:
     old, where = await _master(field, chance)
     try:
         await old.kill()
-        await field.topology.wait_master(*where, other_than=old, timeout=_TAKEN_OVER)
+        return await field.topology.wait_master(*where, other_than=old, timeout=_TAKEN_OVER)
     finally:
         await finish(old.start())
 
 
-async def _freeze_master(field: Field, chance: random.Random) -> None:
+async def _freeze_master(field: Field, chance: random.Random) -> Any:
     old, where = await _master(field, chance)
     await old.pause()
     try:
-        await field.topology.wait_master(*where, other_than=old, timeout=_TAKEN_OVER)
+        new = await field.topology.wait_master(*where, other_than=old, timeout=_TAKEN_OVER)
         await asyncio.sleep(chance.uniform(0, 1) * field.lease_time)
+        return new
     finally:
         await old.resume()
 
@@ -83,14 +89,14 @@ async def _freeze_replica(field: Field, chance: random.Random) -> None:
         await replica.resume()
 
 
-async def _sentinel_failover(field: Field, chance: random.Random) -> None:
+async def _sentinel_failover(field: Field, chance: random.Random) -> Any:
     del chance
-    await field.topology.failover()
+    return await field.topology.failover()
 
 
-async def _coordinated(field: Field, chance: random.Random) -> None:
+async def _coordinated(field: Field, chance: random.Random) -> Any:
     del chance
-    await field.topology.failover(coordinated=True)
+    return await field.topology.failover(coordinated=True)
 
 
 async def _lose_sentinel(field: Field, chance: random.Random) -> None:
@@ -102,25 +108,24 @@ async def _lose_sentinel(field: Field, chance: random.Random) -> None:
         await finish(sentinel.start())
 
 
-async def _hand_over(field: Field, chance: random.Random) -> None:
+async def _hand_over(field: Field, chance: random.Random) -> Any:
     del chance
-    await finish(_failover(field))
+    return await finish(field.topology.failover())
 
 
-async def _failover(field: Field) -> None:
-    await field.topology.failover()
+async def _promote(field: Field, chance: random.Random) -> Any:
+    replica = chance.choice(await field.topology.replicas())
+    await finish(field.topology.promote(replica))
+    return replica
 
 
-async def _promote(field: Field, chance: random.Random) -> None:
-    await finish(field.topology.promote(chance.choice(await field.topology.replicas())))
+async def _cluster_failover(field: Field, chance: random.Random) -> Any:
+    return await field.topology.failover(field.place(chance))
 
 
-async def _cluster_failover(field: Field, chance: random.Random) -> None:
-    await field.topology.failover(field.place(chance))
-
-
-async def _take_over(field: Field, chance: random.Random) -> None:
-    await field.topology.failover(field.place(chance), how=chance.choice(["force", "takeover"]))
+async def _take_over(field: Field, chance: random.Random) -> Any:
+    how = chance.choice(["force", "takeover"])
+    return await field.topology.failover(field.place(chance), how=how)
 
 
 async def _migrate(field: Field, chance: random.Random) -> None:
