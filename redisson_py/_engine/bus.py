@@ -22,6 +22,7 @@ from redisson_py._loop import Future, Timer, call_later, new_future, running_loo
 from redisson_py._stream.router import Router
 
 if TYPE_CHECKING:
+    from redisson_py._stream.call import Call
     from redisson_py._stream.stream import Stream
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
@@ -142,6 +143,21 @@ class Bus:
         if not channel.seats:
             self.table.drop(channel)
         return bool(channel.seats)
+
+    def put_off(self, stream: Stream, call: Call) -> None:
+        """Send a SUBSCRIBE or UNSUBSCRIBE again that a busy server refused, if it still applies.
+
+        A connection that is new since then is subscribed to what is needed.
+        """
+        assert call.channel is not None
+        channel = self.table.channel(call.channel)
+        needed = channel is not None and channel.stream is stream
+        if not stream.ready or needed is not (call.args[0] == "SUBSCRIBE"):
+            return
+        if channel is not None and needed:
+            # Requests behind the refused SUBSCRIBE may have been answered: as in `resubscribe`.
+            self.table.wake(channel)
+        stream.send(call)
 
     def recover(self) -> None:
         """Subscribe again to channels whose subscription a server ended."""

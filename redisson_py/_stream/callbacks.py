@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from redisson_py._stream.call import Call
     from redisson_py._stream.stream import Stream
 
 
@@ -17,6 +18,10 @@ async def _at_once(_: Stream) -> bool:
 
 def _ignore(_: Stream) -> None:
     """Do nothing."""
+
+
+def _drop(_: Stream, call: Call) -> None:
+    """Send it no more: nobody subscribes on this stream."""
 
 
 def _unknown(_: Stream, then: Callable[[int | None], None]) -> None:
@@ -36,6 +41,8 @@ class Callbacks:
         on_end: Awaited when the background task is cancelled while it has a connection. The
             connection stays open until this returns; if it returns True, until nothing is `needed`.
         on_outlived: Called when that connection is closed.
+        on_put_off: Called with a SUBSCRIBE or UNSUBSCRIBE that the server was too busy for, when
+            it is time to send it again.
         count_replicas: Calls a function, now or later, with the number of replicas that the
             stream's master has according to other servers; with None if none of them knows.
     """
@@ -46,4 +53,5 @@ class Callbacks:
     needed: Callable[[Stream], bool]
     on_end: Callable[[Stream], Awaitable[bool]] = _at_once
     on_outlived: Callable[[Stream], None] = _ignore
+    on_put_off: Callable[[Stream, Call], None] = _drop
     count_replicas: Callable[[Stream, Callable[[int | None], None]], None] = _unknown

@@ -717,8 +717,11 @@ class Stream:
                 self._demoted = True
                 self.abort(text)
         elif call.channel is not None:
+            if is_try_again(text):
+                call.errors += 1
+                call_later(pause_before(call.errors), lambda: self._tell.on_put_off(self, call))
             # A SUNSUBSCRIBE that is refused because the slot moved away has taken effect anyway.
-            if call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
+            elif call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
                 log.error("cannot listen to %r: %s", call.channel, text)
         else:
             call.fail(error)

@@ -8,8 +8,8 @@ and nobody floods the server with questions or connections meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import pytest
 import pytest_asyncio
@@ -22,6 +22,7 @@ from redisson_py import (
     Redisson,
     ScriptError,
 )
+from redisson_py._commands.wakes import lock_wakes
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
@@ -121,28 +122,59 @@ async def is_loading(redis: Redis) -> bool:
         return False
 
 
+@asynccontextmanager
+async def busy_with_a_script(server: EmbeddedServer, admin: Redis) -> AsyncGenerator[None]:
+    """Have the server answer BUSY to all commands of the block."""
+    await admin.config_set("lua-time-limit", 20)
+    async with Redis.from_url(server.url) as other:
+        script = asyncio.ensure_future(other.eval("while true do end", 0))
+        await until_async(lambda: is_busy(admin))
+        yield
+        await admin.script_kill()
+        with pytest.raises(ResponseError):
+            await script
+
+
 async def test_server_busy_with_a_script_is_waited_for(
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis, measured: Measured
 ) -> None:
-    await admin.config_set("lua-time-limit", 20)
     client, waiter, newcomer = (clients(own_server.url) for _ in range(3))
     lease = await client.get_lock("k").acquire()
     waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=60))
     await until_listening(waiter)
-    async with Redis.from_url(own_server.url) as other:
-        script = asyncio.ensure_future(other.eval("while true do end", 0))
-        await until_async(lambda: is_busy(admin))
+    async with busy_with_a_script(own_server, admin):
         traffic = Traffic(client, waiter, newcomer)
         await asyncio.gather(ask_in_vain(client, 0.7), ask_in_vain(newcomer, 0.7))
         assert await is_busy(admin)
-        await admin.script_kill()
-        with pytest.raises(ResponseError):
-            await script
     assert await client.get_lock("k").owned()
     await until_async(lambda: nothing_taken(admin))
     await lease.release()
     await (await waiting).release()
     traffic.check(2 * NAMES, measured)
+
+
+async def test_a_busy_server_refuses_subscriptions_only_for_now(
+    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+) -> None:
+    client, channel = clients(own_server.url), b"redisson_lock__channel:{k}"
+    lease = await client.get_lock("k").acquire()
+
+    async def subscribers_are(count: int) -> bool:
+        return bool(await admin.pubsub_numsub(channel) == [(channel, count)])
+
+    with ExitStack() as waiting:
+        async with busy_with_a_script(own_server, admin):
+            sleeper = waiting.enter_context(client._context.bus.listen(channel, lock_wakes))
+            await until_listening(client)
+        # A release may have been missed: the sleeper is to ask again.
+        await sleeper.wait(None)
+        await until_async(lambda: subscribers_are(1))
+        sleeper.arm()
+        await lease.release()
+        await sleeper.wait(None)
+    async with busy_with_a_script(own_server, admin):
+        await until(lambda: not client._table.channels)
+    await until_async(lambda: subscribers_are(0))
 
 
 async def is_busy(redis: Redis) -> bool:

@@ -11,10 +11,6 @@ from tests.jepsen.checkers.redis_releases import Possession, possessions
 from tests.jepsen.checkers.verdict import Violation
 from tests.jepsen.history import History, Op
 
-#: Strikes during which the server refuses or delays commands. Sleeps beside free locks were seen
-#: then; whether they are late repetitions of refused requests or lost wake-ups is an open question.
-_DELAYING = frozenset(("busy", "client-pause"))
-
 
 def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
     """Yield the waiters that slept beside an object that was released.
@@ -24,7 +20,7 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
         judged: The objects with one holder at a time, each of which is acquired alone.
     """
     sleeps = history.by_object("overslept")
-    if not sleeps or any(op.rid in _DELAYING for op in history.of("nemesis")):
+    if not sleeps:
         return
     acquires = history.by_object("acquire")
     for obj, held in possessions(history).items():
