@@ -66,7 +66,8 @@ def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
     """Return the release after which the sleeper's turn came, if it was not told.
 
     It is told by the release itself if it is first in the queue. That is certain if it was granted
-    next, and nobody gave up meanwhile that might have stood before it.
+    next, and nobody waited or gave up meanwhile that might have stood before it. Whoever is granted
+    later may have: a request that is refused for long loses its place in the queue.
     """
     busy, over = sleep.value
     grant = next((op for op in acquires if op.rid == sleep.rid and op.out == "ok"), None)
@@ -77,12 +78,13 @@ def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
         if release is None or release.t0 <= busy or release.end >= over:
             continue
         others = (op for op in acquires if op.rid not in (grant.rid, release.rid))
-        if not any(_may_come_between(op, release, grant) for op in others):
+        if not any(
+            op.end >= release.t0 and _may_stand_before(op, busy, grant.end) for op in others
+        ):
             return release
     return None
 
 
-def _may_come_between(op: Op, release: Op, grant: Op) -> bool:
-    if op.out == "ok":
-        return release.t0 <= op.end <= grant.end
-    return op.t0 <= grant.end and op.end >= release.t0
+def _may_stand_before(op: Op, busy: int, granted: float) -> bool:
+    """Return whether a request that is not over may stand before one that had entered by `busy`."""
+    return op.t0 <= busy or op.end <= granted or (op.out != "ok" and op.t0 <= granted)

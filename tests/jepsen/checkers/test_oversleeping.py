@@ -76,3 +76,7 @@ def test_in_a_queue_only_the_next_one_is_told() -> None:
     # Somebody else came before it, or may have been told and has given up.
     fine("no lost wake-up", *A, B, acquire("c", 15, 200), release("c", 501, 505), sleep)
     fine("no lost wake-up", *A, B, acquire("c", 15, 200, out="fail"), sleep)
+    # Somebody that came before it has lost the place, is granted later, and may have been told.
+    fine("no lost wake-up", *A, B, acquire("c", 15, 600), release("c", 700, 710), sleep)
+    behind = [acquire("c", 35, 600), release("c", 700, 710)]
+    assert broken("no lost wake-up", *A, B, *behind, sleep)[0] == _RULE
