@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redisson_py.testing import EmbeddedCluster, EmbeddedServer
+from redisson_py.testing import EmbeddedCluster, EmbeddedServer, TopologyError
 from tests.jepsen.field import Field
 from tests.jepsen.history import now
 from tests.jepsen.nemeses.nemesis import Nemesis, finish
@@ -47,6 +47,12 @@ async def _master(field: Field, chance: random.Random) -> tuple[EmbeddedServer, 
     return await field.topology.master(), ()
 
 
+def _one_of(replicas: list[EmbeddedServer], chance: random.Random) -> EmbeddedServer:
+    if not replicas:
+        raise TopologyError("other nemeses have made every replica a master")
+    return chance.choice(replicas)
+
+
 async def _kill_master(field: Field, chance: random.Random) -> Any:
     old, where = await _master(field, chance)
     try:
@@ -79,7 +85,7 @@ async def _hesitate(field: Field, chance: random.Random) -> None:
 
 async def _freeze_replica(field: Field, chance: random.Random) -> None:
     masters = await field.topology.masters()
-    replica = chance.choice([each for each in field.servers if each not in masters])
+    replica = _one_of([each for each in field.servers if each not in masters], chance)
     await replica.pause()
     since = now()
     try:
@@ -114,7 +120,7 @@ async def _hand_over(field: Field, chance: random.Random) -> Any:
 
 
 async def _promote(field: Field, chance: random.Random) -> Any:
-    replica = chance.choice(await field.topology.replicas())
+    replica = _one_of(await field.topology.replicas(), chance)
     await finish(field.topology.promote(replica))
     return replica
 
