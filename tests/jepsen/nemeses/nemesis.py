@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from redisson_py.testing import EmbeddedServer, TopologyError
 from tests.jepsen.checkers.verdict import Assumption
 from tests.jepsen.field import Field, Need
 
@@ -45,3 +46,17 @@ async def finish(work: Coroutine[Any, Any, Made]) -> Made:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+async def any_replica(field: Field, chance: random.Random) -> EmbeddedServer:
+    """Return a server of a topology that answers and is no master.
+
+    Raises:
+        TopologyError: Other nemeses have left none.
+    """
+    masters = await field.topology.masters()
+    awake = [each for each in field.servers if each.running and not each.paused]
+    replicas = [each for each in awake if each not in masters]
+    if not replicas:
+        raise TopologyError("there is no replica now")
+    return chance.choice(replicas)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from redisson_py.testing import EmbeddedCluster
 from redisson_py.testing._network import _ip
 from tests.jepsen.field import Field
-from tests.jepsen.nemeses.nemesis import Nemesis, finish
+from tests.jepsen.nemeses.nemesis import Nemesis, any_replica, finish
 
 #: Before the table of local addresses.
 _PREFERENCE = 20
@@ -76,8 +76,7 @@ async def _replica_gone(field: Field, chance: random.Random) -> None:
         return
     async with turn:
         with field.struck("replica-partition"):
-            masters = await field.topology.masters()
-            replica = chance.choice([each for each in field.servers if each not in masters])
+            replica = await any_replica(field, chance)
             await replica.pause()
             try:
                 await finish(field.topology.partition([replica]))

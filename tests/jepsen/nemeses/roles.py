@@ -7,10 +7,10 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redisson_py.testing import EmbeddedCluster, EmbeddedServer, TopologyError
+from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.jepsen.field import Field
 from tests.jepsen.history import now
-from tests.jepsen.nemeses.nemesis import Nemesis, finish
+from tests.jepsen.nemeses.nemesis import Nemesis, any_replica, finish
 
 #: What is done to a topology; returns the master that this made, or None.
 Act = Callable[[Field, random.Random], Awaitable[Any]]
@@ -47,12 +47,6 @@ async def _master(field: Field, chance: random.Random) -> tuple[EmbeddedServer, 
     return await field.topology.master(), ()
 
 
-def _one_of(replicas: list[EmbeddedServer], chance: random.Random) -> EmbeddedServer:
-    if not replicas:
-        raise TopologyError("other nemeses have made every replica a master")
-    return chance.choice(replicas)
-
-
 async def _kill_master(field: Field, chance: random.Random) -> Any:
     old, where = await _master(field, chance)
     try:
@@ -84,8 +78,7 @@ async def _hesitate(field: Field, chance: random.Random) -> None:
 
 
 async def _freeze_replica(field: Field, chance: random.Random) -> None:
-    masters = await field.topology.masters()
-    replica = _one_of([each for each in field.servers if each not in masters], chance)
+    replica = await any_replica(field, chance)
     await replica.pause()
     since = now()
     try:
@@ -120,7 +113,7 @@ async def _hand_over(field: Field, chance: random.Random) -> Any:
 
 
 async def _promote(field: Field, chance: random.Random) -> Any:
-    replica = _one_of(await field.topology.replicas(), chance)
+    replica = await any_replica(field, chance)
     await finish(field.topology.promote(replica))
     return replica
 
