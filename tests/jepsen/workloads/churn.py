@@ -18,6 +18,7 @@ from tests.support.cancellation_sweep import Probe
 #: The greatest number of the suspension at which an operation is cancelled.
 _LATEST = 8
 _NAMES = 3
+_PERMITS = 2
 _KINDS = (
     *("lock", "non_reentrant_lock", "fair_lock", "fenced_lock", "read_lock", "write_lock"),
     *("multi_lock_of_three", "semaphore", "expirable_semaphore"),
@@ -30,7 +31,7 @@ async def _section(worker: Worker) -> None:
     from tests.support.kinds import KINDS
 
     name = chance.choice(worker.spec.objects)
-    thing = KINDS[name].make([worker.client], f"{name}-{chance.randrange(_NAMES)}", 2)
+    thing = KINDS[name].make([worker.client], f"{name}-{chance.randrange(_NAMES)}", _PERMITS)
     with worker.use(thing.name) as use:
         probe = Probe(
             chance.choice(WAYS),
@@ -70,6 +71,12 @@ CHURN = Workload(
     objects=_KINDS,
     tasks=6,
     facts=Facts(
+        # At the end they are visited, which gives back the permits whose lease is over.
+        limits={
+            f"{kind}-{number}": _PERMITS
+            for kind in ("semaphore", "expirable_semaphore")
+            for number in range(_NAMES)
+        },
         lasting=("redisson_lock_token:*", "semaphore-*", "expirable_semaphore-*"),
     ),
     threads=False,
