@@ -164,14 +164,18 @@ class Walker:
         return self._release
 
     async def _acquire(self) -> None:
+        last = self._play.last_tokens[self._lock.key]
         # A name of its own is free, whatever was given up before: asking once must do.
-        lease = await self._lock.try_acquire(timeout=20 if self._shared else 0)
+        lease = await self._lock.try_acquire(timeout=None if self._shared else 0)
         if lease is None:
             self._play.wrong(self._lock, "busy although nobody holds it")
             return
         if not self._leases:
             self._longest = LONGEST_LEASE if self._shared else LEASE
-            self._see_token(lease)
+            if not self._forced:
+                last = self._play.last_tokens[self._lock.key]
+            # Else somebody may have been granted it after us, and have been told before us.
+            self._see_token(lease, last)
             self._given_up = 0
         self._leases.append(lease)
 
@@ -213,11 +217,10 @@ class Walker:
             with suppress(LeaseLostError):
                 await lease.release()
 
-    def _see_token(self, lease: Lease) -> None:
+    def _see_token(self, lease: Lease, last: int) -> None:
         """A grant takes one range of tokens, not two; one that was given up may have taken one."""
         if lease.token is None:
             return
-        last = self._play.last_tokens[self._lock.key]
         ranges, beyond = divmod(lease.token - last, TOKENS)
         if self._shared:
             right = lease.token > last
@@ -225,7 +228,8 @@ class Walker:
             right = beyond == 0 and 1 <= ranges <= 1 + self._given_up
         if not right:
             self._play.wrong(self._lock, f"token {lease.token} after {last}")
-        self._play.last_tokens[self._lock.key] = lease.token
+        seen = self._play.last_tokens[self._lock.key]
+        self._play.last_tokens[self._lock.key] = max(lease.token, seen)
 
     async def _compare(self) -> None:
         """Compare what the server says with what it must say."""
