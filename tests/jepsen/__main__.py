@@ -167,7 +167,7 @@ def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = T
     if heading:
         say("\n".join([text.HEADING, *map(text.row, results)]))
         say("\n".join(text.failure(result) for result in results if not result.ok))
-    say(f"\n{text.checkers(results)}\n\n{text.summary(results)}")
+    say(f"\n{text.checkers(results)}\n{text.published(results)}\n\n{text.summary(results)}")
     if silent := text.silent(results):
         say(f"these had nothing to look at in any run: {', '.join(silent)}")
     _write(results, chosen.html)

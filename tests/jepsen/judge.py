@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.jepsen.checkers import CHECKERS
+from tests.jepsen.checkers.referee import overlaps
 from tests.jepsen.checkers.verdict import Assumption, Facts
 from tests.jepsen.complete import idle, missing
 from tests.jepsen.history import History, read_history
 from tests.jepsen.plan import Plan
 from tests.jepsen.report import series
+from tests.jepsen.report.handing import handing
 from tests.jepsen.result import Result, Ruling
 from tests.jepsen.workloads import WORKLOADS
 
@@ -50,7 +52,8 @@ def judge(folder: Path) -> Result:
         rulings,
         [*noted, *missing(plan, history)],
         idle(plan, history),
-        series.handoffs(history),
+        handing(history, facts, watched=WORKLOADS[plan.workload].servers == 1),
+        overlaps(history),
         tally,
         series.spans(history),
         series.bins(history),
