@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.checkers.referee import overlaps
 from tests.jepsen.checkers.verdict import Assumption, Facts
-from tests.jepsen.complete import idle, missing
+from tests.jepsen.complete import idle, missing, unprovoked
 from tests.jepsen.history import History, read_history
 from tests.jepsen.plan import Plan
 from tests.jepsen.report import series
@@ -50,7 +50,7 @@ def judge(folder: Path) -> Result:
         plan,
         len(history),
         rulings,
-        [*noted, *missing(plan, history)],
+        [*noted, *missing(plan, history), *unprovoked(plan, history)],
         idle(plan, history),
         handing(history, facts, watched=WORKLOADS[plan.workload].servers == 1),
         overlaps(history),
