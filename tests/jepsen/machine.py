@@ -50,7 +50,7 @@ def _refusal(*command: str) -> str:
 def left_out(missing: Mapping[Need, str]) -> list[str]:
     """Return a line for each thing that is missing: which nemeses are left out, and why."""
     return [
-        f"left out, because this machine has no {need} ({why}): "
+        f"left out, as '{need}' is missing here ({why}): "
         + ", ".join(name for name, nemesis in NEMESES.items() if need in nemesis.needs)
         for need, why in missing.items()
     ]

@@ -40,7 +40,7 @@ def test_what_is_forbidden_is_told_with_its_reason(bare: Path) -> None:
 def test_each_thing_that_is_missing_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(to_do_without()) == {"own network", "disk", "clock shim"}
     network, disk, clock = capsys.readouterr().out.splitlines()
-    assert network.startswith(f"left out, because this machine has no own network ({FORBIDDEN}): ")
+    assert network.startswith(f"left out, as 'own network' is missing here ({FORBIDDEN}): ")
     assert network.endswith("drop, drop-up, drop-down, replica-partition, partition")
     assert disk.endswith(": disk-full")
     assert "clock-drift" in clock
