@@ -350,7 +350,7 @@ class Ownership:
         extension = LeaseExtension(self, hold, lease, lease_time)
         extension.send()
         await extension.answer
-        if hold.state != "held":
+        if hold.state != "held" or lease._state == "lost":
             raise lease._loss()
 
     def set_needed_lease(self, hold: Hold) -> None:

@@ -219,7 +219,7 @@ class Watchdog:
                 self._arm(event)
 
     def end_overdue(self, hold: Hold) -> None:
-        """End the hold, or those of its leases that are over, without waiting for a late timer."""
+        """End what is over of a hold, before a late timer does, and before an end is moved."""
         self._end(hold, now())
 
     def _end(self, hold: Hold, moment: float) -> None:
@@ -375,6 +375,10 @@ class Watchdog:
                 continue
             if not renewed:
                 self.lose(hold, "taken")
+            elif lease_time and hold.ends_at <= present:
+                # The timer is late, but the holder may have seen the end already.
+                self._end(hold, present)
+                hold.ownership.undo_late(hold)
             elif lease_time:
                 if hold.lease_until < late_below:
                     tell_late_renewal(hold, present, hold.lease_until - 2 * third)
