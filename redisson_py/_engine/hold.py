@@ -443,14 +443,18 @@ class Hold:
 
     # What Redis keeps of it.
 
+    def renewal_sent(self, lease_until: float) -> None:
+        """Record that Redis may keep it until then, whatever becomes of the answer."""
+        if self.may_last_until < lease_until:
+            self.may_last_until = lease_until
+
     def renewal_confirmed(self, ends_at: float, lease_until: float) -> None:
         """Record a renewal, which never shortens the lease."""
         if self.ends_at < ends_at:
             self.ends_at = ends_at
         if self.lease_until < lease_until:
             self.lease_until = lease_until
-        if self.may_last_until < lease_until:
-            self.may_last_until = lease_until
+        self.renewal_sent(lease_until)
 
     def lease_set(self, sent_at: float, lease_time: float) -> None:
         """Record that Redis set its lease, longer or shorter."""
