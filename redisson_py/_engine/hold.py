@@ -13,7 +13,8 @@ so it always comes before the end that the server sees.
 
 Invariants, checked by `check()` after every step of the lifecycle tests:
 
-- A hold is held, released or lost; it never becomes held again.
+- A hold is held, released or lost; it never becomes held again. An end that has passed is not
+  moved any more: whoever asked after `lost` may have seen it.
 - A held hold is in the watchdog unless it has no units; one that is over is not.
 - A held hold has a lease or an unanswered re-entry, or it is being passed or released. If the user
   has dropped all its leases, the watchdog detects that.
@@ -340,6 +341,8 @@ class Hold:
 
     def end_reentry(self, uncertain: bool) -> None:
         """Record that a re-entry was answered, or that it will not be."""
+        if not self.valid:
+            self.ownership.context.watchdog.end_overdue(self)
         self.reentries -= 1
         self._changes -= 1
         if uncertain:
@@ -440,14 +443,18 @@ class Hold:
 
     # What Redis keeps of it.
 
+    def renewal_sent(self, lease_until: float) -> None:
+        """Record that Redis may keep it until then, whatever becomes of the answer."""
+        if self.may_last_until < lease_until:
+            self.may_last_until = lease_until
+
     def renewal_confirmed(self, ends_at: float, lease_until: float) -> None:
         """Record a renewal, which never shortens the lease."""
         if self.ends_at < ends_at:
             self.ends_at = ends_at
         if self.lease_until < lease_until:
             self.lease_until = lease_until
-        if self.may_last_until < lease_until:
-            self.may_last_until = lease_until
+        self.renewal_sent(lease_until)
 
     def lease_set(self, sent_at: float, lease_time: float) -> None:
         """Record that Redis set its lease, longer or shorter."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from redisson_py import _keys
+from redisson_py._commands.replies import stored_number
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py.errors import BackendError
@@ -67,6 +68,11 @@ class Describer:
         self._tasks = {hold.owner: hold.task() for hold in holds}
         self._known: dict[str, Description] = {}
 
+    async def holders_of(self, fields: Sequence[bytes], left_ms: int) -> tuple[HolderSnapshot, ...]:
+        """Return the holders of a lock, from its hash: owners, each followed by its hold count."""
+        rows = zip(texts(fields[::2]), map(stored_number, fields[1::2]), strict=False)
+        return tuple([await self.holder(*row, seconds(left_ms)) for row in rows])
+
     async def holder(self, owner: str, holds: int, remaining: float) -> HolderSnapshot:
         """Return a holder with the description of its client."""
         host, pid, client_name = await self.describe(owner.rpartition(":")[0])
@@ -116,5 +122,5 @@ def seconds(milliseconds: int) -> float:
 
 
 def texts(keys: Iterable[bytes]) -> tuple[str, ...]:
-    """Return keys as text."""
+    """Return keys, or owners, as text."""
     return tuple(key.decode(errors="replace") for key in keys)

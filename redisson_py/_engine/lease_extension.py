@@ -24,6 +24,7 @@ def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
     call = ownership.send_set_lease(hold, seconds, version, milliseconds(TOMBSTONE) if keep else 0)
 
     def answered(done: Future[int]) -> None:
+        ownership.context.watchdog.end_overdue(hold)
         hold.end_change(call)
         if done.cancelled() or done.exception() is not None or hold.state != "held":
             return
@@ -79,6 +80,7 @@ class LeaseExtension:
     def _answered(self, call: Call) -> None:
         hold, lease = self._hold, self._lease
         error = call.future.exception()
+        self._ownership.context.watchdog.end_overdue(hold)
         hold.end_change(call)
         # It does not count after a later extension or a release.
         counts = lease._state == "held" and lease._wanted == self._ends_at

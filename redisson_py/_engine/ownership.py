@@ -34,7 +34,6 @@ Release = tuple[Call, int, bool]
 """A release under way: its call, the number that its message has on the channel (0: not heard), and
 whether the hold was valid when it was sent."""
 
-
 LastRelease = tuple["Ownership", Hold, Release | None]
 """A release under way of a hold that had one lease, or None if it was passed on. When it is
 answered `Ownership.left` must follow, or `Ownership.finish_release` if the reply is not plain."""
@@ -350,7 +349,7 @@ class Ownership:
         extension = LeaseExtension(self, hold, lease, lease_time)
         extension.send()
         await extension.answer
-        if hold.state != "held":
+        if hold.state != "held" or lease._state == "lost":
             raise lease._loss()
 
     def set_needed_lease(self, hold: Hold) -> None:
@@ -382,7 +381,9 @@ class Ownership:
         self.over(hold)
         queue = self.queue
         # No message announces an end that comes sooner than Redis has said.
-        self.context.bus.table.wake_ended(self.commands.channel, below=self.commands.queues)
+        table = self.context.bus.table
+        wake = table.hold_of_queue_ended if self.commands.queues else table.hold_ended
+        wake(self.commands.channel)
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None

@@ -29,6 +29,7 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
     call = ownership.start_release(args, min(seconds, TOMBSTONE / 2), in_line=True)
 
     def lowered(_: object) -> None:
+        ownership.context.watchdog.end_overdue(hold)
         hold.end_change(call)
         done = call.future
         if done.cancelled() or done.exception() is not None:

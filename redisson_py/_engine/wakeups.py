@@ -132,12 +132,13 @@ class Table:
         channel.messages += 1
         self._wake(channel, channel.wakes(value))
 
-    def wake_ended(self, name: bytes, *, below: bool) -> None:
-        """Wake the seats of a channel, or of all whose names begin with its name and a colon."""
-        if not below:
-            if (channel := self.channels.get(name)) is not None:
-                self._wake(channel, ALL)
-            return
+    def hold_ended(self, name: bytes) -> None:
+        """Wake the seats of a lock's channel, because a hold has ended without a message."""
+        if (channel := self.channels.get(name)) is not None:
+            self._wake(channel, ALL)
+
+    def hold_of_queue_ended(self, name: bytes) -> None:
+        """Do the same where each waiter has a channel of its own, named after its owner."""
         start = name + b":"
         for channel in self.channels.values():
             if channel.name.startswith(start):

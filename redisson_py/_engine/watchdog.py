@@ -200,7 +200,7 @@ class Watchdog:
         following = -math.inf
         try:
             for hold in self._schedule.take_ended(moment):
-                self._end(hold, moment)
+                self.end_overdue(hold)
             if self._at_once:
                 self._ask_at_once(moment)
                 pause = _PAUSE if self._at_once else 0.0
@@ -219,13 +219,10 @@ class Watchdog:
                 self._arm(event)
 
     def end_overdue(self, hold: Hold) -> None:
-        """End the hold, or those of its leases that are over, without waiting for a late timer."""
-        self._end(hold, now())
-
-    def _end(self, hold: Hold, moment: float) -> None:
-        """End a hold that is over, or those of its leases whose own time is over."""
+        """End what is over of a hold, also before the timer does, or before an end is moved."""
         if hold.state != "held":
             return
+        moment = now()
         if (reason := hold.over(moment)) is not None:
             self.lose(hold, reason)
             return
@@ -318,6 +315,9 @@ class Watchdog:
             self._retry(holds)
             return
         self._unanswered[call.future] = holds
+        for hold in holds if lease_time else ():
+            # Redis may execute it as late as its deadline.
+            hold.renewal_sent(sent + self.lease_time / 6 + lease_time)
         call.future.add_done_callback(
             lambda done: self._answered(call, holds, script, lease_time, sent, done)
         )
@@ -375,6 +375,10 @@ class Watchdog:
                 continue
             if not renewed:
                 self.lose(hold, "taken")
+            elif lease_time and hold.ends_at <= present:
+                # The timer is late, but the holder may have seen the end already.
+                self.end_overdue(hold)
+                hold.ownership.undo_late(hold)
             elif lease_time:
                 if hold.lease_until < late_below:
                     tell_late_renewal(hold, present, hold.lease_until - 2 * third)

@@ -11,7 +11,7 @@ from time import monotonic
 
 import hiredis
 
-from redisson_py._limits import MOST_BYTES, Pieces, TooLargeError, maybe_huge
+from redisson_py._limits import MOST_BYTES, NEVER_HUGE, Pieces, TooLargeError, maybe_huge
 from redisson_py._loop import Future, InvalidState, new_future, running_loop, wake
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py.errors import ConnectionLostError
@@ -193,8 +193,12 @@ class Wire(asyncio.Protocol):
         next_reply, oldest = self._reader.gets, self.in_flight.popleft
         kind: object = None
         try:
-            huge = self._pieces.cut or maybe_huge(data) is not None
-            pieces = self._pieces.of(data, goes_on=self._unread > 0) if huge else (data,)
+            cut = (
+                self._pieces.cut
+                or data[-2:] != b"\r\n"
+                or (len(data) > NEVER_HUGE and maybe_huge(data) is not None)
+            )
+            pieces = self._pieces.of(data, goes_on=self._unread > 0) if cut else (data,)
             for piece in pieces:
                 self._reader.feed(piece)
                 while (reply := next_reply()) is not _NOTHING:
@@ -222,9 +226,12 @@ class Wire(asyncio.Protocol):
                             call.future.set_result(reply)
                         except InvalidState:
                             call.must = False  # nobody waits any more
-            self._unread = len(data) + self._unread if kind is None else 0
-            if self._unread > MOST_BYTES:
-                raise TooLargeError(f"a reply of more than {MOST_BYTES} bytes")
+            if kind is not None:
+                self._unread = 0
+            else:
+                self._unread += len(data)
+                if self._unread > MOST_BYTES:
+                    raise TooLargeError(f"a reply of more than {MOST_BYTES} bytes")
         except _GARBLED as error:
             # This connection cannot be trusted any more.
             self.garbled = True

@@ -10,7 +10,7 @@ from redisson_py._commands import barrier as commands
 from redisson_py._commands.barrier import BarrierCommands, InspectReply
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
-from redisson_py._engine.inspecting import description
+from redisson_py._engine.inspecting import description, texts
 from redisson_py._engine.receipts import Receipts
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, barrier_channel
@@ -253,7 +253,7 @@ class CyclicBarrier:
             found.parties,
             found.broken,
             await self._snapshots(found),
-            tuple(each.decode(errors="replace") for each in keys),
+            texts(keys),
             found.n_waiting,
         )
 

@@ -11,6 +11,7 @@ from redisson_py._commands.replies import Busy
 from redisson_py._commands.wakes import Wakes, wakes_everybody
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context
+from redisson_py._engine.inspecting import texts
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
 from redisson_py._engine.receipts import Receipts, receipt_key
 from redisson_py._engine.wait import Wait
@@ -223,8 +224,7 @@ class CountDownLatch:
         """Return what is left, as a snapshot for people. Decide nothing from it."""
         self._context.check()
         left = await self._count_left(0)
-        keys = (self._key.decode(errors="replace"),)
-        return LatchSnapshot(left, self.statistics().waiters, keys)
+        return LatchSnapshot(left, self.statistics().waiters, texts([self._key]))
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O. Decide nothing from them."""

@@ -307,12 +307,11 @@ class CompositeHold:
         """Add the lease of a member that granted it late."""
         hold, task = member._hold, self.task()
         ownership = cast("TaskOwnership", hold.ownership)
-        live = self.live
-        if self.state != "held" or not live or task is None or is_waited_for(ownership):
+        if not self.valid or task is None or is_waited_for(ownership):
             # Also if the task itself waits for the member, unaware that it holds it.
             release_all([member])
             return
-        live[0].add(member if hold.task == self.task else hand_over(member, task))
+        self.live[0].add(member if hold.task == self.task else hand_over(member, task))
 
     # Its end.
 

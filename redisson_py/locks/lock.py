@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, final
 
 from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
-from redisson_py._commands.replies import stored_number
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
-from redisson_py._engine.inspecting import Describer, LockSnapshot, seconds, texts
+from redisson_py._engine.inspecting import Describer, LockSnapshot, texts
 from redisson_py._engine.lease import FencedLease
 from redisson_py._keys import Name
 from redisson_py._time import Duration
@@ -34,13 +33,8 @@ class ServerLock(LockLike):
         context.check()
         left, *fields = await context.executor.run(INSPECT, self.key, lock=self.key)
         describer = Describer(context, ownership.all_holds())
-        holders = [
-            await describer.holder(
-                owner.decode(errors="replace"), stored_number(count), seconds(left)
-            )
-            for owner, count in zip(fields[::2], fields[1::2], strict=True)
-        ]
-        return LockSnapshot(tuple(holders), (), texts(ownership.commands.keys))
+        holders = await describer.holders_of(fields, left)
+        return LockSnapshot(holders, (), texts(ownership.commands.keys))
 
 
 @final
@@ -200,10 +194,6 @@ class FairLock(ServerLock):
         left, words, *rest = await context.executor.answer(
             context.executor.start(commands.inspect_script, self.key, commands.inspect())
         )
-        fields, queue = rest[:words], rest[words:]
         describer = Describer(context, self._ownership.all_holds())
-        holders = [
-            await describer.holder(owner, stored_number(count), seconds(left))
-            for owner, count in zip(texts(fields[::2]), fields[1::2], strict=False)
-        ]
-        return LockSnapshot(tuple(holders), texts(queue), texts(commands.keys))
+        holders = await describer.holders_of(rest[:words], left)
+        return LockSnapshot(holders, texts(rest[words:]), texts(commands.keys))

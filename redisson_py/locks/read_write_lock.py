@@ -239,8 +239,7 @@ async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
     describer = Describer(context, [*ownership.all_holds(), *(others.all() if others else ())])
     writer = None
     readers: list[HolderSnapshot] = []
-    for field, holds, left in zip(words[::3], words[1::3], words[2::3], strict=True):
-        name = field.decode(errors="replace")
+    for name, holds, left in zip(texts(words[::3]), words[1::3], words[2::3], strict=True):
         owner = name.removesuffix(WRITE_SUFFIX)
         if owner != name:
             writer = await describer.holder(owner, holds, seconds(lock_left))

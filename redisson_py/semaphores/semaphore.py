@@ -10,7 +10,7 @@ from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommand
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.inspecting import seconds
+from redisson_py._engine.inspecting import seconds, texts
 from redisson_py._keys import Name
 from redisson_py._loop import current_task
 from redisson_py._numbers import EXACT_LIMIT, check_whole
@@ -253,8 +253,8 @@ class Semaphore(SemaphoreLike):
         """Return the holders of permits, as a snapshot for people. Decide nothing from it."""
         free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
         found = [
-            (owner.decode(errors="replace"), stored_number(units), seconds(left))
-            for owner, units, left in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+            (owner, stored_number(units), seconds(left))
+            for owner, units, left in zip(texts(rows[::3]), rows[1::3], rows[2::3], strict=True)
         ]
         return await self._snapshot(free, found, total)
 

@@ -306,3 +306,13 @@ async def test_inspect_names_the_holder(
     snapshot = await lock.inspect()
     assert snapshot.keys[0] == "k"
     assert snapshot.waiters == ()
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
+async def test_inspect_shows_what_others_wrote_as_far_as_it_is_text(
+    kind: str, client: Redisson, redis: Redis
+) -> None:
+    await redis.hset("k", mapping={b"\xff:7": "two"})
+    (holder,) = (await getattr(client, f"get_{kind}")("k").inspect()).holders
+    assert (holder.owner, holder.holds) == ("\N{REPLACEMENT CHARACTER}:7", 0)
+    await redis.delete("k")

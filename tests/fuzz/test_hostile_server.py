@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
+from redisson_py._limits import MOST_LINE
 from tests.fuzz.hostile_server import play
 from tests.support.fake_peer import Command, FakePeer, bulk, echo, push
 from tests.support.waiting import until
@@ -51,6 +52,21 @@ async def test_the_error_quotes_the_reply() -> None:
         async with Redisson.from_url(peer.url, command_timeout=0.3) as client:
             with pytest.raises(ConnectionLostError, match="answered with b'granted, honestly'"):
                 await client.get_lock("k").acquire()
+
+
+@pytest.mark.parametrize("kind", [b"+", b"-", b"$"])
+async def test_a_line_without_an_end_ends_the_connection_and_is_quoted(
+    kind: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = kind + b"granted, perhaps" + b"\n" * MOST_LINE
+    async with FakePeer() as peer:
+        peer.otherwise = scripted(line)  # type: ignore[assignment]
+        async with Redisson.from_url(peer.url, command_timeout=1) as client:
+            with pytest.raises(ConnectionLostError):
+                await client.get_lock("k").acquire()
+            assert len(peer.links) > 1
+    said = f"what came is no answer: a line of more than {MOST_LINE} bytes that begins with b"
+    assert f"{said}'{kind.decode()}granted, perhaps" in caplog.text
 
 
 async def test_a_reply_to_nobody_ends_the_connection_before_it_answers_another_call() -> None:

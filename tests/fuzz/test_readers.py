@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 import hiredis
 import pytest
 
-from redisson_py._limits import MOST_BYTES, MOST_ELEMENTS, BoundedReader, TooLargeError
+from redisson_py._limits import (
+    MOST_BYTES,
+    MOST_ELEMENTS,
+    MOST_LINE,
+    BoundedReader,
+    TooLargeError,
+)
 from redisson_py._scripts.shapes import array, read_shape, text, whole
 from tests.fuzz.decoders import decode_all, read_all
 from tests.fuzz.values import BROKEN, value
 from tests.support.fake_peer import bulk
 
 _NOTHING = object()
+
+
+class CountingReader:
+    """A reader of hiredis that notes what it was given."""
+
+    def __init__(self) -> None:
+        self._reader = hiredis.Reader(notEnoughData=_NOTHING)
+        self.gets = self._reader.gets
+        self.has_data = self._reader.has_data
+        self.given: list[bytes] = []
+
+    def feed(self, data: bytes) -> None:
+        self.given.append(data)
+        self._reader.feed(data)
 
 
 def bounded() -> BoundedReader:
@@ -64,7 +85,6 @@ def test_cut_anywhere_replies_are_the_same_and_a_huge_array_is_refused(seed: int
 @pytest.mark.parametrize(
     ("begin", "more"),
     [
-        (b"+", b"x" * 16384),
         (b"$16777300\r\n", b"x" * 16384),
         (b"*999999\r\n", b"$20\r\n%s\r\n" % (b"x" * 20) * 1000),
         (b"*1\r\n*900000\r\n", b"*1\r\n$20\r\n%s\r\n" % (b"x" * 20) * 1000),
@@ -79,6 +99,33 @@ def test_a_reply_without_an_end_is_not_collected_for_ever(begin: bytes, more: by
             fed += len(more)
     assert MOST_BYTES - len(more) - len(begin) <= fed <= MOST_BYTES
     assert not got
+
+
+@pytest.mark.parametrize("more", [b"x" * 100, b"x" * 99 + b"\n", b"x" * 99 + b"\r", b"7" * 4000])
+@pytest.mark.parametrize("begin", [b"+", b"-ERR ", b"$", b"*2\r\n+a\r\n:", b"$1\r\na\r\n("])
+def test_a_line_without_an_end_is_refused_and_never_searched(begin: bytes, more: bytes) -> None:
+    counting, got, fed = CountingReader(), list[str](), 0
+    reader = BoundedReader(counting, _NOTHING)
+    read(reader, begin, got)
+    head, _, line = begin.rpartition(b"\r\n")
+    begins = re.escape(repr((line + more)[:30])[2:-1])
+    with pytest.raises(TooLargeError, match=f"a line of more than {MOST_LINE} bytes .* b'{begins}"):
+        while fed < 2 * MOST_LINE:
+            read(reader, more, got)
+            fed += len(more)
+    assert MOST_LINE - len(more) - len(line) < fed <= MOST_LINE
+    # hiredis searches a line from its begin each time that it is given more of it.
+    assert b"".join(counting.given) == (head + b"\r\n" if head else b"")
+
+
+def test_a_long_text_without_a_line_end_is_read() -> None:
+    counting, got = CountingReader(), list[str]()
+    reader = BoundedReader(counting, _NOTHING)
+    said = bulk(b"x" * 20 * MOST_LINE)
+    for place in range(0, len(said), 1000):
+        read(reader, said[place : place + 1000], got)
+    assert got == [repr(b"x" * 20 * MOST_LINE)]
+    assert len(counting.given) == 2
 
 
 @pytest.mark.parametrize("said", BROKEN[:6])

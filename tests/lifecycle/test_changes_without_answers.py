@@ -149,3 +149,28 @@ async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
         return not await recorded(redis)
 
     await until_async(free)
+
+
+async def test_a_release_is_repeated_for_a_renewal_without_an_answer(
+    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    """Redis may keep what it renewed for longer than its holder knows."""
+    link = await proxy()
+    client = clients(link.url, lease_time=9, command_timeout=0.5)
+    lease = await client.get_lock("k").acquire()
+    known_until = now() + 9
+    link.cut_after_execution(b"EVALSHA")
+    link.refuse()
+    # A third of the lease later.
+    await link.wait_until(lambda link: link.triggered == 1)
+    with pytest.raises(ReleaseFailedError):
+        await lease.release()
+    async with redis.pubsub() as listening:
+        await listening.subscribe("redisson_lock__channel:{k}")
+        assert await listening.get_message(timeout=5)
+        await until(lambda: now() > known_until)
+        assert await recorded(redis)
+        link.pass_through()
+        # An end of its lease would tell nobody.
+        assert await listening.get_message(ignore_subscribe_messages=True, timeout=5)
+    assert not await recorded(redis)

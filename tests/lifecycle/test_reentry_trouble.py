@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from redisson_py import ConnectionLostError, RedissonError
+from redisson_py import ConnectionLostError, LeaseLostError, RedissonError
+from redisson_py._time import now
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import DISTINCT_LOCKS, SINGLE, Party, Stage
 
@@ -51,6 +52,30 @@ class Reentry:
             await beside()
 
         return asyncio.create_task(run())
+
+
+@reentrant
+async def test_re_entry_answered_after_the_end_does_not_move_it(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = 0.0
+    for module in ("hold", "lease", "watchdog"):
+        monkeypatch.setattr(f"redisson_py._engine.{module}.now", lambda: now() + late)
+    party = stage.party(lease_time=10)
+    reentry = Reentry(party, lease_time=60)
+    await reentry.held()
+
+    async def end_passes() -> None:
+        nonlocal late
+        # The timers of the event loop do not know of it.
+        late = 20.0
+        assert reentry.first.lost
+
+    await reentry.begin(end_passes)
+    with pytest.raises(LeaseLostError):
+        await reentry.task
+    assert reentry.first.lost
+    await stage.assert_nothing_held(party)
 
 
 @reentrant

@@ -69,4 +69,12 @@ COMPOSITE = (
         "    return frozenset()",
         ("tests/topology/test_composites.py",),
     ),
+    Mutant(
+        "what the queue knows is not the answer of a quorum",
+        "busy is said if a quorum was busy shortly before the time ran out",
+        "redisson_py/composite/red_lock.py",
+        "rounds.quorum_known(queue.known_busy_at(waiter))",
+        "pass",
+        ("tests/lifecycle/test_red_lock_answers.py",),
+    ),
 )

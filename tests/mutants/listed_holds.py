@@ -212,4 +212,29 @@ HOLDS = (
         "keep = False",
         (_LATE_CHANGES,),
     ),
+    # How long Redis may keep what its holder gives back.
+    Mutant(
+        "a release is repeated for as long as its holder relied on the lease",
+        "a release is repeated for as long as Redis may keep the lease",
+        "redisson_py/_engine/ownership.py",
+        "max(lease_time, hold.may_last_until - now())",
+        "max(lease_time, hold.lease_until - now())",
+        (f"{_UNANSWERED}::test_a_release_is_repeated_for_a_long_lease_without_an_answer",),
+    ),
+    Mutant(
+        "a plain release is repeated for as long as its holder relied on the lease",
+        "a release is repeated for as long as Redis may keep the lease",
+        "redisson_py/_engine/ownership.py",
+        "keep = hold.may_last_until - present",
+        "keep = hold.lease_until - present",
+        (f"{_UNANSWERED}::test_a_release_is_repeated_for_a_renewal_without_an_answer",),
+    ),
+    Mutant(
+        "a late answer to a renewal moves an end that has passed",
+        "what was seen as lost stays lost",
+        _WATCHDOG,
+        "elif lease_time and hold.ends_at <= present:",
+        "elif False:",
+        ("tests/unit/test_lost_for_good.py",),
+    ),
 )

@@ -190,6 +190,7 @@ class FakeOwnership:
         self.lowered: list[int] = []
         self.shortened: list[Hold] = []
         self.forgotten: list[Hold] = []
+        self.undone: list[Hold] = []
         self.on_ended: Callable[[Hold], object] = lambda hold: None
 
     @property
@@ -227,6 +228,9 @@ class FakeOwnership:
     def lost(self, hold: Hold) -> None:
         self.ended.append(hold)
         self.on_ended(hold)
+
+    def undo_late(self, hold: Hold) -> None:
+        self.undone.append(hold)
 
     def forget(self, hold: Hold) -> None:
         self.forgotten.append(hold)

@@ -219,3 +219,21 @@ def test_a_wake_up_on_an_empty_channel_is_nobodys() -> None:
     table.leave(seat, now=0.0)
     (late,) = join(table, 1)
     assert not late.woken, "it has not asked yet, and will"
+
+
+def test_the_end_of_a_hold_wakes_all_that_wait_for_its_lock_and_no_others() -> None:
+    table = Table()
+    seats, others = join(table, 2), join(table, 1, b"cd") + join(table, 1, b"c:1")
+    table.hold_ended(b"c")
+    assert woken(seats) == [True, True]
+    assert woken(others) == [False, False]
+    table.hold_ended(b"nobody waits")
+
+
+def test_the_end_of_a_hold_wakes_each_channel_of_its_queue_and_no_others() -> None:
+    table = Table()
+    seats = join(table, 1, b"c:1") + join(table, 1, b"c:2")
+    others = join(table, 1, b"cd:1") + join(table, 1, b"c")
+    table.hold_of_queue_ended(b"c")
+    assert woken(seats) == [True, True]
+    assert woken(others) == [False, False]

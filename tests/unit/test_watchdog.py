@@ -273,6 +273,18 @@ async def test_a_hold_without_answers_is_lost_by_the_local_clock(
     assert setup.clock.pending == []
 
 
+@pytest.mark.parametrize("answered", [False, True])
+async def test_redis_may_keep_what_a_renewal_asked_for(setup: Setup, answered: bool) -> None:
+    hold = setup.hold()
+    make_lease(hold)
+    assert hold.may_last_until == setup.clock.present + LEASE
+    setup.clock.sleep(LEASE / 3)
+    if answered:
+        await setup.last.answer(1)
+    # It may have been executed as late as its deadline.
+    assert hold.may_last_until == pytest.approx(setup.clock.present + LEASE / 6 + LEASE)
+
+
 async def test_a_late_answer_does_not_raise_the_dead(setup: Setup) -> None:
     hold = setup.hold()
     lease = make_lease(hold)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from redisson_py.testing import EmbeddedServer
 from tests.jepsen.field import Field
@@ -15,17 +15,21 @@ _HOUR = 3600.0
 _DRIFT_PPM = 500
 
 
-def _stepping(
-    name: str, size: Callable[[float], float]
-) -> Callable[[Field, random.Random], Awaitable[None]]:
-    """Return a strike that sets a clock forward or back, and to the right time again."""
+def _step(name: str, what: str, size: Callable[[float], float]) -> Nemesis:
+    """Return a nemesis that sets a clock forward or back, and to the right time again."""
 
     async def strike(field: Field, chance: random.Random) -> None:
         server = chance.choice(field.servers)
         step = chance.choice([-1, 1]) * size(field.lease_time)
         await _set(name, field, server, chance, offset=step)
 
-    return strike
+    return Nemesis(
+        name,
+        f"the wall clock of a server is {what} fast or slow for 0.2 to 3 leases",
+        strike,
+        breaks=frozenset({"clocks"}),
+        needs=frozenset({"clock shim"}),
+    )
 
 
 async def _drift(field: Field, chance: random.Random) -> None:
@@ -53,20 +57,8 @@ async def _set(
                 clock.set()
 
 
-CLOCK_STEP = Nemesis(
-    "clock-step",
-    "the wall clock of a server is a lease fast or slow for 0.2 to 3 leases",
-    _stepping("clock-step", lambda lease: lease),
-    breaks=frozenset({"clocks"}),
-    needs=frozenset({"clock shim"}),
-)
-CLOCK_HOUR = Nemesis(
-    "clock-hour",
-    "the wall clock of a server is an hour fast or slow for 0.2 to 3 leases",
-    _stepping("clock-hour", lambda lease: _HOUR),
-    breaks=frozenset({"clocks"}),
-    needs=frozenset({"clock shim"}),
-)
+CLOCK_STEP = _step("clock-step", "a lease", lambda lease: lease)
+CLOCK_HOUR = _step("clock-hour", "an hour", lambda lease: _HOUR)
 CLOCK_DRIFT = Nemesis(
     "clock-drift",
     "the wall clock of a server gains or loses 500 ppm",
