@@ -89,7 +89,6 @@ class Node:
         sessions: The connections that it has accepted, in order.
         up: It runs; else it refuses connections.
         stopped: It does nothing (SIGSTOP); what arrives waits.
-        executed: How many commands it has executed.
     """
 
     def __init__(self, network: Network, address: tuple[str, int], rate: float) -> None:
@@ -102,7 +101,6 @@ class Node:
         self.to_flush: list[Connection] = []
         self.up = True
         self.stopped = False
-        self.executed = 0
         self._waiting: deque[tuple[Connection, object]] = deque()
 
     def __repr__(self) -> str:
@@ -158,7 +156,7 @@ class Node:
             connection.flush()
             connection.muted = True
             path.repeat(command)
-        self.executed += 1
+        self.network.executed += 1
         session.execute(command)
         if verdict == "cut after":
             connection.muted = False
@@ -171,7 +169,7 @@ class Node:
         session = self.server.session(_nowhere, _nothing)
         for command in commands:
             self.network.trace_command("a dead connection", command, "late")
-            self.executed += 1
+            self.network.executed += 1
             session.execute(command)
         session.end()
         self._flush()
@@ -194,7 +192,7 @@ class Node:
     def go_down(self, *, keep_data: bool) -> None:
         """Crash: all connections break, and the data may be lost."""
         self.up = False
-        self.executed += 1
+        self.network.executed += 1
         self._waiting.clear()
         for connection in list(self.sessions):
             connection.path.connections.pop(connection, None)
@@ -213,6 +211,9 @@ class Network:
         loop: Its time.
         trace: Where it writes what happens.
         chance: Returns the source of random numbers for a part of it, by name.
+
+    Attributes:
+        executed: How many commands the servers have executed.
     """
 
     def __init__(
@@ -221,6 +222,7 @@ class Network:
         self.loop = loop
         self.nodes: dict[tuple[str, int], Node] = {}
         self.paths: dict[tuple[Host, Node], Path] = {}
+        self.executed = 0
         self._trace = trace
         self._chance = chance
         self.next_number = itertools.count(1).__next__

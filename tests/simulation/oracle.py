@@ -64,6 +64,7 @@ class Oracle:
     ) -> None:
         self._kind = kind
         self._nodes = nodes
+        self._network = nodes[0].network
         self._time = time
         #: The longest lease that anybody asks for: its answer may be on its way.
         self._longest = lease_time * LONGEST_LEASE
@@ -76,6 +77,8 @@ class Oracle:
         self._owners: set[str] = set()
         self._waiting: dict[str, Host] = {}
         self._free_since: float | None = None
+        #: How many commands were executed when it was last seen to be free.
+        self._free_after = -1
         self._patience = math.inf
         self._shortened_at = -math.inf
         self.checked = 0
@@ -144,25 +147,32 @@ class Oracle:
             self._check_hand_off()
             return
         self._free_since = None
-        live = [grip for grip in self._live if self._is_live(grip)]
-        if len(live) < len(self._live):
-            self._untold += [grip for grip in self._live if grip not in live]
-        self._live = live
-        sound = [grip for grip in live if not grip.severed]
+        present, executed = self._time(), self._network.executed
+        ended, sound = list[Grip](), list[Grip]()
+        for grip in self._live:
+            lease = grip.lease
+            end = lease._ends_at if lease._state == "held" else -math.inf
+            if end <= present or grip.host.crashed:
+                ended.append(grip)
+                continue
+            late = grip.gone_until is not None and end > grip.gone_until
+            assert not late, f"{grip} is renewed, and no server has it"
+            if not grip.severed:
+                sound.append(grip)
+                if grip.seen != (executed, end):
+                    grip.seen = executed, end
+                    self._compare(grip)
+        if ended:
+            self._live = [grip for grip in self._live if grip not in ended]
+            self._untold += ended
         if len(sound) > 1:
             self._check_together(sound)
-        executed = sum(node.executed for node in self._nodes)
-        for grip in live:
-            if grip.gone_until is not None:
-                end = grip.lease._ends_at
-                assert end <= grip.gone_until, f"{grip} is renewed, and no server has it"
-        for grip in sound:
-            state = executed, grip.lease._ends_at
-            if grip.seen != state:
-                grip.seen = state
-                self.checked += 1
-                problem = self._kind.problem_of(self._nodes, grip.lease, grip.side)
-                assert not problem, f"{grip} relies on its lease, and {problem}"
+
+    def _compare(self, grip: Grip) -> None:
+        """Fail unless the servers have a lease for as long as its holder relies on it."""
+        self.checked += 1
+        problem = self._kind.problem_of(self._nodes, grip.lease, grip.side)
+        assert not problem, f"{grip} relies on its lease, and {problem}"
 
     def _check_told(self) -> None:
         """Fail if servers let others in before a client has recorded the loss of its lease."""
@@ -180,8 +190,8 @@ class Oracle:
 
     def _check_hand_off(self) -> None:
         """Fail if somebody waits for what has been free for long."""
-        waiting = [name for name, host in self._waiting.items() if host.runs]
-        if not waiting or self._patience == math.inf or self._kind.taken(self._nodes):
+        waiting = self._patience < math.inf and self._waiting
+        if not waiting or not any(host.runs for host in waiting.values()) or self._taken():
             self._free_since = None
             return
         present = self._time()
@@ -189,11 +199,17 @@ class Oracle:
             self._free_since = present
         told_late = present - self._shortened_at < 2 * LONGEST_POLL
         patience = max(self._patience, LONGEST_POLL if told_late else 0.0)
-        assert present - self._free_since < patience, f"it is free, and {waiting} wait"
+        if present - self._free_since >= patience:
+            left = [name for name, host in waiting.items() if host.runs]
+            raise AssertionError(f"it is free, and {left} wait")
 
-    @staticmethod
-    def _is_live(grip: Grip) -> bool:
-        return not grip.host.crashed and grip.lease.remaining > 0
+    def _taken(self) -> bool:
+        """Return whether a server has a hold. What is free stays it until a command is executed."""
+        if self._free_after == self._network.executed:
+            return False
+        taken = self._kind.taken(self._nodes)
+        self._free_after = -1 if taken else self._network.executed
+        return taken
 
     def _check_together(self, held: list[Grip]) -> None:
         if self._kind.subject.is_semaphore:
