@@ -133,6 +133,9 @@ class Universe:
             # What was sent into a black hole may be granted when its undo was given up.
             await asyncio.sleep(self.plan.lease_time)
         self._check_nothing_is_held()
+        if self.plan.faults:
+            # Where nothing goes wrong the wait was shorter than a channel stays subscribed.
+            self._check_nobody_listens()
         await self._close_all()
         await asyncio.sleep(LONGEST_KEY + LONGEST_LEASE * self.plan.lease_time)
         # Who comes after all leases finds it free, and tidies up what the dead have left.
@@ -141,6 +144,7 @@ class Universe:
         await self._close_all()
         await asyncio.sleep(LONGEST_KEY)
         self._check_nothing_is_left()
+        self._check_nobody_is_connected()
 
     async def _close_all(self) -> None:
         for process in self.processes:
@@ -169,8 +173,25 @@ class Universe:
             left = [owner for owner in self.kind.owners(node) if owner.startswith(tuple(ours))]
             assert not left, f"{node} has {left}, and nobody knows"
 
+    def _check_nobody_listens(self) -> None:
+        """Fail if a server has a subscription of a process that waits for nothing."""
+        for node in self.nodes:
+            for connection in node.sessions:
+                left = connection.session.subscribed if connection.session else []
+                assert connection.host.crashed or not left, f"{connection} listens to {left}"
+
+    def _check_nobody_is_connected(self) -> None:
+        """Fail if a server has a connection of a process that has closed its clients."""
+        for node in self.nodes:
+            left = [each for each in node.sessions if not each.host.crashed]
+            assert not left, f"{node} has {left}, which were closed"
+            # A session without a connection is one that carries out what comes late.
+            dead = [each.session for each in node.sessions]
+            lost = [each for each in node.server.sessions.values() if each not in dead]
+            assert not lost, f"{node} has sessions without connections: {lost}"
+
     def _check_nobody_is_left(self) -> None:
-        """Fail if a closed client has left a task or a subscription."""
+        """Fail if a closed client has left a task."""
         for host, reference in self.loop.tasks:
             task = reference()
             if task is not None and not task.done() and task is not asyncio.current_task():
