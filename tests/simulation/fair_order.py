@@ -19,10 +19,6 @@ class FairOrder:
     Args:
         node: The server.
         lease_time: That of all clients, in seconds.
-
-    Attributes:
-        grants: How many grants were compared with the queue.
-        overtaken: How many of them left out a place that had expired.
     """
 
     def __init__(self, node: Node, lease_time: float) -> None:
@@ -31,8 +27,6 @@ class FairOrder:
         self._places: list[bytes] = []
         self._holders: set[bytes] = set()
         self._asked_ms: dict[bytes, float] = {}
-        self.grants = 0
-        self.overtaken = 0
 
     def forget(self) -> None:
         """The server has lost its data."""
@@ -67,8 +61,6 @@ class FairOrder:
     def _check_grant(self, owner: bytes, present: float) -> None:
         place = self._places.index(owner) if owner in self._places else len(self._places)
         ahead = self._places[:place]
-        self.grants += 1
-        self.overtaken += bool(ahead)
         waiting = [each for each in ahead if self._is_alive(each, present)]
         assert not waiting, f"{owner!r} was served before {waiting}"
 
