@@ -87,6 +87,11 @@ class Plan:
         """Whether nothing goes wrong, and nobody is cancelled."""
         return not self.faults and not self.cancels
 
+    @property
+    def undisturbed(self) -> bool:
+        """Whether nothing is in the way of a command and its answer."""
+        return all(fault.name in ("force release", "scripts flushed") for fault in self.faults)
+
     def lines(self) -> list[str]:
         """Return it as text."""
         return [f"{name}: {value}" for name, value in vars(self).items() if name != "faults"] + [

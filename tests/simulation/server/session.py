@@ -90,6 +90,11 @@ class Session:
         if self.ended:
             self.close()
 
+    @property
+    def subscribed(self) -> list[bytes]:
+        """The channels that it listens to, sharded or not, sorted."""
+        return sorted({*self._channels[False], *self._channels[True]})
+
     def hear(self, kind: bytes, channel: bytes, message: bytes) -> None:
         """Send a message."""
         push = encode_push((kind, channel, message), self._resp3)
