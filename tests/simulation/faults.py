@@ -34,6 +34,7 @@ class Faults:
             "pause": self._pause,
             "crash": self._crash,
             "scripts flushed": self._scripts_flushed,
+            "server busy": self._server_busy,
             "force release": self._force_release,
         }
 
@@ -123,6 +124,11 @@ class Faults:
     def _server_loses_data(self, fault: Fault) -> None:
         # Nobody makes the permits of a semaphore again.
         self._server_restarts(fault, keep_data=self._universe.kind.subject.is_semaphore)
+
+    def _server_busy(self, fault: Fault) -> None:
+        server = self._node(fault).server
+        server.busy = True
+        self._later(fault, partial(setattr, server, "busy", False))
 
     def _scripts_flushed(self, fault: Fault) -> None:
         self._node(fault).execute_late([(b"SCRIPT", b"FLUSH")])

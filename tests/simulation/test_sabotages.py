@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from redisson_py._engine import hold, waiting
+from redisson_py._engine.bus import Bus
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._stream.stream import Stream
@@ -88,6 +89,11 @@ def no_unsubscribe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Stream, "unsubscribe", lambda *_: None)
 
 
+def deaf_after_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send a SUBSCRIBE that a busy server refused no more."""
+    monkeypatch.setattr(Bus, "put_off", lambda *_: None)
+
+
 def too_small_quorum(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be content with two of the five servers of a red lock."""
     begin = CompositeOwnership.__init__
@@ -122,6 +128,7 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
     ),
     "news of force ignored": ("lock", no_news_of_force),
     "channels stay subscribed": ("lock", no_unsubscribe),
+    "deaf after a refused SUBSCRIBE": ("lock", deaf_after_busy),
     "a quorum of two": ("red_lock", too_small_quorum),
     "the last in the queue is the first": (
         "fair_lock",

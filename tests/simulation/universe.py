@@ -29,6 +29,9 @@ LONGEST_KEY = 120.0
 #: lost, which the safety poll makes good.
 _CALM_HAND_OFF, _SLOW_HAND_OFF = 1.0, 8.0
 
+#: Seconds between two attempts of a call that a server refuses for now.
+_LONGEST_PAUSE = 1.0
+
 #: Seconds after which no release is under way any more, beside a third of a lease, after which a
 #: connection without an answer is given up.
 _SETTLED = 4.0
@@ -133,7 +136,8 @@ class Universe:
     @contextmanager
     def _watch(self, node: Node, command: tuple[bytes, ...]) -> Iterator[None]:
         """Look at each command: whom it frees by force, and what it does with a fair queue."""
-        ran = command[0] == b"EVALSHA" and command[1] in node.server.scripts
+        server = node.server
+        ran = command[0] == b"EVALSHA" and command[1] in server.scripts and not server.busy
         name = self.simulation.trace.names[command[1]] if ran else ""
         forces = name.endswith(".force_release")
         before = set(self.kind.owners(node)) if forces else set[str]()
@@ -161,6 +165,8 @@ class Universe:
         if not self.plan.calm:
             # The dead in a fair queue are skipped a lease after they were last heard of.
             patience = _SLOW_HAND_OFF + self.plan.lease_time + self.plan.late
+            if self.plan.answered and self.order is None:
+                patience = _CALM_HAND_OFF + _LONGEST_PAUSE + 50 * self.plan.delay
             self.oracle.expect_hand_offs(patience)
         if self.kind.is_meeting:
             self.add_process(1, last=True)
