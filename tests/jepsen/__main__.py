@@ -24,6 +24,7 @@ from tests.jepsen import choose, rounds
 from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.history import say
 from tests.jepsen.judge import judge
+from tests.jepsen.machine import LackingError, to_do_without
 from tests.jepsen.mutants.attack import attack
 from tests.jepsen.mutants.listed import SABOTAGES
 from tests.jepsen.nemeses import NEMESES
@@ -100,6 +101,9 @@ def main() -> int:
         return asyncio.run(_run(_plans(chosen), chosen))
     except choose.NoSuchName as error:
         parser.error(str(error))
+    except LackingError as error:
+        say(f"{error}\nCI is set: no nemesis may be left out")
+        return 1
     except KeyboardInterrupt:
         say("interrupted; everything that was started has ended")
         return INTERRUPTED
@@ -108,12 +112,14 @@ def main() -> int:
 def _plans(chosen: argparse.Namespace) -> Iterable[Plan]:
     if chosen.hours is not None:
         begun = Totals.load(chosen.json).runs if chosen.json else 0
-        return _until(chosen.hours, choose.endless(chosen.seed, begun))
+        return _until(chosen.hours, choose.endless(chosen.seed, begun, to_do_without()))
     if chosen.workload is None and chosen.nemesis is None and chosen.topology is None:
-        return choose.default_round(chosen.seconds, chosen.seed, chosen.jobs)
+        return choose.default_round(chosen.seconds, chosen.seed, chosen.jobs, to_do_without())
     workload, seconds = chosen.workload or "mutex", chosen.seconds or 10
     nemesis = chosen.nemesis or ",".join(choose.USUAL)
-    return choose.sweep(workload, nemesis, chosen.topology or "", seconds, chosen.seed)
+    # What is named is tried: the run then says what is missing.
+    lacking = to_do_without() if nemesis in ("all", "each", "pairs") else ()
+    return choose.sweep(workload, nemesis, chosen.topology or "", seconds, chosen.seed, lacking)
 
 
 def _until(hours: float, plans: Iterator[Plan]) -> Iterator[Plan]:
@@ -167,7 +173,7 @@ def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = T
     if heading:
         say("\n".join([text.HEADING, *map(text.row, results)]))
         say("\n".join(text.failure(result) for result in results if not result.ok))
-    say(f"\n{text.checkers(results)}\n\n{text.summary(results)}")
+    say(f"\n{text.checkers(results)}\n{text.published(results)}\n\n{text.summary(results)}")
     if silent := text.silent(results):
         say(f"these had nothing to look at in any run: {', '.join(silent)}")
     _write(results, chosen.html)

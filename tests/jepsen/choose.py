@@ -6,7 +6,9 @@ import itertools
 import random
 from collections.abc import Collection, Iterator
 
+from tests.jepsen.field import Need
 from tests.jepsen.nemeses import NEMESES
+from tests.jepsen.nemeses.nemesis import Nemesis
 from tests.jepsen.plan import Plan, needs_of
 from tests.jepsen.topologies import TOPOLOGIES
 from tests.jepsen.topologies import bears as topology_bears
@@ -60,13 +62,20 @@ def strike(nemeses: Collection[str], topology: str) -> bool:
     return topology_bears(topology, needs_of(nemeses))
 
 
-def sets(text: str, topology: str) -> list[tuple[str, ...]]:
+def able_with(lacking: Collection[Need]) -> dict[str, Nemesis]:
+    """Return the nemeses that can strike on a machine that lacks something."""
+    return {name: each for name, each in NEMESES.items() if not each.needs & set(lacking)}
+
+
+def sets(text: str, topology: str, lacking: Collection[Need] = ()) -> list[tuple[str, ...]]:
     """Return the nemeses of each run that is meant, on a topology.
+
+    What this machine lacks leaves nemeses out, but for those that are named.
 
     Raises:
         NoSuchName: One is named that there is not, or that the topology cannot bear.
     """
-    able = [name for name in NEMESES if strike([name], topology)]
+    able = [name for name in able_with(lacking) if strike([name], topology)]
     match text:
         case "none":
             return [()]
@@ -82,7 +91,14 @@ def sets(text: str, topology: str) -> list[tuple[str, ...]]:
     return [names]
 
 
-def sweep(workload: str, nemesis: str, topology: str, seconds: float, seed: int) -> list[Plan]:
+def sweep(
+    workload: str,
+    nemesis: str,
+    topology: str,
+    seconds: float,
+    seed: int,
+    lacking: Collection[Need] = (),
+) -> list[Plan]:
     """Return the plans of all combinations that can be run; without a topology, of the first.
 
     Raises:
@@ -92,7 +108,7 @@ def sweep(workload: str, nemesis: str, topology: str, seconds: float, seed: int)
         Plan(each, chosen, place, length, seed + number)
         for each in named(workload, WORKLOADS, "workload")
         for place in _places(each, nemesis, topology)
-        for chosen in sets(nemesis, place)
+        for chosen in sets(nemesis, place, lacking)
         for number, length in enumerate(_rounds(seconds))
     ]
     if not plans:
@@ -114,7 +130,7 @@ def _places(workload: str, nemesis: str, topology: str) -> list[str]:
     return places[:1]
 
 
-def _groups() -> list[tuple[str, ...]]:
+def _groups(lacking: Collection[Need]) -> list[tuple[str, ...]]:
     """Return every nemesis once, a few together that a topology of most workloads can bear.
 
     Those that break an assumption are not with others that do not: they would make figures of
@@ -122,7 +138,7 @@ def _groups() -> list[tuple[str, ...]]:
     """
     places = [name for name in TOPOLOGIES if name != FIVE]
     groups: list[list[str]] = []
-    for name, nemesis in NEMESES.items():
+    for name, nemesis in able_with(lacking).items():
         for group in groups:
             like = NEMESES[group[0]].breaks == nemesis.breaks
             if like and len(group) < TOGETHER and any(strike([*group, name], p) for p in places):
@@ -144,12 +160,15 @@ def _rounds(seconds: float) -> list[float]:
     return [seconds / number] * number
 
 
-def default_round(seconds: float | None, seed: int, jobs: int) -> list[Plan]:
+def default_round(
+    seconds: float | None, seed: int, jobs: int, lacking: Collection[Need] = ()
+) -> list[Plan]:
     """Return what says most: every workload, every nemesis and every topology at least once.
 
     Each nemesis strikes once, with two others that break the same assumptions; the workloads and
     topologies that bear them take turns. Workloads that have not run by then run under `kill` and
-    `pause`. Without `seconds` of each run the whole takes a few minutes.
+    `pause`. Without `seconds` of each run the whole takes a few minutes. Nemeses that need what
+    this machine lacks are left out.
     """
     places = _all_places()
     chosen: list[tuple[str, tuple[str, ...], str]] = []
@@ -161,7 +180,7 @@ def default_round(seconds: float | None, seed: int, jobs: int) -> list[Plan]:
         ran[topology] += 1
         chosen.append((workload, nemeses, topology))
 
-    for names in _groups():
+    for names in _groups(lacking):
         add(names, [place for place in places if strike(names, place[1])])
     usual = tuple(name for name in USUAL if name in NEMESES)
     for name in [*WORKLOADS, *TOPOLOGIES]:
@@ -175,7 +194,7 @@ def default_round(seconds: float | None, seed: int, jobs: int) -> list[Plan]:
     ]
 
 
-def endless(seed: int, begun: int) -> Iterator[Plan]:
+def endless(seed: int, begun: int, lacking: Collection[Need] = ()) -> Iterator[Plan]:
     """Yield plans for hours: random combinations, the same for the same seed.
 
     A command that goes on with the totals of another one takes other plans: `begun` is how many
@@ -186,7 +205,8 @@ def endless(seed: int, begun: int) -> Iterator[Plan]:
         workload, topology = chance.choice(_all_places())
         chosen: list[str] = []
         most = chance.choice((1, 1, 2, 2, 3, len(NEMESES)))
-        for name in chance.sample([*NEMESES], len(NEMESES)):
+        able = able_with(lacking)
+        for name in chance.sample([*able], len(able)):
             if len(chosen) < most and strike([*chosen, name], topology):
                 chosen.append(name)
         yield Plan(workload, tuple(sorted(chosen)), topology, ROUND, seed + number)

@@ -8,8 +8,8 @@ import random
 import signal as signals
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -225,6 +225,8 @@ class Field:
     folder: Path = Path()
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _turns: dict[object, asyncio.Lock] = field(default_factory=dict)
+    _have_struck: set[str] = field(default_factory=set)
+    _first_strikes: int = 0
 
     async def way(self, worker: str) -> Way:
         """Make the way of a worker to the servers."""
@@ -260,6 +262,8 @@ class Field:
             yield result
         except TopologyError as error:
             result["err"] = str(error).partition("\n")[0]
+        else:
+            self._have_struck.add(what)
         finally:
             self.record.complete(number, "info", **result)
 
@@ -269,6 +273,29 @@ class Field:
         The servers of a topology are one thing: what happens to one concerns all.
         """
         return self._turns.setdefault(self._whole(thing), asyncio.Lock())
+
+    @asynccontextmanager
+    async def turn_of_topology(self, name: str) -> AsyncGenerator[bool]:
+        """Hold the turn of the topology; yield whether a nemesis is to strike it.
+
+        A failover takes seconds: a queue of them would outlast the run. So a nemesis that has
+        struck leaves the turn to others, if one has it or waits for it. One that has not struck
+        waits, also when the time of the run is over: each strikes once.
+        """
+        turn = self.turn(self.topology)
+        if name in self._have_struck and (turn.locked() or self._first_strikes):
+            yield False
+            return
+        first = name not in self._have_struck
+        self._first_strikes += first
+        try:
+            await turn.acquire()
+        finally:
+            self._first_strikes -= first
+        try:
+            yield True
+        finally:
+            turn.release()
 
     async def masters(self) -> list[EmbeddedServer]:
         """Return the servers that take writes, as far as they answer."""

@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.jepsen.checkers import CHECKERS
+from tests.jepsen.checkers.referee import overlaps
 from tests.jepsen.checkers.verdict import Assumption, Facts
-from tests.jepsen.complete import idle, missing
+from tests.jepsen.complete import idle, missing, unprovoked
 from tests.jepsen.history import History, read_history
 from tests.jepsen.plan import Plan
 from tests.jepsen.report import series
+from tests.jepsen.report.handing import handing
 from tests.jepsen.result import Result, Ruling
 from tests.jepsen.workloads import WORKLOADS
 
@@ -48,9 +50,10 @@ def judge(folder: Path) -> Result:
         plan,
         len(history),
         rulings,
-        [*noted, *missing(plan, history)],
+        [*noted, *missing(plan, history), *unprovoked(plan, history)],
         idle(plan, history),
-        series.handoffs(history),
+        handing(history, facts, watched=WORKLOADS[plan.workload].servers == 1),
+        overlaps(history),
         tally,
         series.spans(history),
         series.bins(history),

@@ -7,6 +7,7 @@ from typing import Any
 from tests.jepsen.checkers.verdict import Violation
 from tests.jepsen.history import Op, Outcome
 from tests.jepsen.plan import Plan
+from tests.jepsen.report.handing import HandOffs
 from tests.jepsen.result import Bin, Result, Ruling, Span
 
 MS = 1_000_000
@@ -35,7 +36,8 @@ def result(plan: Plan = PLAN, **changed: Any) -> Result:
     facts: dict[str, Any] = {
         "operations": 1000,
         "rulings": {"mutual exclusion": Ruling(120, 0)},
-        "handoffs": [0.5, 1.0, 2.0, 400.0],
+        "handoffs": HandOffs((0.5, 1.0, 2.0, 400.0), (), 4, ()),
+        "overlaps": (),
         "tally": {"strikes: kill worker": 2, "acquire ok": 120},
         "spans": [Span("kill worker", "w0", 1.0, 1.5)],
         "bins": [Bin(0.0, 100.0, 1.0, 9.0), Bin(1.0, 0.0, None, None), Bin(2.0, 90.0, 2.0, 80.0)],

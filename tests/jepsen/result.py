@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 from tests.jepsen.checkers.verdict import COUNTED, EXCUSED, Verdict, Violation
 from tests.jepsen.history import Op
 from tests.jepsen.plan import Plan
+from tests.jepsen.report.handing import HandOffs
 
 _FILE = "result.json"
 
@@ -106,8 +107,9 @@ class Result:
         rulings: What each checker said.
         trouble: What went wrong besides: a worker that did not end, a run that failed.
         idle: Nemeses of the plan that did not strike.
-        handoffs: Milliseconds from each contended release to the next grant, sorted; see
-            `report.series`.
+        handoffs: What became of the contended releases.
+        overlaps: Milliseconds of each time in which a resource that checks no tokens had two
+            holders, as it saw them itself.
         tally: What was counted: grants, strikes of each kind, replies lost.
         spans: What the nemeses did, and when.
         bins: How fast it went, over time.
@@ -120,7 +122,8 @@ class Result:
     rulings: Mapping[str, Ruling] = field(default_factory=dict)
     trouble: Sequence[str] = ()
     idle: Sequence[str] = ()
-    handoffs: Sequence[float] = ()
+    handoffs: HandOffs = field(default_factory=HandOffs)
+    overlaps: Sequence[float] = ()
     tally: Mapping[str, int] = field(default_factory=dict)
     spans: Sequence[Span] = ()
     bins: Sequence[Bin] = ()
@@ -154,9 +157,11 @@ class Result:
         made = {
             "plan": Plan.from_json(found["plan"]),
             "rulings": rulings,
+            "handoffs": HandOffs.from_json(found["handoffs"]),
             "trouble": tuple(found["trouble"]),
             "idle": tuple(found["idle"]),
             "spans": [Span(**each) for each in found["spans"]],
+            "overlaps": tuple(found["overlaps"]),
             "bins": [Bin(**each) for each in found["bins"]],
             "folder": str(folder),
         }

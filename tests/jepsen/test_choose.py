@@ -7,6 +7,7 @@ from itertools import islice
 import pytest
 
 from tests.jepsen import choose
+from tests.jepsen.field import Need
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.plan import Plan
 from tests.jepsen.topologies import TOPOLOGIES
@@ -21,6 +22,24 @@ def test_the_default_round_leaves_nothing_out() -> None:
     assert all(choose.bears(plan.workload, plan.topology) for plan in plans)
     assert all(choose.strike(plan.nemeses, plan.topology) for plan in plans)
     assert len({plan.seed for plan in plans}) == len(plans)
+
+
+@pytest.mark.parametrize("need", ["own network", "disk", "clock shim"])
+def test_what_the_machine_lacks_leaves_nemeses_out(need: Need) -> None:
+    without = {name for name, each in NEMESES.items() if need not in each.needs}
+    assert without < NEMESES.keys()
+    plans = choose.default_round(None, 1, 2, [need])
+    assert {name for plan in plans for name in plan.nemeses} == without
+    assert {plan.workload for plan in plans} == WORKLOADS.keys()
+    assert {plan.topology for plan in plans} == TOPOLOGIES.keys()
+    for words in ("all", "each", "pairs"):
+        plans = choose.sweep("mutex", words, "all", 7, 4, [need])
+        assert {name for plan in plans for name in plan.nemeses} == without
+    plans = [*islice(choose.endless(5, 0, [need]), 40)]
+    assert {name for plan in plans for name in plan.nemeses} <= without
+    # What is named is tried.
+    named = next(name for name in NEMESES if name not in without)
+    assert choose.sweep("mutex", named, "", 7, 4, [need])[0].nemeses == (named,)
 
 
 def test_the_default_round_takes_its_time_or_the_time_that_is_given() -> None:

@@ -117,6 +117,14 @@ def test_what_comes_after_a_strike_is_excused_and_counted(tmp_path: Path) -> Non
     assert result.idle == []
 
 
+def test_errors_of_a_run_that_nothing_struck_are_trouble(tmp_path: Path) -> None:
+    worker = Kept(tmp_path, Plan("fenced", (), "single", 5, 7)).workers[1]
+    worker.complete(worker.invoke("extend", "fenced-1"), "info", err="BackendError")
+    result = judge(tmp_path)
+    assert result.trouble == ["nothing struck, and workers had errors: BackendError (1)"]
+    assert not result.ok
+
+
 def test_a_result_of_before_is_not_that_of_a_run_now(tmp_path: Path) -> None:
     old = tmp_path / Plan("fenced", (), "moon", 1, 1).title
     old.mkdir()

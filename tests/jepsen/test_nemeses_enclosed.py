@@ -11,7 +11,9 @@ import pytest
 
 from redisson_py.testing import EmbeddedServer
 from redisson_py.testing._asking import ask
+from tests.fixtures.redis_server import unavailable
 from tests.jepsen.fields import field_for, refusal, strike, strikes, striking, work
+from tests.jepsen.machine import lacking
 from tests.jepsen.nemeses.enclosure import enclosed, enclosing
 from tests.support.waiting import until, until_async
 
@@ -21,6 +23,8 @@ def test_a_disk_is_full(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     if enclosed():
         asyncio.run(fill_a_disk(tmp_path))
         return
+    if reason := lacking().get("disk"):
+        unavailable(reason)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", request.node.nodeid]
     done = subprocess.run(
         [*enclosing({"disk"}), *command], capture_output=True, text=True, timeout=50, check=False

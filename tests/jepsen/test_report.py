@@ -11,6 +11,7 @@ from tests.jepsen.history import History
 from tests.jepsen.made import MS, OVERLAP, PLAN, TWO_HOLDERS, op, result
 from tests.jepsen.report import series, text
 from tests.jepsen.report.drawing import inside, steps, tens
+from tests.jepsen.report.handing import HandOffs
 from tests.jepsen.report.page import page
 from tests.jepsen.report.timeline import timeline
 from tests.jepsen.result import Ruling, Span
@@ -74,7 +75,9 @@ def test_a_line_is_interrupted_where_nothing_was_granted() -> None:
 
 
 def test_a_run_without_hand_offs_or_operations_is_shown_too() -> None:
-    nothing = result(operations=0, handoffs=[], bins=[], spans=[], rulings={}, trouble=["failed"])
+    nothing = result(
+        operations=0, handoffs=HandOffs(), bins=[], spans=[], rulings={}, trouble=["failed"]
+    )
     assert "There were none." in page([nothing])
 
 
@@ -88,16 +91,6 @@ def test_the_timeline_marks_what_was_held_twice() -> None:
     assert "op info" in bars
     held = [float(each.get("x", 0)) for each in drawn(picture, "held")]
     assert float(overlap.get("x", 0)) == max(held)  # from the second grant on
-
-
-def test_hand_offs_are_from_contended_releases_only() -> None:
-    ops = [
-        op("acquire", "a", 0, 1), op("release", "a", 10, 12),
-        op("acquire", "b", 5, 14), op("release", "b", 20, 21),  # waited: 4 ms
-        op("acquire", "c", 25, 26), op("release", "c", 30, None, "info"),  # came later
-        op("acquire", "d", 28, 50),  # waited, but for what nobody knows
-    ]  # fmt: skip
-    assert series.handoffs(History(ops)) == [4.0]
 
 
 def test_bins_count_what_ended_in_them() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.jepsen.checkers.verdict import EXCUSED, Verdict
 from tests.jepsen.made import PLAN, TWO_HOLDERS, result
 from tests.jepsen.plan import Plan, is_kept
+from tests.jepsen.report.handing import HandOffs
 from tests.jepsen.result import Result as Made
 from tests.jepsen.result import Ruling, State
 from tests.jepsen.totals import Totals
@@ -78,7 +79,7 @@ def test_totals_add_up_and_go_on_from_their_file(tmp_path: Path) -> None:
     totals.add(result(rulings={"mutual exclusion": TWO_HOLDERS}))
     excused = Ruling(10, 3, (), {"longest": "2 ms"}, excused=True)
     other = Plan("mutex", ("flushall",), "single", 5, 8)
-    totals.add(result(other, rulings={"mutual exclusion": excused}, handoffs=[]))
+    totals.add(result(other, rulings={"mutual exclusion": excused}, handoffs=HandOffs()))
     totals.save(path)
     totals = Totals.load(path)
     assert (totals.runs, totals.operations, totals.handoffs) == (3, 3000, 8)

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from redisson_py import Redisson
 from redisson_py.testing import running_replicas, running_server
+from tests.jepsen.checkers.endings import no_deadlock
+from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.field import WorkerProcess
 from tests.jepsen.history import History, Recorder, read_history
 from tests.jepsen.resource import Resource
@@ -85,6 +88,30 @@ async def test_it_blocks_and_cancels_when_told_to(tmp_path: Path, mode: str) -> 
     assert worker.said["mode"] == mode
     assert history.of("unexpected") == []
     assert [op.value for op in history.of("left")] == [[0, 0], 0]
+
+
+@pytest.mark.parametrize("mode", ["asyncio", "threads"])
+async def test_its_last_visits_have_no_timeout(tmp_path: Path, mode: str) -> None:
+    def waits() -> bool:
+        acquires = read_history(tmp_path).by_object("acquire")["plain-1"]
+        return any(op.handle == "w1.farewell" and op.t1 is None for op in acquires)
+
+    async with started(tmp_path, "mutex", mode) as worker:
+        async with Redisson.from_url(worker.spec.urls[0]) as client:
+            async with client.get_lock("plain-1"):
+                await until(lambda: read_history(tmp_path).by_object("acquire").get("plain-1"), 30)
+                worker.tell("stop")
+                await until(waits, 30)
+                # If nobody ever released it, this is what the checker would say.
+                verdict = no_deadlock(read_history(tmp_path), Facts())
+                assert {each.rule for each in verdict.violations} == {
+                    "acquire of plain-1 never ended",
+                    "farewell of plain-1 never ended",
+                }
+    history = read_history(tmp_path)
+    assert no_deadlock(history, Facts()).ok
+    visited = {op.obj for op in history.of("farewell") if op.out == "ok"}
+    assert visited == {"farewell", *worker.spec.objects}
 
 
 @pytest.mark.skipif("mixed" not in WORKLOADS, reason="this clone has no history")

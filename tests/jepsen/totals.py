@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from tests.jepsen.report import costs
 from tests.jepsen.result import Result
 
 
@@ -26,6 +28,8 @@ class Totals:
         figures: By checker: violations where an assumption of the rule did not hold.
         windows: What checkers measured under each set of nemeses that breaks an assumption, in
             the run with the most violations: what is published.
+        window: The window of W1, by nemesis: see `report.costs`.
+        wakes: The contended hand-offs, by nemesis: see `report.costs`.
         runs_under: By nemesis: how many runs it struck in.
         tally: What else was counted, by name: strikes, replies lost, operations.
         failed: The commands that repeat the runs that failed.
@@ -40,6 +44,8 @@ class Totals:
     broken: Counter[str] = field(default_factory=Counter)
     figures: Counter[str] = field(default_factory=Counter)
     windows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    window: dict[str, costs.Row] = field(default_factory=dict)
+    wakes: dict[str, costs.Row] = field(default_factory=dict)
     runs_under: Counter[str] = field(default_factory=Counter)
     tally: Counter[str] = field(default_factory=Counter)
     failed: list[str] = field(default_factory=list)
@@ -50,9 +56,11 @@ class Totals:
         self.runs += 1
         self.seconds += plan.seconds
         self.operations += result.operations
-        self.handoffs += len(result.handoffs)
-        if result.handoffs:
-            slowest = max(result.handoffs[-1], self.slowest_handoff.get(plan.nemesis, 0))
+        self.handoffs += len(result.handoffs.taken)
+        costs.WINDOW.add(self.window, result)
+        costs.WAKES.add(self.wakes, result)
+        if taken := result.handoffs.taken:
+            slowest = max(taken[-1], self.slowest_handoff.get(plan.nemesis, 0))
             self.slowest_handoff[plan.nemesis] = round(slowest, 3)
         self.tally.update(result.tally)
         struck = [name for name in plan.nemeses if name not in result.idle]
@@ -78,6 +86,20 @@ class Totals:
         beside = path.with_name(path.name + ".new")
         beside.write_text(json.dumps(vars(self), indent=1, sort_keys=True) + "\n", "utf-8")
         beside.replace(path)
+
+    @classmethod
+    def of(cls, results: Iterable[Result]) -> Self:
+        """Return the sums over some runs."""
+        made = cls()
+        for result in results:
+            made.add(result)
+        return made
+
+    def published(self) -> Iterator[tuple[costs.Table, dict[str, costs.Row]]]:
+        """Yield the tables of what nemeses cost that have any rows."""
+        for table, rows in ((costs.WINDOW, self.window), (costs.WAKES, self.wakes)):
+            if rows:
+                yield table, dict(sorted(rows.items()))
 
     @classmethod
     def load(cls, path: Path) -> Self:

@@ -16,13 +16,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import math
 import os
 import random
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -37,6 +38,8 @@ from tests.jepsen.resource_client import SharedConnection, ThreadConnections
 from tests.jepsen.working import Told, Work, Worker, record_sleep
 
 Mode = Literal["asyncio", "uvloop", "threads"]
+#: Visits an object for the last time: see `Workload.last`.
+Last = Callable[[Worker, str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -203,17 +206,51 @@ async def _keep_working(worker: Worker, work: Work) -> None:
             raise
 
 
-async def _farewell(record: Recorder, client: Redisson) -> None:
-    """Use a lock once more: whatever was broken, it works again."""
-    number = record.invoke("farewell", f"farewell-{client.id}")
+async def _farewell(worker: Worker, last: Last | None) -> None:
+    """Use a lock of one's own and each object once more, without a timeout.
+
+    Whatever was broken, it works again, and whoever waits for somebody else that waits does so for
+    ever.
+    """
+
+    async def own(worker: Worker, obj: str) -> None:
+        for client in worker.clients:
+            async with client.get_lock(f"{obj}-{client.id}").hold(timeout=math.inf):
+                pass
+
+    await _repeat(worker, own, "farewell")
+    for obj in worker.chance.sample(worker.spec.objects, len(worker.spec.objects)):
+        if last is not None:
+            await _repeat(worker, last, obj)
+
+
+async def _repeat(worker: Worker, last: Last, obj: str) -> None:
+    number = worker.record.invoke("farewell", obj, worker.handle)
     while True:
         with suppress(RedissonError):
-            async with client.get_lock(f"farewell-{client.id}"):
-                break
-    record.complete(number)
+            await last(worker, obj)
+            break
+    worker.record.complete(number)
 
 
-async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
+async def _say_farewell(worker: Worker, last: Last | None) -> None:
+    """Have a task, or a thread, of a name of its own say farewell."""
+    name = f"{worker.spec.name}.farewell"
+    if not worker.threaded:
+        await asyncio.create_task(_farewell(worker, last), name=name)
+        return
+    from tests.jepsen.threads import drive
+
+    def run() -> None:
+        threading.current_thread().name = name
+        drive(_farewell(worker, last))
+
+    await asyncio.to_thread(run)
+
+
+async def run(
+    spec: WorkerSpec, work: Work, manner: Manner, last: Last | None = None
+) -> dict[str, Any]:
     """Run the tasks of a worker until it is told to stop; return how it ran."""
     record = Recorder(Path(spec.folder), spec.name)
     options = {"client_name": spec.name, "listener": Told(record), **spec.options}
@@ -246,8 +283,7 @@ async def run(spec: WorkerSpec, work: Work, manner: Manner) -> dict[str, Any]:
         record.note("began", "", value={**asdict(manner), "older": older.is_running()})
         say("ready")
         await tasks.run()
-        for client in [] if threaded else clients:
-            await _farewell(record, client)
+        await _say_farewell(worker, last)
         for client in clients:
             counted = client.statistics()
             record.note("left", "", value=[counted.held_leases, counted.waiters])
@@ -286,7 +322,7 @@ def main() -> None:
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        done = runner.run(run(spec, workload.work, manner))
+        done = runner.run(run(spec, workload.work, manner, workload.last))
     say(json.dumps(done))
 
 

@@ -20,7 +20,16 @@ _FULL = "ScriptError OOM"
 
 @judged(unless=never)
 def no_deadlock(history: History, facts: Facts) -> Verdict:
-    """Every operation that may wait comes to an end, unless its process was killed."""
+    """Every operation that may wait comes to an end, unless its process was killed.
+
+    While nemeses strike, waits have timeouts, which end a deadlock too: nothing is found then but a
+    wait that ignores its own. What is exact is the end. When the nemeses have ended and all is
+    healed, each worker visits every object once more, in an order of its own and without a timeout
+    (`Workload.last`; of a MultiLock all members at once). A wait for what nobody will give back, or
+    for each other, does not end then, however long the run would wait. The run ends it when the
+    worker has not ended for `run.QUIET`: that is the only time in this rule. Latches, barriers and
+    locks that are used once are gone by then; of these nothing more is known than what is above.
+    """
     killed: dict[str, int] = {}
     for op in history.of("nemesis"):
         if "kill" in op.rid:

@@ -29,12 +29,14 @@ class HandOff:
         release: The release.
         waiter: That of the waiters that waited longest after it.
         end: When the next one was granted it, or the last waiter had given up.
+        grant: The next grant; None: the last waiter had given up before.
         passed: It went to another task of the same process, under the same owner.
     """
 
     release: Op
     waiter: Op
     end: int
+    grant: Op | None
     passed: bool
 
     @property
@@ -56,7 +58,7 @@ def no_lost_wake_up(history: History, facts: Facts) -> Verdict:
     `oversleeping`, which judges no history in which commands were refused or delayed.
     """
     each, several = hand_offs(history), _several(history)
-    found = list(slept_on(history, _alone(history, facts, several)))
+    found = list(slept_on(history, exclusive(history, facts)))
     asked: dict[str, list[Op]] = {}
     for hand_off in each:
         bound = facts.wake_bound
@@ -126,7 +128,9 @@ def _of_object(acquires: Sequence[Op], released: Sequence[Op]) -> list[HandOff]:
         end, passed = waiter.end, False
         if grant is not None and grant.end <= waiter.end:
             end, passed = grant.end, grant.owner == owners.get(release.rid) != ""
-        found.append(HandOff(release, waiter, int(end), passed))
+        else:
+            grant = None
+        found.append(HandOff(release, waiter, int(end), grant, passed))
     return found
 
 
@@ -161,9 +165,9 @@ def _several(history: History) -> set[str]:
     return {rid for rid, objects in found.items() if len(objects) > 1}
 
 
-def _alone(history: History, facts: Facts, several: set[str]) -> frozenset[str]:
+def exclusive(history: History, facts: Facts) -> frozenset[str]:
     """Return the objects with one holder at a time that nobody acquires together with others."""
-    acquires = history.of("acquire")
+    acquires, several = history.of("acquire"), _several(history)
     shared = {op.obj for op in acquires if op.value in ("read", "write") or op.rid in several}
     return frozenset({op.obj for op in acquires} - shared - facts.limits.keys())
 
@@ -171,8 +175,8 @@ def _alone(history: History, facts: Facts, several: set[str]) -> frozenset[str]:
 def _is_enough(hand_off: HandOff, facts: Facts, several: set[str]) -> bool:
     """Return whether the release was all that the waiter waited for."""
     waiter = hand_off.waiter
-    exclusive = waiter.obj not in facts.limits and waiter.value not in ("read", "write")
-    return exclusive and waiter.rid not in several
+    alone = waiter.obj not in facts.limits and waiter.value not in ("read", "write")
+    return alone and waiter.rid not in several
 
 
 def _struck(nemesis: Sequence[Op], hand_off: HandOff) -> bool:

@@ -43,6 +43,42 @@ def referee(history: History, facts: Facts) -> Verdict:
     return Verdict(found, looked_at, {EXCUSED: dict(window)} if window else {})
 
 
+def overlaps(history: History) -> list[float]:
+    """Return for how many milliseconds each unfenced object had two holders, sorted.
+
+    One of them wrote, and the write was accepted, after a newer one had begun: from that beginning
+    to that write both worked on the resource. Only the resource's own order and clock count.
+    """
+    found: list[float] = []
+    for obj, ops in history.by_object("ask", "begin", "write").items():
+        if obj.startswith("fenced"):
+            continue  # it refuses those writes
+        steps = list(_known(ops))
+        for each in violations(_log(steps)):
+            if each.rule == "overtaken":
+                begun = _overtaking(steps[: each.place], steps[each.place].rid)
+                found.append((steps[each.place].t0 - begun.t0) / 1e6)
+    return sorted(found)
+
+
+def _overtaking(steps: Sequence[Op], section: str) -> Op:
+    """Return the beginning of the first section that is newer than this one.
+
+    As `violations` has it, newer is what was asked for after this one had begun. A hold that is
+    passed on was asked for when the first of its sections that began was.
+    """
+    asked = {op.rid: place for place, op in enumerate(steps) if op.op == "ask"}
+    granted: dict[str, int] = {}
+    begun: int | None = None
+    for place, op in enumerate(steps):
+        if op.op == "begin":
+            grant = granted.setdefault(op.owner, asked[op.rid])
+            if begun is not None and grant > begun:
+                return op
+            begun = place if op.rid == section else begun
+    raise AssertionError(section)
+
+
 def _known(ops: Sequence[Op]) -> Iterator[Op]:
     """Yield the steps whose section is known from its beginning."""
     asked: set[str] = set()

@@ -34,9 +34,10 @@ def test_a_later_request_comes_first() -> None:
 
 def test_abandoned_tickets_do_not_count() -> None:
     gone = [op("ticket", 0, 2, "z"), acquire("z", 0, 90, out="fail")]
-    fine("fifo", *gone, *queued("a", (3, 5), 20))
+    fine("fifo", *gone, *queued("a", (3, 5), 20), *queued("b", (6, 10), 30))
     # Nor does a grant whose lease was over when it returned: it may have come before.
-    fine("fifo", *queued("a", (0, 5), 40, deadline=39), *queued("b", (6, 10), 30))
+    late = queued("a", (0, 5), 40, deadline=39)
+    fine("fifo", *late, *queued("b", (6, 10), 30), *queued("c", (11, 12), 50))
 
 
 @pytest.mark.parametrize(("whom", "excused"), [("p-a", True), ("p-b", False), ("server", True)])
@@ -44,6 +45,19 @@ def test_a_waiter_that_was_struck_is_excused(whom: str, excused: bool) -> None:
     verdict = judge("fifo", *INVERTED, nemesis("pause worker", whom, 10, 20))
     assert verdict.ok is excused
     assert verdict.figures["excused"] == int(excused)
+
+
+def test_only_visits_that_were_judged_are_looked_at() -> None:
+    three = [*queued("a", (0, 5), 20), *queued("b", (6, 10), 30), *queued("c", (8, 12), 40)]
+    # The first had nobody before it.
+    assert judge("fifo", *queued("a", (0, 5), 20)).looked_at == 0
+    assert judge("fifo", *three).looked_at == 2
+    # Of the others one was struck, or both.
+    assert judge("fifo", *three, nemesis("pause worker", "p-c", 10, 20)).looked_at == 1
+    assert judge("fifo", *three, nemesis("freeze", "server", 25, 28)).looked_at == 0
+    # A strike that lasts is not forgotten for a short one that began later.
+    strikes = [nemesis("freeze", "server", 1, 35), nemesis("freeze", "server", 2, 3)]
+    assert judge("fifo", *three, *strikes).looked_at == 0
 
 
 def test_a_strike_after_the_grant_excuses_nothing() -> None:

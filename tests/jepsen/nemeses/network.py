@@ -47,10 +47,10 @@ _NUMBERS = ("drop", "drop-up", "drop-down")
 
 async def _split(field: Field, chance: random.Random) -> None:
     """Cut a master and some workers off from everybody else."""
-    place, turn = field.place(chance), field.turn(field.topology)
-    if turn.locked():
-        return
-    async with turn:
+    place = field.place(chance)
+    async with field.turn_of_topology("partition") as is_to_strike:
+        if not is_to_strike:
+            return
         in_cluster = isinstance(field.topology, EmbeddedCluster)
         where = (place,) if in_cluster else ()
         workers = chance.sample(field.workers, chance.randint(0, len(field.workers)))
@@ -71,10 +71,9 @@ async def _split(field: Field, chance: random.Random) -> None:
 
 async def _replica_gone(field: Field, chance: random.Random) -> None:
     """Freeze a replica and drop what is sent to it: else the kernel would keep it."""
-    turn = field.turn(field.topology)
-    if turn.locked():
-        return
-    async with turn:
+    async with field.turn_of_topology("replica-partition") as is_to_strike:
+        if not is_to_strike:
+            return
         with field.struck("replica-partition"):
             replica = await any_replica(field, chance)
             await replica.pause()

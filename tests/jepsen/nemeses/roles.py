@@ -20,17 +20,15 @@ _TAKEN_OVER = 20.0
 
 
 def _on_topology(name: str, act: Act) -> Callable[[Field, random.Random], Awaitable[None]]:
-    """Return a strike that waits for health at its end, and is left out if another one lasts.
+    """Return a strike that waits for health at its end, when it is its turn.
 
     It records which master it made: while it waits for health, Sentinel may replace that one.
     """
 
     async def strike(field: Field, chance: random.Random) -> None:
-        turn = field.turn(field.topology)
-        if turn.locked():
-            # A failover takes seconds: a queue of them would outlast the run.
-            return
-        async with turn:
+        async with field.turn_of_topology(name) as is_to_strike:
+            if not is_to_strike:
+                return
             with field.struck(name) as result:
                 if made := await act(field, chance):
                     result["value"] = made.address

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from tests.jepsen.report import plots, text
+from tests.jepsen.report import costs, plots, text
 from tests.jepsen.report.series import quantile
 from tests.jepsen.report.timeline import timeline
 from tests.jepsen.result import Result, Ruling
+from tests.jepsen.totals import Totals
 
 _STYLE = Path(__file__).with_name("style.css")
 _QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
@@ -41,6 +42,7 @@ def page(results: Sequence[Result]) -> str:
         "<h2>Hand-offs</h2>",
         "<p>Milliseconds from a release that somebody waited for to the next grant.</p>",
         _handoffs(results),
+        *(_published(*each) for each in Totals.of(results).published()),
         "<h2>Over time</h2>",
         "<p>Shaded: a nemesis acts. Blue is the median, brown the 99th percentile.</p>",
         *(_details(number, result) for number, result in enumerate(results)),
@@ -79,7 +81,7 @@ def _runs(results: Sequence[Result]) -> str:
     rows = [
         f"<tr>{_named(number, result)}"
         f'<td class="number">{result.operations:,}</td>'
-        f'<td class="number">{len(result.handoffs):,}</td>'
+        f'<td class="number">{len(result.handoffs.taken):,}</td>'
         f"<td>{'<span class=BROKEN>yes</span>' if result.trouble else '-'}</td>"
         + "".join(_cell(result.rulings.get(name)) for name in names)
         + "</tr>"
@@ -123,7 +125,7 @@ def _failure(result: Result) -> str:
 def _handoffs(results: Sequence[Result]) -> str:
     rows: list[str] = []
     for number, result in enumerate(results):
-        if taken := result.handoffs:
+        if taken := result.handoffs.taken:
             found = (quantile(taken, part) for part in _QUANTILES.values())
             cells = "".join(f'<td class="number">{each:,.2f}</td>' for each in found)
             rows.append(
@@ -133,10 +135,27 @@ def _handoffs(results: Sequence[Result]) -> str:
     return _table(heading, rows, 5) if rows else "<p>There were none.</p>"
 
 
+def _published(table: costs.Table, rows: Mapping[str, costs.Row]) -> str:
+    """Return a table of what each nemesis cost, with its heading."""
+    names = ["runs", *table.columns]
+    head = "".join(f'<th class="number">{escape(name)}</th>' for name in names)
+    body = "".join(
+        f"<tr><td>{escape(nemesis)}</td>"
+        + "".join(f'<td class="number">{costs.shown(name, row[name])}</td>' for name in names)
+        + "</tr>"
+        for nemesis, row in rows.items()
+    )
+    return (
+        f"<h2>{escape(table.title)}</h2><p>{escape(table.about)}</p>"
+        f'<div class="scroll"><table><thead><tr><th>nemesis</th>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
 def _details(number: int, result: Result) -> str:
     plan = result.plan
     drawn = [plots.speed(result), plots.latency(result)] if result.bins else []
-    if result.handoffs:
+    if result.handoffs.taken:
         drawn.append(plots.handoffs(result))
     counted = ", ".join(f"{name} {count:,}" for name, count in result.tally.items())
     figures = "".join(

@@ -47,7 +47,7 @@ def _over_time(title: str, result: Result, picture: Picture) -> Picture:
 
 def handoffs(result: Result) -> str:
     """Draw how long hand-offs took; to the right are the slow ones, ten times rarer a step."""
-    taken = result.handoffs
+    taken = result.handoffs.taken
     parts = [part for part in _PARTS if part == 0 or (1 - part) * len(taken) >= 1] + [1.0]
     rarest = max(10.0, float(len(taken)))
     values = tens(quantile(taken, 0.0) or 1, taken[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -25,22 +24,6 @@ def began(history: History) -> int:
 def quantile(ordered: Sequence[float], part: float) -> float | None:
     """Return what a part of sorted values does not exceed; None if there are none."""
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else None
-
-
-def handoffs(history: History) -> list[float]:
-    """Return milliseconds from each contended release to the next grant, sorted.
-
-    A release is contended if the next holder of the object had asked before it.
-    """
-    found: list[float] = []
-    for ops in history.by_object("acquire", "release").values():
-        released = {op.rid: op.t0 for op in ops if op.op == "release" and op.out == "ok"}
-        grants = sorted((op for op in ops if _granted(op)), key=lambda op: op.end)
-        for before, after in itertools.pairwise(grants):
-            left = released.get(before.rid)
-            if left is not None and after.t0 < left < after.end:
-                found.append((after.end - left) / 1e6)
-    return sorted(found)
 
 
 def _granted(op: Op) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from tests.jepsen.history import Op
+from tests.jepsen.report import costs
 from tests.jepsen.report.series import quantile
 from tests.jepsen.result import Result, Ruling, State
 from tests.jepsen.totals import Totals
@@ -24,7 +26,7 @@ def coloured(text: str, state: State) -> str:
 def row(result: Result) -> str:
     """Return a run's row of the table."""
     plan = result.plan
-    counted = (f"{result.operations:,}", f"{len(result.handoffs):,}")
+    counted = (f"{result.operations:,}", f"{len(result.handoffs.taken):,}")
     names = (plan.workload, _short(plan.nemesis), plan.topology)
     return _COLUMNS.format(*names, *counted, verdict(result))
 
@@ -86,9 +88,7 @@ def operation(op: Op, start: int) -> str:
 
 def checkers(results: Sequence[Result]) -> str:
     """Return the table of checkers: over all runs, what each looked at and found."""
-    totals = Totals()
-    for result in results:
-        totals.add(result)
+    totals = Totals.of(results)
     lines = [f"{'checker':24} {'looked at':>12} {'violations':>10}  where an assumption is broken"]
     for name, looked_at in sorted(totals.looked_at.items()):
         figure = f"{totals.figures[name]:,}" if name in totals.figures else "-"
@@ -96,9 +96,22 @@ def checkers(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
+def published(results: Sequence[Result]) -> str:
+    """Return the tables of what each nemesis cost."""
+    lines: list[str] = []
+    for table, rows in Totals.of(results).published():
+        names = ["runs", *table.columns]
+        lines += ["", table.title, *textwrap.wrap(table.about, 100)]
+        lines.append("  ".join([f"{'nemesis':30}", *names]))
+        for nemesis, row in rows.items():
+            cells = [f"{costs.shown(name, row[name]):>{len(name)}}" for name in names]
+            lines.append("  ".join([f"{nemesis:30}", *cells]))
+    return "\n".join(lines)
+
+
 def summary(results: Sequence[Result]) -> str:
     """Return the figures of all runs together."""
-    taken = sorted(each for result in results for each in result.handoffs)
+    taken = sorted(each for result in results for each in result.handoffs.taken)
     said = [
         f"{len(results)} runs, {sum(each.ok for each in results)} well",
         f"{sum(each.operations for each in results):,} operations",

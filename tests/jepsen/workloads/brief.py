@@ -42,6 +42,7 @@ BRIEF = Workload(
     objects=("brief",),
     options={"lease_time": 4.0},
     tasks=4,
+    renewed=True,
     # Waiters that died are removed by whoever comes next, and here nobody does.
     facts=Facts(lasting=("redisson_lock_queue:{fair-*", "redisson_lock_timeout:{fair-*")),
 )

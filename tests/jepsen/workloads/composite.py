@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from redisson_py import RedLock
 from tests.jepsen.working import Worker
-from tests.jepsen.workloads.locks import add_one_under, lock_of
+from tests.jepsen.workloads.locks import add_one_under, lock_of, visit
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 
@@ -31,10 +32,25 @@ async def _several(worker: Worker) -> None:
             use.check(lease)
 
 
+async def _last_of_several(worker: Worker, obj: str) -> None:
+    """Lock all names at once, in an order of one's own that begins with this one."""
+    others = [name for name in worker.spec.objects if name != obj]
+    names = [obj, *worker.chance.sample(others, len(others))]
+    locks = [lock_of(worker, name) for name in names]
+    await visit(worker.use(*names), worker.client.get_multi_lock(*locks))
+
+
 async def _of_quorum(worker: Worker) -> None:
     obj = worker.chance.choice(worker.spec.objects)
-    lock = worker.client.get_red_lock(*[each.get_lock(obj) for each in worker.clients])
-    await add_one_under(worker, worker.use(obj), lock)
+    await add_one_under(worker, worker.use(obj), _red_lock(worker, obj))
+
+
+async def _last_of_quorum(worker: Worker, obj: str) -> None:
+    await visit(worker.use(obj), _red_lock(worker, obj))
+
+
+def _red_lock(worker: Worker, obj: str) -> RedLock:
+    return worker.client.get_red_lock(*[each.get_lock(obj) for each in worker.clients])
 
 
 MULTI = Workload(
@@ -43,6 +59,7 @@ MULTI = Workload(
     _several,
     checkers=(*OF_LOCKS, "mutual exclusion", "referee"),
     objects=("plain-a", "plain-b", "exclusive-c", "plain-d", "fair-e", "fenced-f"),
+    last=_last_of_several,
 )
 RED = Workload(
     "red",
@@ -51,4 +68,5 @@ RED = Workload(
     checkers=(*OF_LOCKS, "mutual exclusion", "referee"),
     objects=("red-1", "red-2"),
     servers=5,
+    last=_last_of_quorum,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import Lease
 from tests.jepsen.working import Use, Worker
-from tests.jepsen.workloads.locks import add_one_under, lock_of
+from tests.jepsen.workloads.locks import add_one_under, last_of_lock, lock_of
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 
@@ -45,4 +45,5 @@ FAIR = Workload(
     checkers=(*OF_LOCKS, "mutual exclusion", "referee", "fifo", "loss detection"),
     objects=("fair-1", "fair-2"),
     tasks=4,
+    last=last_of_lock,
 )

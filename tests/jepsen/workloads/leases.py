@@ -5,7 +5,7 @@ from __future__ import annotations
 from redisson_py import Lease
 from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.working import Use, Worker, deadline
-from tests.jepsen.workloads.locks import lock_of
+from tests.jepsen.workloads.locks import last_of_lock, lock_of
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 _LEASE = 1.0
@@ -58,6 +58,7 @@ EXTEND = Workload(
     objects=("plain-1", "exclusive-1", "fenced-1", "fair-1"),
     options={"lease_time": _LEASE, "acquire_timeout": 5.0},
     facts=Facts(longest_lease=_LONGEST),
+    last=last_of_lock,
 )
 FORCED = Workload(
     "forced",
@@ -67,4 +68,5 @@ FORCED = Workload(
     objects=("plain-1", "exclusive-1", "fenced-1", "fair-1"),
     options={"lease_time": _LEASE / 2, "acquire_timeout": 5.0},
     facts=Facts(longest_lease=_LEASE / 2),
+    last=last_of_lock,
 )

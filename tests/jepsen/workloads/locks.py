@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from redisson_py import Lease
@@ -43,6 +44,18 @@ async def add_one_under(worker: Worker, use: Use, lock: LockLike) -> None:
                     await use.add_one(taken)
             case _:
                 await _by_hand(worker, use, lock)
+
+
+async def visit(use: Use, lock: LockLike) -> None:
+    """Acquire and release a lock, however long that takes."""
+    with use:
+        async with lock.hold(timeout=math.inf) as lease, use.held(lease):
+            use.check(lease)
+
+
+async def last_of_lock(worker: Worker, obj: str) -> None:
+    """Visit a lock for the last time."""
+    await visit(worker.use(obj), lock_of(worker, obj))
 
 
 async def _by_hand(worker: Worker, use: Use, lock: LockLike) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.jepsen.checkers.verdict import Facts
+from tests.jepsen.workloads.locks import last_of_lock
 from tests.jepsen.workloads.mutex import FENCED, section
 from tests.jepsen.workloads.workload import Workload
 
@@ -16,4 +17,5 @@ MIXED = Workload(
     topology="single",
     facts=Facts(settings={"older": True}),
     threads=False,
+    last=last_of_lock,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.working import Worker
-from tests.jepsen.workloads.locks import add_one_under, lock_of
+from tests.jepsen.workloads.locks import add_one_under, last_of_lock, lock_of
 from tests.jepsen.workloads.workload import OF_LOCKS, OPTIONS, Workload
 
 
@@ -20,6 +20,7 @@ MUTEX = Workload(
     section,
     checkers=(*OF_LOCKS, "mutual exclusion", "referee", "loss detection", "linearizability"),
     objects=("plain-1", "plain-2", "exclusive-1"),
+    last=last_of_lock,
 )
 FENCED = Workload(
     "fenced",
@@ -27,6 +28,7 @@ FENCED = Workload(
     section,
     checkers=(*MUTEX.checkers, "fencing"),
     objects=("fenced-1", "fenced-2"),
+    last=last_of_lock,
 )
 SYNCED = Workload(
     "synced",
@@ -37,4 +39,5 @@ SYNCED = Workload(
     options={**OPTIONS, "sync_replicas": 1, "sync_timeout": 0.3},
     topology="replicas",
     facts=Facts(settings={"confirmed": True}),
+    last=last_of_lock,
 )

@@ -6,17 +6,22 @@ from typing import Literal
 
 from redisson_py import Lease, ReadWriteLock
 from tests.jepsen.working import Use, Worker
+from tests.jepsen.workloads.locks import visit
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 
 async def _section(worker: Worker) -> None:
     obj = worker.chance.choice(worker.spec.objects)
-    prefer: Literal["readers", "writers"] = "writers" if obj.startswith("writers") else "readers"
-    both = worker.client.get_read_write_lock(obj, prefer=prefer)
+    both = _lock_of(worker, obj)
     if worker.chance.random() < 0.7:
         await _read(worker, obj, both)
     else:
         await _write(worker, obj, both)
+
+
+def _lock_of(worker: Worker, obj: str) -> ReadWriteLock:
+    prefer: Literal["readers", "writers"] = "writers" if obj.startswith("writers") else "readers"
+    return worker.client.get_read_write_lock(obj, prefer=prefer)
 
 
 async def _read(worker: Worker, obj: str, both: ReadWriteLock) -> None:
@@ -45,6 +50,12 @@ async def _write(worker: Worker, obj: str, both: ReadWriteLock) -> None:
                 await _read(worker, obj, both)
 
 
+async def _last(worker: Worker, obj: str) -> None:
+    both = _lock_of(worker, obj)
+    await visit(worker.use(obj, value="write"), both.write_lock())
+    await visit(worker.use(obj, value="read"), both.read_lock())
+
+
 READ_WRITE = Workload(
     "read-write",
     "W5: a number under a read-write lock; writers also read inside",
@@ -52,4 +63,6 @@ READ_WRITE = Workload(
     checkers=(*OF_LOCKS, "read-write", "referee"),
     objects=("readers-1", "writers-1"),
     tasks=3,
+    renewed=True,
+    last=_last,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from redisson_py import Lease, RedissonError
 from redisson_py.locks.lock_like import LockLike
 from tests.jepsen.working import Use, Worker
-from tests.jepsen.workloads.locks import lock_of
+from tests.jepsen.workloads.locks import last_of_lock, lock_of
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 _DEEPEST = 3
@@ -96,4 +96,6 @@ REENTRANT = Workload(
         *("loss detection", "linearizability"),
     ),
     objects=("plain-deep", "fair-deep", "fenced-deep"),
+    renewed=True,
+    last=last_of_lock,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from redisson_py import Permit, PermitExpirableSemaphore, Semaphore
 from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.working import Use, Worker, deadline
@@ -94,6 +96,22 @@ async def _give_back(worker: Worker, semaphore: PermitExpirableSemaphore, permit
             await semaphore.release(permit.id)
 
 
+async def _last(worker: Worker, obj: str) -> None:
+    """Take all units, however long that takes."""
+    units = LIMITS[obj]
+    semaphore = worker.client.get_semaphore(obj, units)
+    with worker.use(obj, n=units) as use:
+        async with semaphore.hold(units, timeout=math.inf) as permit, use.held(permit, n=units):
+            use.check(permit)
+
+
+async def _last_of_expirable(worker: Worker, obj: str) -> None:
+    semaphore = worker.client.get_permit_expirable_semaphore(obj, ID_LIMITS[obj])
+    with worker.use(obj, n=1) as use:
+        async with semaphore.hold(timeout=math.inf) as permit, use.held(permit, value=permit.id):
+            use.check(permit)
+
+
 SEMAPHORE = Workload(
     "semaphore",
     "W6: semaphores of 1, 2 and 5 units, of which 1 to 3 are taken at once",
@@ -102,6 +120,8 @@ SEMAPHORE = Workload(
     objects=tuple(LIMITS),
     tasks=3,
     facts=Facts(limits=LIMITS, lasting=tuple(LIMITS)),
+    renewed=True,
+    last=_last,
 )
 EXPIRABLE = Workload(
     "expirable",
@@ -111,4 +131,5 @@ EXPIRABLE = Workload(
     objects=tuple(ID_LIMITS),
     tasks=3,
     facts=Facts(limits=ID_LIMITS, lasting=tuple(ID_LIMITS)),
+    last=_last_of_expirable,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.jepsen.working import Worker
-from tests.jepsen.workloads.locks import lock_of
+from tests.jepsen.workloads.locks import last_of_lock, lock_of
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 
@@ -29,4 +29,6 @@ SET_ADD = Workload(
     _section,
     checkers=(*OF_LOCKS, "mutual exclusion", "referee", "fencing", "set add", "loss detection"),
     objects=("fenced-set-1", "fenced-set-2", "fenced-set-3", "fenced-set-4"),
+    renewed=True,
+    last=last_of_lock,
 )

@@ -33,6 +33,9 @@ class Workload:
         topology: The only one on which it runs; empty for any.
         facts: What the checkers must know.
         threads: Whether its tasks may be threads.
+        renewed: Whether the watchdog renews every lease until its release.
+        last: Visits an object without a timeout: what each worker does once when all is well again,
+            while the others do it too. None: its objects are gone by then.
     """
 
     name: str
@@ -47,3 +50,5 @@ class Workload:
     topology: str = ""
     facts: Facts = field(default_factory=Facts)
     threads: bool = True
+    renewed: bool = False
+    last: Callable[[Worker, str], Awaitable[None]] | None = None
