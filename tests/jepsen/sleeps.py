@@ -62,6 +62,14 @@ class _Sleeper(bus.Sleeper):
         if watch is not None and watch.busy is not None and self.seat and not self.seat.woken:
             watch.ends.append(now())
 
+    async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
+        """Yield to other processes, which is no sleep, whatever ends it."""
+        watch, self._watch = self._watch, None
+        try:
+            return await super().wait_for_messages(beyond, seconds)
+        finally:
+            self._watch = watch
+
 
 def watch_sleeps(told: OnOverslept) -> None:
     """Tell of sleeps that end without a wake-up, in this process, from now on."""

@@ -106,7 +106,8 @@ class Play(World):
         hollow = self.is_hollow(grip)
         sure = self.is_sure(grip)
         before = self.held()
-        self.allow(grip, hollow=hollow)
+        # The step beside this one may be releasing it: then the block finds it gone.
+        self.allow(grip, hollow=hollow or (self.racing and grip.may_go))
         order = await self._finished(by, lambda: block.leave(how), mishap)
         error = order.error
         grip.told = True

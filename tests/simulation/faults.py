@@ -34,6 +34,7 @@ class Faults:
             "pause": self._pause,
             "crash": self._crash,
             "scripts flushed": self._scripts_flushed,
+            "server busy": self._server_busy,
             "force release": self._force_release,
         }
 
@@ -116,17 +117,18 @@ class Faults:
     def _server_restarts(self, fault: Fault, *, keep_data: bool = True) -> None:
         node = self._node(fault)
         if not keep_data:
-            self._universe.oracle.data_lost()
-            self._universe.meetings.data_lost = True
+            self._universe.data_lost(node)
         node.go_down(keep_data=keep_data)
         self._later(fault, node.come_up)
 
     def _server_loses_data(self, fault: Fault) -> None:
-        if len(self._universe.nodes) > 1 or self._universe.kind.subject.is_semaphore:
-            # A red lock then promises nothing; and nobody makes the permits again.
-            self._server_restarts(fault)
-        else:
-            self._server_restarts(fault, keep_data=False)
+        # Nobody makes the permits of a semaphore again.
+        self._server_restarts(fault, keep_data=self._universe.kind.subject.is_semaphore)
+
+    def _server_busy(self, fault: Fault) -> None:
+        server = self._node(fault).server
+        server.busy = True
+        self._later(fault, partial(setattr, server, "busy", False))
 
     def _scripts_flushed(self, fault: Fault) -> None:
         self._node(fault).execute_late([(b"SCRIPT", b"FLUSH")])
@@ -155,7 +157,9 @@ class Faults:
             loop.at(loop.time() + fault.seconds, self._universe.add_process, 1)
 
     def _force_release(self, fault: Fault) -> None:
-        self._universe.force_release()
+        process = self._process(fault)
+        if process is not None:
+            process.force_release(fault.level)
 
 
 def _hurry(road: Road, less: float) -> None:

@@ -52,21 +52,26 @@ class Host:
 
     def due_at(self, present: float) -> float:
         """Return when its next turn may begin; infinity while there is nothing to do."""
-        if self.crashed or self.paused:
+        # A host that has crashed has neither callbacks nor timers.
+        if self.paused:
             return math.inf
+        free_at = self.free_at
         if self.ready:
-            return max(present, self.free_at)
+            return max(present, free_at)
         timers = self.timers
-        while timers and timers[0][3].cancelled():
+        while timers:
+            when, _, _, handle = timers[0]
+            if not handle._cancelled:
+                return max(when, free_at)
             heapq.heappop(timers)
-        return max(timers[0][0], self.free_at) if timers else math.inf
+        return math.inf
 
     def collect_due(self, present: float) -> None:
         """Make the timers that are due callbacks of the turn that begins."""
         timers = self.timers
         while timers and timers[0][0] <= present:
             handle = heapq.heappop(timers)[3]
-            if not handle.cancelled():
+            if not handle._cancelled:
                 self.ready.append(handle)
 
     def crash(self, tasks: Iterable[object] = ()) -> None:

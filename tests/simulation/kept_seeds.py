@@ -31,4 +31,10 @@ KEPT: list[tuple[str, int, str]] = [
     ("fair_lock", 273, "a server that came up late lost its data when it came up"),
     ("fair_lock", 48527, "a release was not repeated for as long as the server kept a re-entry"),
     ("read_write_lock-lifecycle", 52417, "a read whose end was moved as it came was deleted"),
+    (
+        "fair_lock-lifecycle",
+        10003360,
+        "a block that was left while its lease was released was not excused for the next one",
+    ),
+    ("multi_lock-lifecycle", 10009387, "what had just ended by itself was still on the server"),
 ]

@@ -40,24 +40,37 @@ class Kind:
         return clients[0].get_red_lock(*[each.get_lock("k") for each in clients])
 
     def problem_of(self, nodes: Sequence[Node], lease: Lease, side: str) -> str:
-        """Return why a holder must not rely on a lease; empty if the servers have it for longer."""
-        problems = []
-        for member in getattr(lease, "_members", None) or [lease]:
-            node = nodes[0] if len(nodes) == 1 else _node_of(nodes, member)
-            left = self._seconds_left(node, member, side) / node.rate
-            if lease.remaining > left:
-                key = member._hold.ownership.commands.key.decode()
-                problems.append(f"{node} has {member.owner} in {key} for {left:.6f} s more")
-        members = len(getattr(lease, "_members", None) or [lease])
-        return "" if members - len(problems) >= self.quorum else "; ".join(problems)
+        """Return why a holder must not rely on a lease; empty if its server has it for longer."""
+        node = self.node_of(nodes, lease)
+        left = self._seconds_left(node, lease, side) / node.rate
+        if lease.remaining <= left:
+            return ""
+        key = lease._hold.ownership.commands.key.decode()
+        return f"{node} has {lease.owner} in {key} for {left:.6f} s more"
+
+    def count_problem_of(self, nodes: Sequence[Node], lease: Lease) -> str:
+        """Return how the hold count of a client differs from the server's; empty if it does not.
+
+        While a change is under way, or may arrive late, they may differ.
+        """
+        hold = lease._hold
+        if self.subject.is_semaphore or hold.unsettled or hold.reentries or not hold.valid:
+            return ""
+        server = self.node_of(nodes, lease).server
+        found = server.hash(hold.ownership.commands.key).get(hold.field)
+        there, here = int(found or 0), hold.count
+        return "" if there == here else f"its client counts {here} holds, and the server {there}"
+
+    def node_of(self, nodes: Sequence[Node], member: Lease) -> Node:
+        """Return the server of a lease that is no composite."""
+        return nodes[0] if len(nodes) == 1 else _node_of(nodes, member)
 
     def keeps(self, nodes: Sequence[Node], lease: Lease, side: str) -> bool:
         """Return whether enough servers have a lease that nobody else gets it."""
-        members = getattr(lease, "_members", None) or [lease]
-        kept = 0
-        for member in members:
-            node = nodes[0] if len(nodes) == 1 else _node_of(nodes, member)
-            kept += self._seconds_left(node, member, side) > 0
+        members = members_of(lease)
+        kept = sum(
+            self._seconds_left(self.node_of(nodes, member), member, side) > 0 for member in members
+        )
         return kept >= min(self.quorum, len(members))
 
     def _seconds_left(self, node: Node, lease: Lease, side: str) -> float:
@@ -101,6 +114,11 @@ _MEETINGS: dict[str, Callable[[Redisson, str], Any]] = {
     "latch": lambda client, side: client.get_latch("latch"),
     "barrier": lambda client, side: client.get_barrier("barrier", PARTIES),
 }
+
+
+def members_of(lease: Lease) -> Sequence[Lease]:
+    """Return the leases that a lease is made of: itself, if it is no composite."""
+    return getattr(lease, "_members", None) or (lease,)
 
 
 def _node_of(nodes: Sequence[Node], member: Lease) -> Node:

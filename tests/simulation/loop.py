@@ -89,6 +89,12 @@ class SimulatedLoop(base_events.BaseEventLoop):
         tasks = [reference() for where, reference in self.tasks if where is host]
         host.crash([task for task in tasks if task is not None and not task.done()])
 
+    def forget(self) -> None:
+        """Let go of what it ran: the package keeps futures of red locks, and these the loop."""
+        self._events.clear()
+        self.network = self.after_step = None
+        self.set_exception_handler(None)
+
     def deliver(
         self, host: Host, context: Context, callback: Callable[..., object], *args: Any
     ) -> None:
@@ -166,18 +172,19 @@ class SimulatedLoop(base_events.BaseEventLoop):
     # Time.
 
     def _run_once(self) -> None:
-        events = self._events
+        events, present = self._events, self._now
         when = events[0][0] if events else math.inf
         due: list[Host] = []
         for host in self.hosts:
-            moment = host.due_at(self._now)
+            moment = host.due_at(present)
             if moment < when:
                 when, due = moment, [host]
             elif moment == when < math.inf:
                 due.append(host)
         if when == math.inf:
             raise StuckError("nothing is left to happen")
-        self._now = max(self._now, when)
+        if when > present:
+            self._now = when
         if due and (len(due) > 1 or (events and events[0][0] <= when)):
             place = int(self._chance.random() * (len(due) + bool(events and events[0][0] <= when)))
             due = due[place : place + 1]
@@ -197,9 +204,9 @@ class SimulatedLoop(base_events.BaseEventLoop):
         ready = host.ready
         for _ in range(len(ready)):
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
-            if not host.runs:
+            if host.crashed or host.paused:
                 break
         if host.slowness:
             draw = self._chance.random()

@@ -7,6 +7,7 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Literal
 
@@ -17,6 +18,7 @@ from tests.simulation.hosts import HOST, Host
 from tests.simulation.loop import BEGIN, SimulatedLoop
 from tests.simulation.pipes import Road
 from tests.simulation.server.server import Server
+from tests.simulation.server.session import Session
 from tests.simulation.trace import Trace
 
 #: The wall clock when a simulation begins, in microseconds: it does not matter which.
@@ -26,6 +28,9 @@ EPOCH = 1_700_000_000_000_000
 #: without an answer, with the connection broken, or with it left open and silent.
 Verdict = Literal["pass", "cut before", "cut after", "swallow"]
 Rule = Callable[[tuple[bytes, ...]], Verdict]
+
+#: Looks at a server before a command is executed there, and after it.
+Watch = Callable[["Node", tuple[bytes, ...]], AbstractContextManager[None]]
 
 #: The path that connections of the current code take; None: that of their host.
 PATH: ContextVar[Path | None] = ContextVar("path", default=None)
@@ -89,7 +94,6 @@ class Node:
         sessions: The connections that it has accepted, in order.
         up: It runs; else it refuses connections.
         stopped: It does nothing (SIGSTOP); what arrives waits.
-        executed: How many commands it has executed.
     """
 
     def __init__(self, network: Network, address: tuple[str, int], rate: float) -> None:
@@ -102,7 +106,6 @@ class Node:
         self.to_flush: list[Connection] = []
         self.up = True
         self.stopped = False
-        self.executed = 0
         self._waiting: deque[tuple[Connection, object]] = deque()
 
     def __repr__(self) -> str:
@@ -158,8 +161,7 @@ class Node:
             connection.flush()
             connection.muted = True
             path.repeat(command)
-        self.executed += 1
-        session.execute(command)
+        self._carry_out(session, command)
         if verdict == "cut after":
             connection.muted = False
             connection.reset()
@@ -171,10 +173,17 @@ class Node:
         session = self.server.session(_nowhere, _nothing)
         for command in commands:
             self.network.trace_command("a dead connection", command, "late")
-            self.executed += 1
-            session.execute(command)
+            self._carry_out(session, command)
         session.end()
         self._flush()
+
+    def _carry_out(self, session: Session, command: tuple[bytes, ...]) -> None:
+        self.network.executed += 1
+        if self.network.watch is None:
+            session.execute(command)
+            return
+        with self.network.watch(self, command):
+            session.execute(command)
 
     def _flush(self) -> None:
         to_flush, self.to_flush = self.to_flush, []
@@ -194,7 +203,7 @@ class Node:
     def go_down(self, *, keep_data: bool) -> None:
         """Crash: all connections break, and the data may be lost."""
         self.up = False
-        self.executed += 1
+        self.network.executed += 1
         self._waiting.clear()
         for connection in list(self.sessions):
             connection.path.connections.pop(connection, None)
@@ -213,6 +222,10 @@ class Network:
         loop: Its time.
         trace: Where it writes what happens.
         chance: Returns the source of random numbers for a part of it, by name.
+
+    Attributes:
+        executed: How many commands the servers have executed.
+        watch: Looks at each of them, if anybody wants to.
     """
 
     def __init__(
@@ -221,6 +234,8 @@ class Network:
         self.loop = loop
         self.nodes: dict[tuple[str, int], Node] = {}
         self.paths: dict[tuple[Host, Node], Path] = {}
+        self.executed = 0
+        self.watch: Watch | None = None
         self._trace = trace
         self._chance = chance
         self.next_number = itertools.count(1).__next__

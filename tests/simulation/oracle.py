@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from redisson_py import Lease
 from redisson_py._engine.waiting import SAFETY_POLL
 from tests.simulation.hosts import Host
-from tests.simulation.kinds import PERMITS, Kind
+from tests.simulation.kinds import PERMITS, Kind, members_of
+from tests.simulation.losses import Losses
 from tests.simulation.network import Node
 
 #: The longest lease that a worker asks for: so many times the watchdog's.
@@ -27,8 +28,8 @@ class Grip:
     Attributes:
         worker: The name of the task that acquired it.
         began: When it asked.
-        severed: The servers have lost it, or may have: nothing protects it any more.
         gone_until: When it must end, because the servers have lost it.
+        told_by: When its holder must know of that, if it is renewed.
         seen: The state in which it was last compared with the servers.
     """
 
@@ -38,8 +39,8 @@ class Grip:
     side: str
     units: int
     began: float
-    severed: bool = False
-    gone_until: float | None = None
+    gone_until: float = math.inf
+    told_by: float = math.inf
     seen: object = None
 
     def __repr__(self) -> str:
@@ -64,18 +65,21 @@ class Oracle:
     ) -> None:
         self._kind = kind
         self._nodes = nodes
+        self._network = nodes[0].network
         self._time = time
         #: The longest lease that anybody asks for: its answer may be on its way.
         self._longest = lease_time * LONGEST_LEASE
         self._live: list[Grip] = []
         #: What has ended by the clock while its client still counts it as held.
         self._untold: list[Grip] = []
-        self._lost_data_at = -1.0
-        self._severed_owners: set[str] = set()
+        self._losses = Losses(kind, nodes, time)
+        self._told_within = math.inf
         self._top_token = 0
         self._owners: set[str] = set()
         self._waiting: dict[str, Host] = {}
         self._free_since: float | None = None
+        #: How many commands were executed when it was last seen to be free.
+        self._free_after = -1
         self._patience = math.inf
         self._shortened_at = -math.inf
         self.checked = 0
@@ -87,7 +91,6 @@ class Oracle:
     def granted(self, grip: Grip, floor: int) -> None:
         """Somebody has got a lease; `floor` is what `floor()` was when it asked for it."""
         owner = grip.lease.owner
-        grip.severed = grip.began <= self._lost_data_at or owner in self._severed_owners
         token = grip.lease.token
         if token is not None:
             # Whoever enters again has the token of the outer lease.
@@ -97,26 +100,40 @@ class Oracle:
             self._top_token = max(self._top_token, token)
         self._live.append(grip)
 
-    def data_lost(self) -> None:
-        """A server has lost its data: what was asked for before is not protected any more."""
-        self._lost_data_at = self._time()
+    def data_lost(self, node: Node) -> None:
+        """A server loses its data now."""
+        self._losses.emptied(node)
+        self._set_ends()
+
+    def freed(self, node: Node, owners: Collection[str]) -> None:
+        """Somebody has freed the lock on a server from these owners, by force."""
+        self._losses.freed(node, owners)
+        self._set_ends()
+
+    def _set_ends(self) -> None:
+        """Note when those who rely on what was lost must be told."""
+        present = self._time()
         for grip in self._live:
-            self._sever(grip)
-            if grip.gone_until is None:
-                answered_late = self._lost_data_at + self._longest
-                grip.gone_until = max(grip.lease._ends_at, answered_late)
+            if grip.gone_until < math.inf or self._protected(grip) or len(self._nodes) > 1:
+                continue
+            answered_late = present + self._longest
+            grip.gone_until = max(grip.lease._ends_at, answered_late)
+            grip.told_by = present + self._told_within
 
-    def forced(self) -> None:
-        """Somebody has freed the lock by force."""
-        self.data_lost()
+    def expect_news(self, seconds: float) -> None:
+        """From now on each holder whose lease is renewed knows of a loss within that time."""
+        self._told_within = seconds
 
-    def _sever(self, grip: Grip) -> None:
-        grip.severed = True
-        self._severed_owners.add(grip.lease.owner)
+    def _protected(self, grip: Grip) -> bool:
+        return not self._losses.happened or self._losses.protects(grip.lease, grip.began)
 
-    def live(self) -> list[Grip]:
-        """Return what its holders rely on now."""
-        return [grip for grip in self._live if not grip.host.crashed and grip.lease.remaining > 0]
+    def relied_on(self, host: Host, side: str) -> list[Grip]:
+        """Return what tasks of a host rely on now."""
+        return [
+            grip
+            for grip in self._live
+            if grip.host is host and grip.side == side and grip.lease.remaining > 0
+        ]
 
     @contextmanager
     def waits(self, worker: str, host: Host) -> Iterator[None]:
@@ -144,25 +161,40 @@ class Oracle:
             self._check_hand_off()
             return
         self._free_since = None
-        live = [grip for grip in self._live if self._is_live(grip)]
-        if len(live) < len(self._live):
-            self._untold += [grip for grip in self._live if grip not in live]
-        self._live = live
-        sound = [grip for grip in live if not grip.severed]
-        if len(sound) > 1:
-            self._check_together(sound)
-        executed = sum(node.executed for node in self._nodes)
-        for grip in live:
-            if grip.gone_until is not None:
-                end = grip.lease._ends_at
-                assert end <= grip.gone_until, f"{grip} is renewed, and no server has it"
-        for grip in sound:
-            state = executed, grip.lease._ends_at
+        present, executed = self._time(), self._network.executed
+        ended, sound = list[Grip](), list[Grip]()
+        for grip in self._live:
+            lease = grip.lease
+            end = lease._ends_at if lease._state == "held" else -math.inf
+            if end <= present or grip.host.crashed:
+                ended.append(grip)
+                continue
+            assert end <= grip.gone_until, f"{grip} is renewed, and no server has it"
+            untold = present > grip.told_by and lease._is_renewed and grip.host.runs
+            assert not untold, f"{grip} was freed, and its holder was not told"
+            if self._protected(grip):
+                sound.append(grip)
+            changing = [member._hold.is_changing for member in members_of(lease)]
+            state = executed, end, lease._hold.leases, changing
             if grip.seen != state:
                 grip.seen = state
-                self.checked += 1
-                problem = self._kind.problem_of(self._nodes, grip.lease, grip.side)
-                assert not problem, f"{grip} relies on its lease, and {problem}"
+                self._compare(grip)
+        if ended:
+            self._live = [grip for grip in self._live if grip not in ended]
+            self._untold += ended
+        if len(sound) > 1:
+            self._check_together(sound)
+
+    def _compare(self, grip: Grip) -> None:
+        """Fail unless the servers have a lease for as long as its holder relies on it."""
+        for member in members_of(grip.lease):
+            if member._state != "held" or self._losses.forgot(member, grip.began):
+                continue
+            self.checked += 1
+            problem = self._kind.problem_of(self._nodes, member, grip.side)
+            assert not problem, f"{grip} relies on its lease, and {problem}"
+            problem = self._kind.count_problem_of(self._nodes, member)
+            assert not problem, f"{grip}: {problem}"
 
     def _check_told(self) -> None:
         """Fail if servers let others in before a client has recorded the loss of its lease."""
@@ -170,7 +202,7 @@ class Oracle:
         self._untold = [
             grip
             for grip in self._untold
-            if grip.lease._state == "held" and grip.host.runs and not grip.severed
+            if grip.lease._state == "held" and grip.host.runs and not self._touched(grip)
         ]
         present = self._time()
         for grip in self._untold:
@@ -178,10 +210,13 @@ class Oracle:
             # A process that has just gone on has not run yet.
             assert kept or grip.host.due_at(present) <= present, f"{grip} is lost, and not told"
 
+    def _touched(self, grip: Grip) -> bool:
+        return self._losses.happened and self._losses.touches(grip.lease, grip.began)
+
     def _check_hand_off(self) -> None:
         """Fail if somebody waits for what has been free for long."""
-        waiting = [name for name, host in self._waiting.items() if host.runs]
-        if not waiting or self._patience == math.inf or self._kind.taken(self._nodes):
+        waiting = self._patience < math.inf and self._waiting
+        if not waiting or not any(host.runs for host in waiting.values()) or self._taken():
             self._free_since = None
             return
         present = self._time()
@@ -189,11 +224,17 @@ class Oracle:
             self._free_since = present
         told_late = present - self._shortened_at < 2 * LONGEST_POLL
         patience = max(self._patience, LONGEST_POLL if told_late else 0.0)
-        assert present - self._free_since < patience, f"it is free, and {waiting} wait"
+        if present - self._free_since >= patience:
+            left = [name for name, host in waiting.items() if host.runs]
+            raise AssertionError(f"it is free, and {left} wait")
 
-    @staticmethod
-    def _is_live(grip: Grip) -> bool:
-        return not grip.host.crashed and grip.lease.remaining > 0
+    def _taken(self) -> bool:
+        """Return whether a server has a hold. What is free stays it until a command is executed."""
+        if self._free_after == self._network.executed:
+            return False
+        taken = self._kind.taken(self._nodes)
+        self._free_after = -1 if taken else self._network.executed
+        return taken
 
     def _check_together(self, held: list[Grip]) -> None:
         if self._kind.subject.is_semaphore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from redisson_py import Redisson
+from redisson_py import ClientClosedError, ConnectionLostError, QuorumError, Redisson
 from tests.simulation.hosts import Host
 from tests.simulation.meetings import MeetingWorker
 from tests.simulation.worker import Worker
@@ -35,6 +35,7 @@ class Process:
         self.error: BaseException | None = None
         self.clients: list[Redisson] = []
         self._tasks = tasks
+        self._forcing: list[asyncio.Task[None]] = []
         self._may_close: asyncio.Future[None] = universe.loop.create_future()
 
     def __repr__(self) -> str:
@@ -53,6 +54,27 @@ class Process:
         """Close its clients."""
         if not self._may_close.done():
             self._may_close.set_result(None)
+
+    def force_release(self, level: float) -> None:
+        """Free the lock by force, if that is a lock; `level` draws the side."""
+        sides = list(self.targets)
+        side = sides[int(level * len(sides))] if sides else ""
+        if hasattr(self.targets.get(side), "force_release") and not self._may_close.done():
+            work = self._force_release(side)
+            self._forcing.append(self.universe.loop.start_on(self.host, work))
+
+    async def _force_release(self, side: str) -> None:
+        universe, target = self.universe, self.targets[side]
+        before = universe.oracle.relied_on(self.host, side)
+        try:
+            freed = await target.force_release()
+        except (ConnectionLostError, ClientClosedError, QuorumError) as error:
+            universe.note(self.host, "could not free it:", type(error).__name__)
+            return
+        universe.note(self.host, "has freed it" if freed else "found it free")
+        untold = [grip for grip in before if grip.lease.remaining > 0]
+        if freed and universe.plan.undisturbed and untold:
+            self.error = AssertionError(f"{self.host} freed it, and {untold} are not told")
 
     async def _run(self) -> None:
         try:

@@ -8,6 +8,7 @@ there; what reads another clock, or draws random numbers, is replaced here for t
 - the global `random` (retries, spreads, polls, and redis-py's): seeded, and put back afterwards;
 - the name of the host and the number of the process in `_engine.inspecting`;
 - the first message of TLS in `_connector`, which is random;
+- the version of redis-py, which it reads from a file for each client: read once;
 - the garbage collector: off, since what it finds runs callbacks; `collect` runs it.
 
 Sets of tasks are in the order of their addresses. Nothing that a simulation does may depend on it.
@@ -15,6 +16,7 @@ Sets of tasks are in the order of their addresses. Nothing that a simulation doe
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import random
@@ -25,6 +27,8 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import redis.utils
+
 from redisson_py import _connector, _owner, _time
 from redisson_py._engine import inspecting
 from redisson_py._stream import wire
@@ -33,7 +37,11 @@ from redisson_py.locks import _server_state
 _real_now = _time.now
 
 
-def _users_of_now() -> list[Any]:
+_version_of_redis_py = functools.cache(redis.utils.get_lib_version)
+
+
+@functools.lru_cache(1)
+def _users_of_now(modules_imported: int) -> list[Any]:
     """Return the modules that have imported the clock of leases."""
     modules = [module for name, module in sys.modules.items() if name.startswith("redisson_py")]
     return [module for module in modules if vars(module).get("now") is _real_now]
@@ -42,7 +50,7 @@ def _users_of_now() -> list[Any]:
 @contextmanager
 def seeded(now: Callable[[], float], chance: random.Random) -> Iterator[None]:
     """Take time and random numbers from the arguments, inside the block."""
-    before = [(each, "now", _real_now) for each in _users_of_now()]
+    before = [(each, "now", _real_now) for each in _users_of_now(len(sys.modules))]
     changes: list[tuple[Any, str, object]] = [(each, "now", now) for each, _, _ in before]
     changes += [
         (wire, "monotonic", now),
@@ -50,6 +58,7 @@ def seeded(now: Callable[[], float], chance: random.Random) -> Iterator[None]:
         (_server_state, "secrets", SimpleNamespace(token_hex=lambda n: chance.randbytes(n).hex())),
         (inspecting, "socket", SimpleNamespace(gethostname=lambda: "simulated")),
         (inspecting, "os", SimpleNamespace(getpid=lambda: 1)),
+        (redis.utils, "get_lib_version", _version_of_redis_py),
         (_connector, "_client_hello", lambda: b"\x16\x03\x01"),
     ]
     kept = [(where, name, getattr(where, name)) for where, name, _ in changes]

@@ -81,11 +81,14 @@ def repeat_command(seed: int, name: str) -> str:
 
 def run_batch(seeds: Sequence[int], name: str | None, *, go_on: bool = False) -> list[Outcome]:
     """Run some seeds; stop at the first failure unless told to go on."""
-    # What was imported is no garbage: without this each collection would look at all of it.
-    gc.freeze()
     outcomes = []
     for seed in seeds:
         outcomes.append(outcome_of(seed, name))
+        if len(outcomes) == 1:
+            # What was imported, or is kept for all seeds, is no garbage: without this each
+            # collection would look at all of it.
+            gc.collect()
+            gc.freeze()
         if outcomes[-1].failure and not go_on:
             break
     return outcomes

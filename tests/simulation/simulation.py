@@ -75,4 +75,5 @@ class Simulation:
         for host in self.loop.hosts:
             host.bury()
         asyncio._set_running_loop(None)
+        self.loop.forget()
         self.loop.close()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from tests.simulation.fair_order import FairOrder
 from tests.simulation.faults import Faults
 from tests.simulation.kinds import KINDS, PERMITS
 from tests.simulation.meetings import Meetings
+from tests.simulation.network import Node
 from tests.simulation.oracle import LONGEST_LEASE, Oracle
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.process import Process
@@ -26,10 +29,17 @@ LONGEST_KEY = 120.0
 #: lost, which the safety poll makes good.
 _CALM_HAND_OFF, _SLOW_HAND_OFF = 1.0, 8.0
 
+#: Seconds between two attempts of a call that a server refuses for now.
+_LONGEST_PAUSE = 1.0
+
 #: Seconds after which no release is under way any more, beside a third of a lease, after which a
 #: connection without an answer is given up.
 _SETTLED = 4.0
 _CALM_SETTLED = 0.1
+
+#: Seconds beside a third of a lease within which a holder learns of its loss, where only that
+#: goes wrong.
+_NEWS = 0.2
 
 #: Hexadecimal digits of a permit's id that are its client's.
 _TELLING = 20
@@ -47,6 +57,7 @@ class Universe:
     Attributes:
         grants: How many leases were granted, or parties released, or counts confirmed.
         meetings: What is known of a latch or a barrier.
+        order: What is known of the queue of a fair lock, if it is one.
     """
 
     def __init__(self, seed: int, kind: str) -> None:
@@ -64,7 +75,11 @@ class Universe:
         self.oracle = Oracle(self.kind, self.nodes, self.loop.time, self.plan.lease_time)
         self.meetings = Meetings(self)
         self.processes: list[Process] = []
+        self.order = FairOrder(self.nodes[0], self.plan.lease_time) if kind == "fair_lock" else None
         self.grants = 0
+        self._receipts: set[tuple[Node, bytes]] = set()
+        if self.order is not None or any(each.name == "force release" for each in self.plan.faults):
+            self.network.watch = self._watch
         self._begun_at = self.loop.time()
         self._unseen: list[str] = []
 
@@ -102,8 +117,35 @@ class Universe:
         self.processes.append(process)
         process.start()
 
-    def force_release(self) -> None:
-        """Have one process free the lock by force."""
+    def data_lost(self, node: Node) -> None:
+        """A server loses its data now."""
+        self.oracle.data_lost(node)
+        self.meetings.data_lost = True
+        self._receipts.clear()
+        if self.order is not None:
+            self.order.forget()
+
+    def _freed_by_force(self, node: Node, receipt: bytes, owners: set[str]) -> None:
+        again = (node, receipt) in self._receipts
+        self._receipts.add((node, receipt))
+        if owners:
+            assert not again, f"a repetition has freed it from {owners}"
+            self.note("freed by force:", *sorted(owners))
+            self.oracle.freed(node, owners)
+
+    @contextmanager
+    def _watch(self, node: Node, command: tuple[bytes, ...]) -> Iterator[None]:
+        """Look at each command: whom it frees by force, and what it does with a fair queue."""
+        server = node.server
+        ran = command[0] == b"EVALSHA" and command[1] in server.scripts and not server.busy
+        name = self.simulation.trace.names[command[1]] if ran else ""
+        forces = name.endswith(".force_release")
+        before = set(self.kind.owners(node)) if forces else set[str]()
+        yield
+        if forces:
+            self._freed_by_force(node, command[4], before - set(self.kind.owners(node)))
+        if self.order is not None:
+            self.order.executed(name, command)
 
     async def _live(self) -> None:
         if self.kind.subject.is_semaphore:
@@ -117,10 +159,14 @@ class Universe:
         last = max([fault.begin + fault.seconds for fault in self.plan.faults], default=0.0)
         if self.plan.calm:
             self.oracle.expect_hand_offs(_CALM_HAND_OFF + 50 * self.plan.delay)
+        if self.plan.undisturbed:
+            self.oracle.expect_news(self.plan.lease_time / 3 + _NEWS + 50 * self.plan.delay)
         await asyncio.sleep(last + 0.001)
         if not self.plan.calm:
             # The dead in a fair queue are skipped a lease after they were last heard of.
             patience = _SLOW_HAND_OFF + self.plan.lease_time + self.plan.late
+            if self.plan.answered and self.order is None:
+                patience = _CALM_HAND_OFF + _LONGEST_PAUSE + 50 * self.plan.delay
             self.oracle.expect_hand_offs(patience)
         if self.kind.is_meeting:
             self.add_process(1, last=True)
@@ -133,6 +179,9 @@ class Universe:
             # What was sent into a black hole may be granted when its undo was given up.
             await asyncio.sleep(self.plan.lease_time)
         self._check_nothing_is_held()
+        if self.plan.faults:
+            # Where nothing goes wrong the wait was shorter than a channel stays subscribed.
+            self._check_nobody_listens()
         await self._close_all()
         await asyncio.sleep(LONGEST_KEY + LONGEST_LEASE * self.plan.lease_time)
         # Who comes after all leases finds it free, and tidies up what the dead have left.
@@ -141,6 +190,7 @@ class Universe:
         await self._close_all()
         await asyncio.sleep(LONGEST_KEY)
         self._check_nothing_is_left()
+        self._check_nobody_is_connected()
 
     async def _close_all(self) -> None:
         for process in self.processes:
@@ -169,8 +219,25 @@ class Universe:
             left = [owner for owner in self.kind.owners(node) if owner.startswith(tuple(ours))]
             assert not left, f"{node} has {left}, and nobody knows"
 
+    def _check_nobody_listens(self) -> None:
+        """Fail if a server has a subscription of a process that waits for nothing."""
+        for node in self.nodes:
+            for connection in node.sessions:
+                left = connection.session.subscribed if connection.session else []
+                assert connection.host.crashed or not left, f"{connection} listens to {left}"
+
+    def _check_nobody_is_connected(self) -> None:
+        """Fail if a server has a connection of a process that has closed its clients."""
+        for node in self.nodes:
+            left = [each for each in node.sessions if not each.host.crashed]
+            assert not left, f"{node} has {left}, which were closed"
+            # A session without a connection is one that carries out what comes late.
+            dead = [each.session for each in node.sessions]
+            lost = [each for each in node.server.sessions.values() if each not in dead]
+            assert not lost, f"{node} has sessions without connections: {lost}"
+
     def _check_nobody_is_left(self) -> None:
-        """Fail if a closed client has left a task or a subscription."""
+        """Fail if a closed client has left a task."""
         for host, reference in self.loop.tasks:
             task = reference()
             if task is not None and not task.done() and task is not asyncio.current_task():

@@ -20,9 +20,6 @@ from tests.jepsen.history import History, Op
 #: Milliseconds after which a waiter looks for itself at the latest: the poll with all its jitter.
 LONGEST_POLL = 1500 * SAFETY_POLL
 
-#: Nanoseconds: a yield takes a few milliseconds, and no look of a waiter comes sooner than this.
-_LONGER_THAN_A_YIELD = 50_000_000
-
 
 @dataclass(frozen=True)
 class HandOffs:
@@ -89,17 +86,9 @@ def _by(hand_off: HandOff) -> Op:
 
 
 def _found(sleep: Op, hand_off: HandOff) -> bool:
-    """Return whether a request after a sleep that a timer ended was what was granted.
-
-    The sleep ended after the release had begun. If the release began before the "busy" had come
-    that came before the sleep, its message may have come before that too: then the waiter was
-    woken, and the short sleep was its yield to other processes.
-    """
-    busy, end = sleep.value
-    begun = hand_off.release.t0
-    if end < begun or sleep.end > _by(hand_off).end:
-        return False
-    return bool(begun > busy or end - busy >= _LONGER_THAN_A_YIELD)
+    """Return whether a request after a sleep that a timer ended was what was granted."""
+    _, end = sleep.value
+    return bool(end >= hand_off.release.t0 and sleep.end <= _by(hand_off).end)
 
 
 def _milliseconds(each: Iterable[HandOff]) -> tuple[float, ...]:

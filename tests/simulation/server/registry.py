@@ -28,6 +28,7 @@ class Command(NamedTuple):
 #: What a server that is full refuses, and how.
 _TAKE_MEMORY = {"APPEND", "HINCRBY", "HMSET", "HSET", "INCR", "INCRBY", "LPUSH", "RPUSH", "SET"}
 _TAKE_MEMORY |= {"ZADD"}
+BUSY = b"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
 OUT_OF_MEMORY = b"OOM command not allowed when used memory > 'maxmemory'."
 
 #: By name, in capitals.

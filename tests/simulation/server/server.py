@@ -27,6 +27,7 @@ class Server:
         sessions: The sessions that have not ended, by number.
         current: The session whose command is being executed.
         full: It has no memory left, and refuses what takes some.
+        busy: A script of somebody else runs; it refuses nearly everything.
     """
 
     def __init__(self, clock: Callable[[], int], name: str = "server") -> None:
@@ -36,6 +37,7 @@ class Server:
         self.sessions: dict[int, Session] = {}
         self.current: Session | None = None
         self.full = False
+        self.busy = False
         self._name = name
         self._starts = 1
         self._last_number = 0

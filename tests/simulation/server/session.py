@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.server.numbers import integer
-from tests.simulation.server.registry import COMMANDS, OUT_OF_MEMORY, Command, described
+from tests.simulation.server.registry import BUSY, COMMANDS, OUT_OF_MEMORY, Command, described
 from tests.simulation.server.replies import (
     OK,
     SYNTAX,
@@ -33,6 +33,8 @@ VERSION, REDIS_VERSION = b"9.1.2", b"7.2.4"
 _WHILE_SUBSCRIBED = frozenset(
     (b"SUBSCRIBE", b"SSUBSCRIBE", b"UNSUBSCRIBE", b"SUNSUBSCRIBE", b"PING", b"QUIT")
 )
+#: What it does while a script runs.
+_WHILE_BUSY = frozenset((b"AUTH", b"HELLO", b"QUIT"))
 _NO_REPLY = object()
 
 
@@ -90,6 +92,11 @@ class Session:
         if self.ended:
             self.close()
 
+    @property
+    def subscribed(self) -> list[bytes]:
+        """The channels that it listens to, sharded or not, sorted."""
+        return sorted({*self._channels[False], *self._channels[True]})
+
     def hear(self, kind: bytes, channel: bytes, message: bytes) -> None:
         """Send a message."""
         push = encode_push((kind, channel, message), self._resp3)
@@ -109,6 +116,8 @@ class Session:
 
     def _reply(self, command: tuple[bytes, ...]) -> Reply:
         name = command[0].upper()
+        if self.server.busy and name not in _WHILE_BUSY:
+            raise ErrorReply(BUSY)
         if not self._resp3 and name not in _WHILE_SUBSCRIBED and self._listens():
             raise ErrorReply(
                 b"ERR Can't execute '%b': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT /"
