@@ -43,6 +43,14 @@ def test_a_check_that_succeeds_after_the_loss_was_told() -> None:
     fine("loss detection", A, told("a", 50, "ended"), check("a", 60, 99), check("a", 40, 90))
 
 
+def test_a_lease_that_was_over_when_it_was_granted() -> None:
+    rule, shown = broken("loss detection", A, op("late", 8, 12, "a", deadline=8), B)
+    assert rule == "a lease of x was over when it was granted"
+    assert [each.op for each in shown] == ["acquire", "late"]
+    # What was given in time, and looked at late, is fine.
+    fine("loss detection", A, check("a", 11, 100), op("late", 7, 12, "a", deadline=8), B)
+
+
 def awake(t0: int, t1: int, process: str = "p-a") -> Op:
     """Return what the process of the first holder asked and was answered."""
     return op("acquire", t0, t1, f"q{t0}", obj="other", process=process)
