@@ -2,8 +2,8 @@
 
 Nobody has a timeout, so whatever waits for each other in a circle waits for ever. A multi lock
 takes its names in their order, and must not insist on the next one while others wait for what it
-has. One task has all the multi locks: several would take what each other gives back, and each waits
-twice as long as the last time.
+has. One task has all the multi locks, and few are beside it: several would take what each other
+gives back, and only the limit of their waits would let the others go on.
 """
 
 from __future__ import annotations
@@ -51,4 +51,5 @@ CROSSED = Workload(
     checkers=(*OF_LOCKS, "mutual exclusion"),
     objects=("plain-a", "plain-b", "plain-c"),
     options={"lease_time": 4.0},
+    processes=2,
 )
