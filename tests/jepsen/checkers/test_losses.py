@@ -218,6 +218,15 @@ def test_what_is_held_for_a_client_that_was_closed() -> None:
          broken=frozenset({"data"}))  # fmt: skip
 
 
+def test_a_barrier_that_forgets_no_round() -> None:
+    kept = probe("rounds", 20, value=9, n=4)
+    rule, _ = broken("leaks", kept)
+    assert rule == "rounds that are over are kept: x"
+    fine("leaks", probe("rounds", 20, value=9, n=0))
+    # Nobody knows what is over if the server's clock was set.
+    assert judge("leaks", kept, broken=frozenset({"clocks"})).ok
+
+
 def test_what_is_held_after_its_release() -> None:
     seen = probe("lease", 60, owner="a", n=40)
     rule, _ = broken("leaks", A, release("a", 40, 50), seen)

@@ -74,13 +74,20 @@ HOLDING = (
     Sabotage(listed("arrivals without an expiry"), _plan("barrier", "kill"), "leaks", 120),
     Sabotage(
         sabotage(
-            "rounds of a barrier are never forgotten",
-            "what is remembered of released rounds is forgotten when nobody may ask for it",
+            "a barrier's record of rounds has no expiry",
+            "what is remembered of released rounds is gone when nobody may ask for it",
             "lua/barrier/wait.lua",
             "  redis.call('PEXPIREAT', released, string.format('%.0f', tonumber(last[2])))\n",
             "",
         ),
         _plan("barrier", seconds=3),
         "leaks",
+    ),
+    Sabotage(
+        listed("rounds of a barrier never forgotten"),
+        # A round is remembered for a minute and the timeout of its parties.
+        _plan("barrier", seconds=70),
+        "leaks",
+        limit=120,
     ),
 )
