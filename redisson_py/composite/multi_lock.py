@@ -45,6 +45,10 @@ _CONTENDED = 0.05
 #: back; each time twice as long as the last, and up to twice as long again at random.
 _FIRST_WAIT = 0.25
 
+#: The longest such wait, before the random part. Whoever wants what it holds waits as long, and the
+#: member may be held by just those.
+_LONGEST_WAIT = 3.0
+
 #: The longest pause in seconds before all are asked for again.
 _LONGEST_PAUSE = 0.05
 
@@ -60,7 +64,8 @@ class MultiLock(CompositeLock):
     Promised: no deadlock among MultiLocks, and none with others that take several of these
     locks in another order. Members are sorted by name and server. While it holds some of them,
     it waits for another one for a limited time only, then gives all back and begins again
-    after a random pause; the limit doubles each time. `timeout` covers all members together.
+    after a random pause; the limit doubles each time, up to 6 seconds. `timeout` covers all
+    members together.
     Without a lease time each member is renewed by its own client, also while it waits for later
     ones; with one, the lease counts from when all are held, and is the same for all. If a member
     is lost, the MultiLock is lost at once. `release` releases all members, also if one of them
@@ -212,7 +217,7 @@ class MultiOwnership(CompositeOwnership):
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None
-            limit *= 2
+            limit = min(2 * limit, _LONGEST_WAIT)
             pause = random.uniform(0, _LONGEST_PAUSE)
             if deadline is not None:
                 pause = min(pause, deadline - running_loop().time())

@@ -67,6 +67,22 @@ return found
 """
 
 
+#: The rounds that barriers remember, each with the moment in milliseconds until which somebody may
+#: ask for it, and named after the microsecond in which it began, or one of the next.
+_ROUNDS = """
+local found = {}
+for _, key in ipairs(redis.call('keys', '*:redisson_py:released')) do
+    local rounds, newest, over = redis.call('zrange', key, 0, -1, 'withscores'), 0, 0
+    for place = 1, #rounds, 2 do newest = math.max(newest, tonumber(rounds[place])) end
+    for place = 2, #rounds, 2 do
+        if tonumber(rounds[place]) + 1 < newest / 1000 then over = over + 1 end
+    end
+    found[#found + 1] = {key, #rounds / 2, over}
+end
+return found
+"""
+
+
 class Probe:
     """Records what the servers of a field have."""
 
@@ -94,6 +110,8 @@ class Probe:
         for server in await self._field.masters():
             for key, owners in await self._field.tell(server, "EVAL", _OWNERS, 0) or ():
                 self._record.note("probe", key, "now", rid="owners", value=owners)
+            for key, rounds, over in await self._field.tell(server, "EVAL", _ROUNDS, 0) or ():
+                self._record.note("probe", key, "now", rid="rounds", value=rounds, n=over)
 
     async def quiet(self) -> None:
         """Look at what is left when leases of workers that were killed have run out."""

@@ -8,11 +8,11 @@ import pytest
 
 from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.choose import bears, strike
-from tests.jepsen.mutants.attack import against
+from tests.jepsen.mutants.attack import against, sabotaged_by
 from tests.jepsen.mutants.listed import SABOTAGES
 from tests.jepsen.mutants.sabotage import Sabotage
 from tests.jepsen.workloads import WORKLOADS
-from tests.mutants.__main__ import Trees, sabotaged
+from tests.mutants.__main__ import Trees
 from tests.support import repository
 
 #: Caught within seconds, by seven checkers.
@@ -29,9 +29,10 @@ FEW = [
 
 @pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda each: each.name)
 def test_each_sabotage_can_be_made_and_its_plan_be_run(sabotage: Sabotage) -> None:
-    mutant, plan = sabotage.mutant, sabotage.plan
-    changed = mutant.applied((repository.ROOT / mutant.file).read_text("utf-8"))
-    assert mutant.new in changed
+    plan = sabotage.plan
+    for mutant in sabotage.mutants:
+        changed = mutant.applied((repository.ROOT / mutant.file).read_text("utf-8"))
+        assert mutant.new in changed
     assert bears(plan.workload, plan.topology)
     assert strike(plan.nemeses, plan.topology)
     assert sabotage.checker in CHECKERS
@@ -51,6 +52,6 @@ def test_each_checker_catches_one() -> None:
 @pytest.mark.parametrize("name", FEW)
 async def test_it_is_caught(name: str, tmp_path: Path) -> None:
     (sabotage,) = (each for each in SABOTAGES if each.name == name)
-    with Trees(tmp_path / "tree", 1).one() as tree, sabotaged(tree, sabotage.mutant):
+    with Trees(tmp_path / "tree", 1).one() as tree, sabotaged_by(sabotage, tree):
         attack = await against(sabotage, tree, tmp_path / "runs")
     assert attack.caught, attack.row

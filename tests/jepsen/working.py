@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import os
 import random
 import threading
@@ -186,6 +187,9 @@ class Use:
         if token is not None:
             facts["fence"] = token
         self._end("ok", owner=lease.owner, deadline=deadline(lease), **{"n": 1, **facts})
+        if (late := granted_late(lease)) is not None:
+            moment, end = late
+            self._note("late", "ok", moment, deadline=end)
 
     def refused(self) -> None:
         """Record that it was busy."""
@@ -329,6 +333,21 @@ def deadline(lease: Lease) -> int:
     """Return when a lease ends, by its holder's clock, in nanoseconds of the records' clock."""
     moment = now()
     return moment + int(lease.remaining * 1e9)
+
+
+def granted_late(lease: Any) -> tuple[int, int] | None:
+    """Return when the library gave a lease, and when it ended, if it was over by then.
+
+    Both are moments of the library, which had to compare them: no pause of this process since makes
+    a difference.
+    """
+    # A lease in a thread stands before one of tasks, and `Blocking` before that.
+    own = getattr(lease, "own", lease)
+    own = getattr(own, "_working", own)
+    given_at, ends_at = own._granted_at, own._ends_at
+    if given_at < ends_at or not math.isfinite(ends_at):
+        return None
+    return int(given_at * 1e9), int(ends_at * 1e9)
 
 
 def outcome_of(error: BaseException) -> Outcome:

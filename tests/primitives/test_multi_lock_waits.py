@@ -71,6 +71,31 @@ async def test_members_that_are_held_are_given_back_while_another_stays_busy(
     await lease.release()
 
 
+class _EnoughError(Exception):
+    """Ends an acquire that has begun often enough."""
+
+
+async def test_it_never_keeps_others_from_its_members_for_long(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = clients(), clients()
+    waits: list[float] = []
+
+    async def in_vain(walk: Any, wait: float) -> None:
+        walk.answered = True
+        waits.append(wait)
+        if len(waits) == 12:
+            raise _EnoughError
+
+    monkeypatch.setattr(multi_lock, "_LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(multi_lock._Walk, "take", in_vain)
+    async with other.get_lock("b"):
+        with pytest.raises(_EnoughError):
+            await client.get_multi_lock(client.get_lock("a"), client.get_lock("b")).acquire()
+    assert max(waits[:2]) < 2, "it begins with short ones"
+    assert 2 < max(waits) < 8
+
+
 async def test_orders_that_differ_end_in_no_deadlock(
     clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

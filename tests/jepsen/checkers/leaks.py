@@ -18,7 +18,8 @@ def leaks(history: History, facts: Facts) -> Verdict:
 
     Only a probe when all is quiet can say so: without one, nothing was looked at on the server.
     What a client held that was closed is given back at once, before its lease ends; what was
-    released is not held any more. A server that lost its data may have an older state.
+    released is not held any more. A server that lost its data may have an older state. A barrier
+    forgets rounds that are over when it remembers another one; its clock must not be set.
     """
     found: list[Violation] = []
     looked_at = 0
@@ -44,6 +45,11 @@ def leaks(history: History, facts: Facts) -> Verdict:
             looked_at += 1
             if release is not None:
                 found.append(Violation(f"{probe.obj} is held after its release", (release, probe)))
+    for probe in probes(history, "rounds") if "clocks" not in facts.broken else ():
+        looked_at += 1
+        if probe.n:
+            rule = f"rounds that are over are kept: {probe.obj}"
+            found.append(Violation(rule, (probe,), exact=True))
     for op in history.of("left"):
         looked_at += 1
         counts = op.value if isinstance(op.value, list) else [op.value]

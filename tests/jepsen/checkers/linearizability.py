@@ -10,6 +10,7 @@ from tests.jepsen.checkers.judging import judged
 from tests.jepsen.checkers.models import (
     FENCED_REGISTER,
     MUTEX,
+    READ_WRITE,
     REENTRANT,
     REGISTER,
     semaphore,
@@ -23,15 +24,18 @@ from tests.jepsen.history import History, Op
 Made = tuple[Call, Op]
 
 _FOREVER = float("inf")
+#: How a read-write lock is held.
+_MODES = ("read", "write")
 
 
 @judged()
 def linearizability(history: History, facts: Facts) -> Verdict:
     """There is an order of all operations of an object that a simple model of it allows.
 
-    Locks are mutexes, re-entrant ones where tasks re-enter; what has a limit is a semaphore. A hold
-    that was not released is given up at some moment after its certain end, or never. Objects are
-    independent of each other, so each is searched alone. What cannot be decided is a violation.
+    Locks are mutexes, re-entrant ones where tasks re-enter, or read-write locks; what has a limit
+    is a semaphore. A hold that was not released is given up at some moment after its certain end,
+    or never. Objects are independent of each other, so each is searched alone. What cannot be
+    decided is a violation.
     """
     found: list[Violation] = []
     looked_at = states = 0
@@ -70,21 +74,22 @@ def _violation(rule: str, answer: Answer, places: Sequence[Op]) -> Iterator[Viol
 def _model(obj: str, made: Sequence[Made], facts: Facts) -> Model:
     if obj in facts.limits:
         return semaphore(facts.limits[obj])
+    if any(op.value in _MODES for _, op in made):
+        return READ_WRITE
     return REENTRANT if any(op.op in ("reenter", "leave") for _, op in made) else MUTEX
 
 
 def _of_locks(history: History, facts: Facts) -> dict[str, list[Made]]:
-    """Return the calls of locks and semaphores; those of read-write locks have a checker alone."""
+    """Return the calls of locks and semaphores."""
     ends = {(obj, h.grant.rid): h.end for obj, each in holds(history).items() for h in each}
     lost = {(op.obj, op.owner) for op in history.of("told")}
     found: defaultdict[str, list[Made]] = defaultdict(list)
     words = ("acquire", "release", "reenter", "leave", "check", "extend")
     for (obj, rid), ops in by_use(history, *words).items():
         grant = granted(ops)
-        if grant is None or grant.value in ("read", "write"):
+        if grant is None:
             continue
-        # What the models understand: units of a semaphore, or the owner of a lock.
-        what = (1 if grant.n is None else grant.n) if obj in facts.limits else rid
+        what = _held(grant, rid, facts)
         found[obj].append((Call(grant.t0, grant.end, ("acquire", what)), grant))
         for op in ops:
             if op.op in ("reenter", "leave") and op.out != "fail":
@@ -99,6 +104,16 @@ def _of_locks(history: History, facts: Facts) -> dict[str, list[Made]]:
         else:
             found[obj].append((Call(out.t0, out.end, ("release", what)), out))
     return dict(found)
+
+
+def _held(grant: Op, rid: str, facts: Facts) -> int | str | tuple[str, str]:
+    """Return what a model takes for a hold: units, its use, or how who holds a read-write lock."""
+    if grant.obj in facts.limits:
+        return 1 if grant.n is None else grant.n
+    if grant.value in _MODES:
+        # A task of one life of its process, which may read in one use while it writes in another.
+        return grant.value, f"{rid.partition('/')[0]} {grant.handle}"
+    return rid
 
 
 def _of_registers(history: History) -> dict[str, list[Made]]:

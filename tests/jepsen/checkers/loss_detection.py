@@ -35,10 +35,11 @@ def loss_detection(history: History, facts: Facts) -> Verdict:
       told the loss. How much earlier it was told, as a rule, is a figure.
     - A lease on which a holder can rely is there when the probe looks, and ends in the server after
       the deadline that the holder knows.
+    - No lease was over when the library gave it: that compares two moments of the library.
     - No lease in the server is longer than the longest that anybody asked for, nor is one renewed
       after somebody else's grant had returned.
     """
-    found = [*_checked_after_told(history), *_checked_when_over(history)]
+    found = [*_checked_after_told(history), *_checked_when_over(history), *_given_late(history)]
     looked_at = 0
     margins: list[int] = []
     told = history.by_object("told")
@@ -132,6 +133,14 @@ def _checked_when_over(history: History) -> Iterator[Violation]:
                 yield Violation(rule, (*ops[:1], over, op), exact=True)
                 break
             over = over or (op if op.value == "over" else None)
+
+
+def _given_late(history: History) -> Iterator[Violation]:
+    for op in history.of("late"):
+        if op.deadline is not None and op.deadline <= op.t0:
+            grants = [each for each in history.of("acquire") if each.rid == op.rid]
+            shown = (*[each for each in grants if each.obj == op.obj], op)
+            yield Violation(f"a lease of {op.obj} was over when it was granted", shown, exact=True)
 
 
 def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, Hold]]:

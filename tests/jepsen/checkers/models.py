@@ -1,4 +1,4 @@
-"""What a mutex, a re-entrant mutex, a semaphore, a register and a fenced register do."""
+"""What mutexes, a read-write lock, a semaphore, a register and a fenced register do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from tests.jepsen.checkers.wgl import Model
 #: A state must not be None: that is "not possible".
 FREE = ""
 Held = tuple[str, int]
+#: The mode and the holder of each hold, in an order of their own.
+Holds = tuple[tuple[str, str], ...]
 
 
 def _mutex(state: str, action: tuple[str, str]) -> str | None:
@@ -28,6 +30,22 @@ def _reentrant(state: Held, action: tuple[str, str]) -> Held | None:
     if holder != caller:
         return None
     return (FREE, 0) if word == "drop" or count == 1 else (holder, count - 1)
+
+
+def _read_write(state: Holds, action: tuple[str, tuple[str, str]]) -> Holds | None:
+    """`acquire HOLD`, `release HOLD`, `drop HOLD`; a writer may read, and write again."""
+    word, hold = action
+    mode, caller = hold
+    if word != "acquire":
+        if hold not in state:
+            return None
+        place = state.index(hold)
+        return state[:place] + state[place + 1 :]
+    if mode == "read":
+        possible = all(held == "read" or other == caller for held, other in state)
+    else:
+        possible = not state or ("write", caller) in state
+    return tuple(sorted((*state, hold))) if possible else None
 
 
 def semaphore(limit: int) -> Model:
@@ -65,6 +83,7 @@ def _fenced_register(
 
 MUTEX = Model(FREE, _mutex)
 REENTRANT = Model((FREE, 0), _reentrant)
+READ_WRITE = Model((), _read_write)
 #: Registers begin with 0.
 REGISTER = Model(0, _register)
 FENCED_REGISTER = Model((0, 0), _fenced_register)

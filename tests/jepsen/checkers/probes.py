@@ -8,6 +8,8 @@ nemeses had ended, every worker had closed its client and all records had expire
     lease       obj, owner and n = PTTL in ms (-2: no key) of a hold
     available   obj, n = the permits that are there
     owners      obj, value = its owners, when all workers have ended, before leases end
+    rounds      obj, value = the rounds that a barrier remembers, n = those of them that nobody
+                could ask for any more when the newest of them began
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Literal
 
 from tests.jepsen.history import History, Op
 
-Looked = Literal["keys", "channels", "lease", "available", "owners"]
+Looked = Literal["keys", "channels", "lease", "available", "owners", "rounds"]
 QUIET = "quiet"
 
 

@@ -6,7 +6,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.jepsen.checkers.models import FENCED_REGISTER, MUTEX, REENTRANT, REGISTER, semaphore
+from tests.jepsen.checkers.models import (
+    FENCED_REGISTER,
+    MUTEX,
+    READ_WRITE,
+    REENTRANT,
+    REGISTER,
+    semaphore,
+)
 from tests.jepsen.checkers.wgl import Call, Model
 
 LIMIT = 3
@@ -18,6 +25,11 @@ def _mutex(chance: random.Random, number: int) -> tuple[Any, ...]:
 
 def _reentrant(chance: random.Random, number: int) -> tuple[Any, ...]:
     return chance.choice(["acquire", "acquire", "release", "drop"]), chance.choice("ab")
+
+
+def _read_write(chance: random.Random, number: int) -> tuple[Any, ...]:
+    hold = chance.choice(["read", "read", "write"]), chance.choice("ab")
+    return chance.choice(["acquire", "acquire", "release", "drop"]), hold
 
 
 def _semaphore(chance: random.Random, number: int) -> tuple[Any, ...]:
@@ -39,6 +51,7 @@ def _fenced(chance: random.Random, number: int) -> tuple[Any, ...]:
 MODELS: dict[str, tuple[Model, Callable[[random.Random, int], tuple[Any, ...]]]] = {
     "mutex": (MUTEX, _mutex),
     "reentrant": (REENTRANT, _reentrant),
+    "read-write": (READ_WRITE, _read_write),
     "semaphore": (semaphore(LIMIT), _semaphore),
     "register": (REGISTER, _register),
     "fenced": (FENCED_REGISTER, _fenced),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from itertools import permutations
+from typing import Any
 
 import pytest
 
 from tests.jepsen.checkers.models import FENCED_REGISTER, MUTEX, REENTRANT, REGISTER, semaphore
 from tests.jepsen.checkers.random_calls import MODELS, random_calls
 from tests.jepsen.checkers.wgl import Call, Model, linearize
-from tests.jepsen.checkers.written import acquire, broken, check, fine, judge, op, release, told
+from tests.jepsen.checkers.written import acquire, broken, check, fine, op, release, told
+from tests.jepsen.history import Op
 
 INF = float("inf")
 
@@ -168,6 +170,31 @@ def test_a_resource_that_accepts_what_it_must_refuse() -> None:
     assert rule == "the resource x is no fenced register"
 
 
-def test_readers_are_left_to_their_own_checker() -> None:
-    ops = [acquire("a", 0, 10, 100, value="read"), acquire("b", 0, 10, 100, value="read")]
-    assert judge("linearizability", *ops).looked_at == 0
+def reads(rid: str, t0: int, t1: int, **facts: Any) -> Op:
+    return acquire(rid, t0, t1, 100, value="read", **facts)
+
+
+def writes(rid: str, t0: int, t1: int) -> Op:
+    return acquire(rid, t0, t1, 100, value="write")
+
+
+def test_readers_are_many_and_a_writer_is_alone() -> None:
+    readers = [reads("a", 0, 10), reads("b", 0, 10), release("a", 20, 30)]
+    fine("linearizability", *readers, release("b", 25, 30), writes("c", 5, 26))
+    # Whoever lost it gives it up at some moment after that.
+    fine("linearizability", *readers, told("b", 50), writes("c", 5, 60))
+    for hold in (reads, writes):
+        rule, shown = broken("linearizability", writes("a", 0, 10), release("a", 50, 60),
+                             hold("b", 5, 40))  # fmt: skip
+        assert rule == "x is not linearizable"
+        assert {each.rid for each in shown} == {"a", "b"}
+
+
+def test_a_writer_reads_inside_and_longer() -> None:
+    inside = [writes("p/1", 0, 10), reads("p/2", 11, 12, handle="p-p/1", process="p-p/1")]
+    left = release("p/1", 13, 14)
+    fine("linearizability", *inside, left, reads("b", 15, 20))
+    rule, _ = broken("linearizability", *inside, left, writes("b", 15, 20), release("p/2", 30, 40))
+    assert rule == "x is not linearizable"
+    # Another task of its process may not.
+    broken("linearizability", inside[0], reads("p/2", 11, 12), release("p/1", 50, 60))

@@ -43,6 +43,14 @@ def test_a_check_that_succeeds_after_the_loss_was_told() -> None:
     fine("loss detection", A, told("a", 50, "ended"), check("a", 60, 99), check("a", 40, 90))
 
 
+def test_a_lease_that_was_over_when_it_was_granted() -> None:
+    rule, shown = broken("loss detection", A, op("late", 8, 12, "a", deadline=8), B)
+    assert rule == "a lease of x was over when it was granted"
+    assert [each.op for each in shown] == ["acquire", "late"]
+    # What was given in time, and looked at late, is fine.
+    fine("loss detection", A, check("a", 11, 100), op("late", 7, 12, "a", deadline=8), B)
+
+
 def awake(t0: int, t1: int, process: str = "p-a") -> Op:
     """Return what the process of the first holder asked and was answered."""
     return op("acquire", t0, t1, f"q{t0}", obj="other", process=process)
@@ -208,6 +216,15 @@ def test_what_is_held_for_a_client_that_was_closed() -> None:
     # An older state has come back.
     fine("leaks", closed, probe("owners", 20, value=["c1:7"]), op("left", 9, 9, value=0),
          broken=frozenset({"data"}))  # fmt: skip
+
+
+def test_a_barrier_that_forgets_no_round() -> None:
+    kept = probe("rounds", 20, value=9, n=4)
+    rule, _ = broken("leaks", kept)
+    assert rule == "rounds that are over are kept: x"
+    fine("leaks", probe("rounds", 20, value=9, n=0))
+    # Nobody knows what is over if the server's clock was set.
+    assert judge("leaks", kept, broken=frozenset({"clocks"})).ok
 
 
 def test_what_is_held_after_its_release() -> None:

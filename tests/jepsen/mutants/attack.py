@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,6 +59,15 @@ class Attack:
         return shown[0].rule if shown else ""
 
 
+@contextmanager
+def sabotaged_by(sabotage: Sabotage, tree: Path) -> Iterator[None]:
+    """Have all that a sabotage does in a tree, for the time of a block."""
+    with ExitStack() as stack:
+        for mutant in sabotage.mutants:
+            stack.enter_context(sabotaged(tree, mutant))
+        yield
+
+
 def seconds_until(result: Result, checker: str) -> float:
     """Return after how many seconds of a run the first violation shown had happened."""
     ends = [
@@ -103,7 +113,7 @@ async def attack(names: Sequence[str], jobs: int) -> list[Attack]:
 
         async def one(sabotage: Sabotage, number: int) -> Attack:
             async with idle:
-                with trees.one() as tree, sabotaged(tree, sabotage.mutant):
+                with trees.one() as tree, sabotaged_by(sabotage, tree):
                     done = await against(sabotage, tree, Path(folder) / str(number))
             say(done.row)
             return done

@@ -1,12 +1,13 @@
 """The sabotages: what is done, under what it shows, and which checker must say so.
 
 They are the list of the plan of this tool as far as it fits this package (docs/proof.md has it),
-and some more; those of waiting and of leases are in files of their own. Each was seen to be caught
-within `Sabotage.limit` on a machine with two cores that others used too.
+and some more; those of waiting, of leases and of holding are in files of their own. Each was seen
+to be caught within `Sabotage.limit` on a machine with two cores that others used too.
 """
 
 from __future__ import annotations
 
+from tests.jepsen.mutants.listed_holding import HOLDING
 from tests.jepsen.mutants.listed_leases import LEASES
 from tests.jepsen.mutants.listed_waiting import WAITING
 from tests.jepsen.mutants.sabotage import Sabotage, listed, sabotage
@@ -194,4 +195,5 @@ SABOTAGES = (
     ),
     *WAITING,
     *LEASES,
+    *HOLDING,
 )

@@ -20,12 +20,19 @@ class Sabotage:
         plan: What is run, again and again with the next seed, until it is caught.
         checker: Who must catch it.
         limit: Seconds of running in which it must be caught.
+        also: What is done besides, where two places guard the same.
     """
 
     mutant: Mutant
     plan: Plan
     checker: str
     limit: float = 60.0
+    also: tuple[Mutant, ...] = ()
+
+    @property
+    def mutants(self) -> tuple[Mutant, ...]:
+        """All that is done to the package."""
+        return self.mutant, *self.also
 
     @property
     def name(self) -> str:

@@ -16,11 +16,13 @@ import (
 
 const limit = 3
 
-// state is that of any model: who holds it, how often or how much; or a value and the greatest token.
+// state is that of any model: who holds it, how often or how much; or a value and the greatest token;
+// and how often each of two callers reads.
 type state struct {
-	holder string
-	count  int
-	token  int
+	holder  string
+	count   int
+	token   int
+	readers [2]int
 }
 
 // call is what was done, and whether it is certain that it was.
@@ -53,6 +55,28 @@ var models = map[string]func(s state, c call) (state, bool){
 			return state{}, mine
 		}
 		return state{holder: s.holder, count: s.count - 1}, mine
+	},
+	"read-write": func(s state, c call) (state, bool) {
+		hold := c.action[1].([]any)
+		who, writes := hold[1].(string), hold[0] == "write"
+		place, mine := who[0]-'a', s.holder == who
+		switch {
+		case c.word() == "acquire" && writes:
+			free := s.holder == "" && s.readers == [2]int{}
+			s.holder, s.count = who, s.count+1
+			return s, mine || free
+		case c.word() == "acquire":
+			s.readers[place]++
+			return s, mine || s.holder == ""
+		case writes:
+			s.count--
+			if s.count == 0 {
+				s.holder = ""
+			}
+			return s, mine
+		}
+		s.readers[place]--
+		return s, s.readers[place] >= 0
 	},
 	"semaphore": func(s state, c call) (state, bool) {
 		if c.word() == "acquire" {

@@ -7,7 +7,9 @@ from tests.jepsen.workloads.barrier import BARRIER
 from tests.jepsen.workloads.brief import BRIEF
 from tests.jepsen.workloads.churn import CHURN
 from tests.jepsen.workloads.composite import MULTI, RED
+from tests.jepsen.workloads.crossed import CROSSED
 from tests.jepsen.workloads.fair import FAIR
+from tests.jepsen.workloads.handed import HANDED
 from tests.jepsen.workloads.latch import LATCH
 from tests.jepsen.workloads.leases import EXTEND, FORCED
 from tests.jepsen.workloads.mixed import MIXED
@@ -39,6 +41,8 @@ WORKLOADS: dict[str, Workload] = {
         EXTEND,
         FORCED,
         SYNCED,
+        CROSSED,
+        HANDED,
         *([MIXED] if older.is_there() else []),
     )
 }

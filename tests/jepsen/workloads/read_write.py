@@ -60,7 +60,7 @@ READ_WRITE = Workload(
     "read-write",
     "W5: a number under a read-write lock; writers also read inside",
     _section,
-    checkers=(*OF_LOCKS, "read-write", "referee"),
+    checkers=(*OF_LOCKS, "read-write", "referee", "linearizability"),
     objects=("readers-1", "writers-1"),
     tasks=3,
     renewed=True,
