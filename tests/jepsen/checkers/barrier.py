@@ -21,7 +21,7 @@ def barrier(history: History, facts: Facts) -> Verdict:
     found: list[Violation] = []
     looked_at = 0
     for obj, ops in history.by_object("arrive").items():
-        parties = facts.parties.get(obj, 1)
+        parties = facts.parties_of(obj)
         looked_at += len(ops)
         arrived = [op for op in ops if op.out != "fail"]
         found += _too_soon(obj, arrived, parties)

@@ -19,7 +19,7 @@ def latch(history: History, facts: Facts) -> Verdict:
     looked_at = 0
     for obj, ops in history.by_object("count_down", "await").items():
         counts = [op.value for op in ops if isinstance(op.value, int)]
-        enough = max(counts, default=facts.parties.get(obj, 1))
+        enough = max(counts, default=facts.parties_of(obj))
         downs = [op for op in ops if op.op == "count_down" and op.out != "fail"]
         invoked = [op.t0 for op in downs for _ in range(_units(op))]
         done = sorted(op.end for op in downs if op.out == "ok" for _ in range(_units(op)))

@@ -22,7 +22,8 @@ class Facts:
 
     Attributes:
         limits: How many may hold each object at once: permits of a semaphore. 1 if not named.
-        parties: How many a barrier waits for, how many a latch counts, by object.
+        parties: How many a barrier waits for, how many a latch counts, by object, or by what the
+            names of many begin with: `barrier` stands for `barrier-1`, `barrier-2`, ...
         settings: What else the workload was given.
         broken: The assumptions that a nemesis broke (`Nemesis.breaks`): what rests on them becomes
             a figure instead of a verdict.
@@ -41,6 +42,10 @@ class Facts:
     lasting: tuple[str, ...] = ("redisson_lock_token:*",)
     wake_bound: float | None = None
     longest_lease: float | None = None
+
+    def parties_of(self, obj: str) -> int:
+        """Return how many a barrier waits for, how many a latch counts; 1 if that is not known."""
+        return self.parties.get(obj) or self.parties.get(obj.rpartition("-")[0], 1)
 
 
 @dataclass(frozen=True)

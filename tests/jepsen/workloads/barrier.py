@@ -15,8 +15,6 @@ from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 _PROCESSES, _TASKS = 4, 2
 _LONGEST = 2.0
-#: Rounds of which the checker knows the parties: more than a run has breaks.
-_ROUNDS = 5_000
 
 
 @dataclass
@@ -55,5 +53,5 @@ BARRIER = Workload(
     objects=("barrier",),
     processes=_PROCESSES,
     tasks=_TASKS,
-    facts=Facts(parties={f"barrier-{n}": _PROCESSES * _TASKS for n in range(_ROUNDS)}),
+    facts=Facts(parties={"barrier": _PROCESSES * _TASKS}),
 )
