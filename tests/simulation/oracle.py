@@ -170,8 +170,9 @@ class Oracle:
                 ended.append(grip)
                 continue
             assert end <= grip.gone_until, f"{grip} is renewed, and no server has it"
-            untold = present > grip.told_by and lease._is_renewed and grip.host.runs
-            assert not untold, f"{grip} was freed, and its holder was not told"
+            if present > grip.told_by and grip.host.runs:
+                renewed = all(member._is_renewed for member in members_of(lease))
+                assert not renewed, f"{grip} was freed, and its holder was not told"
             if self._protected(grip):
                 sound.append(grip)
             changing = [member._hold.is_changing for member in members_of(lease)]

@@ -135,9 +135,9 @@ class Universe:
 
     @contextmanager
     def _watch(self, node: Node, command: tuple[bytes, ...]) -> Iterator[None]:
-        """Look at each command: whom it frees by force, and what it does with a fair queue."""
-        server = node.server
-        ran = command[0] == b"EVALSHA" and command[1] in server.scripts and not server.busy
+        """Look at each script: whom it frees by force, and what it does with a fair queue."""
+        # Otherwise the server does not know it yet, or refuses it: nothing happens.
+        ran = command[1] in node.server.scripts and not node.server.busy
         name = self.simulation.trace.names[command[1]] if ran else ""
         forces = name.endswith(".force_release")
         before = set(self.kind.owners(node)) if forces else set[str]()

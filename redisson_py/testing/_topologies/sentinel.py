@@ -155,6 +155,8 @@ class EmbeddedSentinel(Replicated):
             for sentinel in self._awake_sentinels():
                 known = await self._replicas_known_to(sentinel)
                 for port in {node.port for node in self._awake() if node is not old}:
+                    if port not in known:
+                        return self._blame(sentinel, f"it does not know {port}")
                     if known[port]["role-reported"] != "slave":
                         return self._blame(sentinel, f"it takes {port} for a master")
             return ""
