@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.jepsen.checkers.holds import Hold, holds
+from tests.jepsen.checkers.latch import TIMED_OUT
 from tests.jepsen.checkers.simulated import DRIFT, LEASE, MS
 from tests.jepsen.history import History, Op
 
@@ -136,7 +137,7 @@ def never_opened(chance: random.Random, history: History) -> History:
     old = _chosen(chance, history, "await")
     moment = max(op.end for op in history.of("count_down") if op.obj == old.obj)
     late = replace(old, t0=int(moment) + 1, t1=int(moment) + LEASE, out="fail")
-    return _changed(history, old, late)
+    return _changed(history, old, replace(late, err=TIMED_OUT))
 
 
 def released_early(chance: random.Random, history: History) -> History:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from redisson_py import AcquireTimeoutError
 from tests.jepsen.checkers.judging import judged
 from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
 from tests.jepsen.history import History, Op
+
+#: How a wait fails that Redis answered with "closed"; one without an answer says nothing.
+TIMED_OUT = AcquireTimeoutError.__name__
 
 
 @judged()
@@ -32,7 +36,7 @@ def latch(history: History, facts: Facts) -> Verdict:
             if op.out == "ok" and (opens is None or op.end < opens):
                 shown = (*_until(downs, op), op)
                 found.append(Violation(f"{obj} opened before its count was down", shown, True))
-            elif op.out == "fail" and open_since is not None and open_since < op.t0:
+            elif op.err == TIMED_OUT and open_since is not None and open_since < op.t0:
                 shown = (*_until(downs, op), op)
                 found.append(Violation(f"{obj} was closed when its count was down", shown))
     return Verdict(found, looked_at)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.jepsen.checkers.hand_off import ROUND_TRIPS
+from tests.jepsen.checkers.latch import TIMED_OUT
 from tests.jepsen.checkers.written import acquire, broken, fine, judge, nemesis, op, release
 from tests.jepsen.history import Op
 
@@ -71,7 +73,7 @@ def test_a_latch_that_opens_in_time() -> None:
     fine("latch", *DOWNS, op("await", 5, 21, "w", value=2), op("await", 50, 51, "v"))
     fine("latch", op("count_down", 0, 10, "a", n=2), op("await", 5, 9, "w", value=2))
     # It timed out before the last count was down for certain.
-    fine("latch", *DOWNS, op("await", 29, 60, "w", value=2, out="fail"))
+    fine("latch", *DOWNS, op("await", 29, 60, "w", value=2, out="fail", err=TIMED_OUT))
     fine("latch", DOWNS[0], op("count_down", 20, None, "b"), op("await", 5, 25, "w", value=2))
 
 
@@ -84,8 +86,12 @@ def test_a_latch_that_opens_too_soon() -> None:
 
 
 def test_a_latch_that_stays_closed() -> None:
-    rule, _ = broken("latch", *DOWNS, op("await", 31, 60, "w", value=2, out="fail"))
+    late = partial(op, "await", 31, 60, "w", value=2, out="fail")
+    rule, _ = broken("latch", *DOWNS, late(err=TIMED_OUT))
     assert rule == "x was closed when its count was down"
+    # It was cancelled, or has lost its connection: it says nothing of the latch.
+    fine("latch", *DOWNS, late())
+    fine("latch", *DOWNS, late(err="ConnectionLostError"))
 
 
 def arrive(rid: str, t0: int, t1: int | None, n: int | None = 0, **facts: Any) -> Op:
