@@ -57,9 +57,12 @@ def bears(workload: str, topology: str) -> bool:
     return (chosen.servers > 1) == (topology == FIVE)
 
 
-def strike(nemeses: Collection[str], topology: str) -> bool:
-    """Return whether nemeses can strike together on a topology."""
-    return topology_bears(topology, needs_of(nemeses))
+def strike(nemeses: Collection[str], topology: str, workload: str = "") -> bool:
+    """Return whether nemeses can strike together on a topology, and what a workload does there."""
+    needs = needs_of(nemeses)
+    if workload and needs & WORKLOADS[workload].without:
+        return False
+    return topology_bears(topology, needs)
 
 
 def able_with(lacking: Collection[Need]) -> dict[str, Nemesis]:
@@ -67,15 +70,17 @@ def able_with(lacking: Collection[Need]) -> dict[str, Nemesis]:
     return {name: each for name, each in NEMESES.items() if not each.needs & set(lacking)}
 
 
-def sets(text: str, topology: str, lacking: Collection[Need] = ()) -> list[tuple[str, ...]]:
-    """Return the nemeses of each run that is meant, on a topology.
+def sets(
+    text: str, workload: str, topology: str, lacking: Collection[Need] = ()
+) -> list[tuple[str, ...]]:
+    """Return the nemeses of each run that is meant, of a workload on a topology.
 
     What this machine lacks leaves nemeses out, but for those that are named.
 
     Raises:
-        NoSuchName: One is named that there is not, or that the topology cannot bear.
+        NoSuchName: One is named that there is not, or that topology or workload cannot bear.
     """
-    able = [name for name in able_with(lacking) if strike([name], topology)]
+    able = [name for name in able_with(lacking) if strike([name], topology, workload)]
     match text:
         case "none":
             return [()]
@@ -86,8 +91,8 @@ def sets(text: str, topology: str, lacking: Collection[Need] = ()) -> list[tuple
         case "pairs":
             return [pair for pair in itertools.combinations(able, 2) if strike(pair, topology)]
     names = tuple(named(text, NEMESES, "nemesis"))
-    if not strike(names, topology):
-        raise NoSuchName(f"the topology {topology} cannot bear {text}")
+    if not strike(names, topology, workload):
+        raise NoSuchName(f"{workload} on the topology {topology} cannot bear {text}")
     return [names]
 
 
@@ -108,7 +113,7 @@ def sweep(
         Plan(each, chosen, place, length, seed + number)
         for each in named(workload, WORKLOADS, "workload")
         for place in _places(each, nemesis, topology)
-        for chosen in sets(nemesis, place, lacking)
+        for chosen in sets(nemesis, each, place, lacking)
         for number, length in enumerate(_rounds(seconds))
     ]
     if not plans:
@@ -124,7 +129,7 @@ def _places(workload: str, nemesis: str, topology: str) -> list[str]:
     if nemesis in ("none", "all", "each", "pairs"):
         return able[:1]
     names = named(nemesis, NEMESES, "nemesis")
-    places = [name for name in able if strike(names, name)]
+    places = [name for name in able if strike(names, name, workload)]
     if not places:
         raise NoSuchName(f"no topology of the workload {workload} bears {nemesis} together")
     return places[:1]
@@ -181,7 +186,7 @@ def default_round(
         chosen.append((workload, nemeses, topology))
 
     for names in _groups(lacking):
-        add(names, [place for place in places if strike(names, place[1])])
+        add(names, [place for place in places if strike(names, place[1], place[0])])
     usual = tuple(name for name in USUAL if name in NEMESES)
     for name in [*WORKLOADS, *TOPOLOGIES]:
         able = [place for place in places if name in place]
@@ -207,6 +212,6 @@ def endless(seed: int, begun: int, lacking: Collection[Need] = ()) -> Iterator[P
         most = chance.choice((1, 1, 2, 2, 3, len(NEMESES)))
         able = able_with(lacking)
         for name in chance.sample([*able], len(able)):
-            if len(chosen) < most and strike([*chosen, name], topology):
+            if len(chosen) < most and strike([*chosen, name], topology, workload):
                 chosen.append(name)
         yield Plan(workload, tuple(sorted(chosen)), topology, ROUND, seed + number)

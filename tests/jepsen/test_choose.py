@@ -20,7 +20,7 @@ def test_the_default_round_leaves_nothing_out() -> None:
     assert {name for plan in plans for name in plan.nemeses} == NEMESES.keys()
     assert {plan.topology for plan in plans} == TOPOLOGIES.keys()
     assert all(choose.bears(plan.workload, plan.topology) for plan in plans)
-    assert all(choose.strike(plan.nemeses, plan.topology) for plan in plans)
+    assert all(choose.strike(plan.nemeses, plan.topology, plan.workload) for plan in plans)
     assert len({plan.seed for plan in plans}) == len(plans)
 
 
@@ -74,7 +74,7 @@ def test_each_and_pairs_are_what_a_topology_can_bear() -> None:
 
 def test_all_together_can_be_borne() -> None:
     for topology in TOPOLOGIES:
-        for names in choose.sets("all", topology):
+        for names in choose.sets("all", "mutex", topology):
             assert choose.strike(names, topology)
 
 
@@ -92,7 +92,13 @@ def test_a_long_run_is_cut_into_rounds_of_other_seeds() -> None:
         ("mutex", "rain", "", "no such nemesis: rain"),
         ("mutex", "kill", "moon", "no such topology: moon; there are: single, "),
         ("mutex", "kill", "five", "the workload mutex does not run on the topology five"),
-        ("mutex", "cluster-kill", "single", "the topology single cannot bear cluster-kill"),
+        (
+            "mutex",
+            "cluster-kill",
+            "single",
+            "the topology single cannot bear cluster-kill",
+        ),
+        ("mixed", "drop", "single", "mixed on the topology single cannot bear drop"),
         ("mutex", "cluster-kill,sentinel-kill", "", "no topology of the workload mutex bears"),
     ],
 )
@@ -107,5 +113,5 @@ def test_plans_for_hours_are_the_same_for_a_seed_and_go_on() -> None:
     assert plans == [*islice(choose.endless(5, 0), 40)]
     assert plans[10:] == [*islice(choose.endless(5, 10), 30)]
     assert plans != [*islice(choose.endless(6, 0), 40)]
-    assert all(choose.strike(plan.nemeses, plan.topology) for plan in plans)
+    assert all(choose.strike(plan.nemeses, plan.topology, plan.workload) for plan in plans)
     assert all(choose.bears(plan.workload, plan.topology) for plan in plans)

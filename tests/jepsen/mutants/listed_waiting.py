@@ -58,6 +58,6 @@ WAITING = (
         _plan("brief", "cancel"),
         "leaks",
     ),
-    Sabotage(listed("tombstone ignored"), _plan("mutex", "duplicate"), "leaks"),
+    Sabotage(listed("tombstone ignored"), _plan("mutex", "duplicate"), "leaks", 120),
     Sabotage(listed("silence not noticed"), _plan("brief", "half-open"), "no deadlock"),
 )

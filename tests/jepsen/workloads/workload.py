@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tests.jepsen.checkers.verdict import Facts
 from tests.jepsen.working import Worker
+
+if TYPE_CHECKING:
+    from tests.jepsen.field import Need
 
 #: Options of the clients, as a rule. Nobody waits for ever, so that a worker comes to its end.
 OPTIONS: Mapping[str, Any] = {"lease_time": 1.0, "acquire_timeout": 5.0}
@@ -31,6 +34,7 @@ class Workload:
         tasks: How many tasks each worker has.
         servers: How many independent servers each worker needs.
         topology: The only one on which it runs; empty for any.
+        without: What its nemeses must not need.
         facts: What the checkers must know.
         threads: Whether its tasks may be threads.
         renewed: Whether the watchdog renews every lease until its release.
@@ -48,6 +52,7 @@ class Workload:
     tasks: int = 2
     servers: int = 1
     topology: str = ""
+    without: frozenset[Need] = frozenset()
     facts: Facts = field(default_factory=Facts)
     threads: bool = True
     renewed: bool = False
