@@ -144,20 +144,16 @@ class Bus:
             self.table.drop(channel)
         return bool(channel.seats)
 
-    def put_off(self, stream: Stream, call: Call) -> None:
-        """Send a SUBSCRIBE or UNSUBSCRIBE again that a busy server refused, if it still applies.
-
-        A connection that is new since then is subscribed to what is needed.
-        """
+    def put_off(self, stream: Stream, call: Call) -> bool:
+        """Return whether a SUBSCRIBE or UNSUBSCRIBE that a busy server refused still applies."""
         assert call.channel is not None
         channel = self.table.channel(call.channel)
-        needed = channel is not None and channel.stream is stream
-        if not stream.ready or needed is not (call.args[0] == "SUBSCRIBE"):
-            return
-        if channel is not None and needed:
+        if channel is None or channel.stream is not stream:
+            return not call.subscribes
+        if call.subscribes:
             # Requests behind the refused SUBSCRIBE may have been answered: as in `resubscribe`.
             self.table.wake(channel)
-        stream.send(call)
+        return call.subscribes
 
     def recover(self) -> None:
         """Subscribe again to channels whose subscription a server ended."""

@@ -172,6 +172,11 @@ class Call:
         return self.must or not self.future.done()
 
     @property
+    def subscribes(self) -> bool:
+        """Whether it is a SUBSCRIBE, sharded or not."""
+        return self.args[0] in ("SUBSCRIBE", "SSUBSCRIBE")
+
+    @property
     def is_over(self) -> bool:
         """Whether it was answered, or nothing needs an answer any more."""
         future = self.future

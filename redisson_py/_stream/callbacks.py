@@ -20,8 +20,9 @@ def _ignore(_: Stream) -> None:
     """Do nothing."""
 
 
-def _drop(_: Stream, call: Call) -> None:
+def _drop(_: Stream, call: Call) -> bool:
     """Send it no more: nobody subscribes on this stream."""
+    return False
 
 
 def _unknown(_: Stream, then: Callable[[int | None], None]) -> None:
@@ -42,7 +43,7 @@ class Callbacks:
             connection stays open until this returns; if it returns True, until nothing is `needed`.
         on_outlived: Called when that connection is closed.
         on_put_off: Called with a SUBSCRIBE or UNSUBSCRIBE that the server was too busy for, when
-            it is time to send it again.
+            it is time to send it again; returns whether it still applies.
         count_replicas: Calls a function, now or later, with the number of replicas that the
             stream's master has according to other servers; with None if none of them knows.
     """
@@ -53,5 +54,5 @@ class Callbacks:
     needed: Callable[[Stream], bool]
     on_end: Callable[[Stream], Awaitable[bool]] = _at_once
     on_outlived: Callable[[Stream], None] = _ignore
-    on_put_off: Callable[[Stream, Call], None] = _drop
+    on_put_off: Callable[[Stream, Call], bool] = _drop
     count_replicas: Callable[[Stream, Callable[[int | None], None]], None] = _unknown

@@ -266,10 +266,24 @@ class Stream:
         if not self.ready:
             return
         word = "S" + word if self._dialect is _SHARDED else word
-        self.send(Call((word, channel), 0, must=True, channel=channel))
-        if word == "SUNSUBSCRIBE":
+        self._send_subscription(Call((word, channel), 0, must=True, channel=channel))
+
+    def _send_subscription(self, call: Call) -> None:
+        self.send(call)
+        if call.args[0] == "SUNSUBSCRIBE":
             # Completes the SUNSUBSCRIBE: see `Wire`.
             self.send(Call(("HELLO",), 0, must=True))
+
+    def _subscribe_later(self, call: Call) -> None:
+        """Send a SUBSCRIBE or UNSUBSCRIBE again after a pause, if it still applies then."""
+
+        def again() -> None:
+            # A connection that is new since then is subscribed to what is needed.
+            if self.ready and self._tell.on_put_off(self, call):
+                self._send_subscription(call)
+
+        call.errors += 1
+        call_later(pause_before(call.errors), again)
 
     def ping(self) -> Call:
         """Send PING, or HELLO to see the role too; fails as soon as the connection breaks."""
@@ -718,8 +732,7 @@ class Stream:
                 self.abort(text)
         elif call.channel is not None:
             if is_try_again(text):
-                call.errors += 1
-                call_later(pause_before(call.errors), lambda: self._tell.on_put_off(self, call))
+                self._subscribe_later(call)
             # A SUNSUBSCRIBE that is refused because the slot moved away has taken effect anyway.
             elif call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
                 log.error("cannot listen to %r: %s", call.channel, text)

@@ -31,7 +31,7 @@ from redisson_py._loop import (
     wait_until,
     wake,
 )
-from redisson_py._stream.retry import is_try_again, pause_before
+from redisson_py._stream.retry import pause_before
 from redisson_py._stream.router import Followers, NewStream
 from redisson_py._stream.topology import LONGEST_PAUSE
 from redisson_py._stream.wire import Traffic
@@ -351,9 +351,9 @@ class ClusterRouter:
         if text.startswith("CLUSTERDOWN"):
             self._cut_off.add(address)
             self.ask()
-        if call.channel is not None and is_try_again(text):
-            self.gone(stream, call.channel)
-            return True
+            if call.channel is not None and call.subscribes:
+                self.gone(stream, call.channel)
+                return True
         return False
 
     def _redirect(self, stream: Stream, call: Call, redirect: Redirect, error: ReplyError) -> bool:

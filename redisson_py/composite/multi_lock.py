@@ -64,8 +64,8 @@ class MultiLock(CompositeLock):
     Promised: no deadlock among MultiLocks, and none with others that take several of these
     locks in another order. Members are sorted by name and server. While it holds some of them,
     it waits for another one for a limited time only, then gives all back and begins again
-    after a random pause; the limit doubles each time, up to 6 seconds. `timeout` covers all
-    members together.
+    after a random pause; the limit doubles each time, up to 6 seconds, and from then on it
+    begins with the one that was busy. `timeout` covers all members together.
     Without a lease time each member is renewed by its own client, also while it waits for later
     ones; with one, the lease counts from when all are held, and is the same for all. If a member
     is lost, the MultiLock is lost at once. `release` releases all members, also if one of them
@@ -204,8 +204,9 @@ class MultiOwnership(CompositeOwnership):
         limit = _FIRST_WAIT
         patience = min(owner.context.options.command_timeout for owner in self.owners)
         answered_at = running_loop().time()
+        members: Sequence[LockLike] = self.members
         while True:
-            walk = _Walk(self.members, task, deadline, once, lease_time, heard_busy_at, wait)
+            walk = _Walk(members, task, deadline, once, lease_time, heard_busy_at, wait)
             leases = await walk.take(limit * random.uniform(1, 2))
             if leases is not None or once:
                 return leases
@@ -217,6 +218,10 @@ class MultiOwnership(CompositeOwnership):
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None
+            if limit == _LONGEST_WAIT:
+                # The queue is longer: keep the place in it. Nothing is held while the first is
+                # waited for. Not sooner: in different orders, multi locks hold each other up.
+                members = sorted(self.members, key=lambda member: member is not walk.busy)
             limit = min(2 * limit, _LONGEST_WAIT)
             pause = random.uniform(0, _LONGEST_PAUSE)
             if deadline is not None:
@@ -267,6 +272,7 @@ class _Walk:
 
     Attributes:
         answered: A member that it waited for in vain was busy.
+        busy: That member.
         error: Why it ended otherwise: a member did not answer.
     """
 
@@ -289,6 +295,7 @@ class _Walk:
         self._wait = wait
         self.answered = False
         self.error: Exception | None = None
+        self.busy: LockLike | None = None
 
     async def take(self, wait: float) -> list[Lease] | None:
         """Return a lease of each member, or None if one could not be acquired.
@@ -303,6 +310,7 @@ class _Walk:
                 lease_time = self._lease_time if alone else None
                 lease = await self._take_one(member, lease_time, wait if leases else None)
                 if lease is None:
+                    self.busy = member if self.answered else None
                     release_all(leases)
                     return None
                 leases.append(lease)

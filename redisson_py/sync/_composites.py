@@ -39,11 +39,12 @@ class MultiLock(CompositeLock):
     Promised: no deadlock among MultiLocks, and none with others that take several of these
     locks in another order. Members are sorted by name and server. While it holds some of them,
     it waits for another one for a limited time only, then gives all back and begins again after
-    a random pause; the limit doubles each time, up to 6 seconds. `timeout` covers all members
-    together. Without a lease time each member is renewed by its own client, also while it waits
-    for later ones; with one, the lease counts from when all are held, and is the same for all.
-    If a member is lost, the MultiLock is lost at once. `release` releases all members, also if
-    one of them fails. Interrupted, an acquire holds nothing, and a release is carried out.
+    a random pause; the limit doubles each time, up to 6 seconds, and from then on it begins
+    with the one that was busy. `timeout` covers all members together. Without a lease time each
+    member is renewed by its own client, also while it waits for later ones; with one, the lease
+    counts from when all are held, and is the same for all. If a member is lost, the MultiLock
+    is lost at once. `release` releases all members, also if one of them fails. Interrupted, an
+    acquire holds nothing, and a release is carried out.
 
     Not promised: an order among waiters. A MultiLock does not survive the loss of a server; for
     that see `RedLock`. Its leases have no fencing token: re-enter a fenced member inside the

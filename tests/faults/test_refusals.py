@@ -8,8 +8,8 @@ and nobody floods the server with questions or connections meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, suppress
 
 import pytest
 import pytest_asyncio
@@ -27,6 +27,7 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ServerFactory
+from tests.support.busy_server import busy_with_a_script, is_busy
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 #: Names asked for at once.
@@ -122,19 +123,6 @@ async def is_loading(redis: Redis) -> bool:
         return False
 
 
-@asynccontextmanager
-async def busy_with_a_script(server: EmbeddedServer, admin: Redis) -> AsyncGenerator[None]:
-    """Have the server answer BUSY to all commands of the block."""
-    await admin.config_set("lua-time-limit", 20)
-    async with Redis.from_url(server.url) as other:
-        script = asyncio.ensure_future(other.eval("while true do end", 0))
-        await until_async(lambda: is_busy(admin))
-        yield
-        await admin.script_kill()
-        with pytest.raises(ResponseError):
-            await script
-
-
 async def test_server_busy_with_a_script_is_waited_for(
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis, measured: Measured
 ) -> None:
@@ -175,14 +163,6 @@ async def test_a_busy_server_refuses_subscriptions_only_for_now(
     async with busy_with_a_script(own_server, admin):
         await until(lambda: not client._table.channels)
     await until_async(lambda: subscribers_are(0))
-
-
-async def is_busy(redis: Redis) -> bool:
-    try:
-        await redis.get("x")
-    except ResponseError as error:
-        return "BUSY" in str(error)
-    return False
 
 
 async def test_demoted_server_is_waited_for_without_a_storm(

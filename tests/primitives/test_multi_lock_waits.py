@@ -20,7 +20,7 @@ from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rule
 from tests.support.counting import Counted
 from tests.support.leases import renew_now
 from tests.support.streams import answered
-from tests.support.waiting import until_async
+from tests.support.waiting import until, until_async
 
 #: A deadlock lasts for ever.
 PATIENCE = 30.0
@@ -69,6 +69,38 @@ async def test_members_that_are_held_are_given_back_while_another_stays_busy(
                 assert not waiting.done()
     lease = await waiting
     await lease.release()
+
+
+async def test_it_keeps_its_place_in_a_queue_that_is_longer_than_its_limit(
+    client: Redisson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_lock, "_FIRST_WAIT", 0.02)
+    monkeypatch.setattr(multi_lock, "_LONGEST_WAIT", 0.02)
+    walks = 0
+    take = multi_lock._Walk.take
+
+    async def counted(walk: Any, wait: float) -> Any:
+        nonlocal walks
+        walks += 1
+        return await take(walk, wait)
+
+    async def visit() -> None:
+        async with client.get_lock("b"):
+            pass
+
+    monkeypatch.setattr(multi_lock._Walk, "take", counted)
+    async with client.get_lock("b"):
+        both = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+        waiting = asyncio.create_task(both.acquire())
+        await until(lambda: walks == 2 and client.statistics().waiters == 1)
+        newcomer = asyncio.create_task(visit())
+        # Long enough to give its place up some times.
+        await asyncio.sleep(1)
+    lease = await waiting
+    assert not newcomer.done()
+    assert walks == 2
+    await lease.release()
+    await newcomer
 
 
 class _EnoughError(Exception):
