@@ -145,7 +145,7 @@ class Bus:
         return bool(channel.seats)
 
     def put_off(self, stream: Stream, call: Call) -> bool:
-        """Return whether a SUBSCRIBE or UNSUBSCRIBE that a busy server refused still applies."""
+        """Return whether a SUBSCRIBE or UNSUBSCRIBE that a server refused still applies."""
         assert call.channel is not None
         channel = self.table.channel(call.channel)
         if channel is None or channel.stream is not stream:

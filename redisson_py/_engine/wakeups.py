@@ -7,9 +7,9 @@ Invariants:
 - SUBSCRIBE travels on the same ordered stream as the requests that follow it, so a seat that asks
   after it joined hears of every release after that request. No task has to wait for the server's
   confirmation; an event set by the first confirmation is wrong as soon as a channel is left
-  and joined again before the answers came (wrong in 228 of 300 random schedules). A busy server
-  may refuse SUBSCRIBE and serve the request behind it: SUBSCRIBE is sent again, and its seats ask
-  again behind it.
+  and joined again before the answers came (wrong in 228 of 300 random schedules). A server
+  that is busy, or does not allow it yet, may refuse SUBSCRIBE and serve the request behind it:
+  SUBSCRIBE is sent again, and its seats ask again behind it.
 - One release wakes one seat. A seat that was woken and leaves without having asked again
   passes the wake-up on (the rule of anyio's Condition).
 - A wake-up is a hint. Missed, late or double, it costs time and never correctness.

@@ -42,8 +42,8 @@ class Callbacks:
         on_end: Awaited when the background task is cancelled while it has a connection. The
             connection stays open until this returns; if it returns True, until nothing is `needed`.
         on_outlived: Called when that connection is closed.
-        on_put_off: Called with a SUBSCRIBE or UNSUBSCRIBE that the server was too busy for, when
-            it is time to send it again; returns whether it still applies.
+        on_put_off: Called with a SUBSCRIBE or UNSUBSCRIBE that the server refused, when it is time
+            to send it again; returns whether it still applies.
         count_replicas: Calls a function, now or later, with the number of replicas that the
             stream's master has according to other servers; with None if none of them knows.
     """

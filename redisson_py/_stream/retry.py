@@ -22,6 +22,8 @@ _MOVING = ("TRYAGAIN", "ASK ")
 #: The slot left, or began to leave, before a script used a key whose name it computes.
 _NOT_LOCAL = " non local key "
 _LONGEST_PAUSE = 1.0
+#: Seconds after which a subscription is asked for again that somebody must allow first.
+UNTIL_ALLOWED = 5.0
 
 
 def is_try_again(text: str) -> bool:

@@ -45,7 +45,13 @@ from redisson_py._stream.call import (
 from redisson_py._stream.deadlines import Deadlines, grace
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
-from redisson_py._stream.retry import is_half_done, is_moving, is_try_again, pause_before
+from redisson_py._stream.retry import (
+    UNTIL_ALLOWED,
+    is_half_done,
+    is_moving,
+    is_try_again,
+    pause_before,
+)
 from redisson_py._stream.room import Room
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.topology import (
@@ -274,7 +280,7 @@ class Stream:
             # Completes the SUNSUBSCRIBE: see `Wire`.
             self.send(Call(("HELLO",), 0, must=True))
 
-    def _subscribe_later(self, call: Call) -> None:
+    def _subscribe_later(self, call: Call, pause: float) -> None:
         """Send a SUBSCRIBE or UNSUBSCRIBE again after a pause, if it still applies then."""
 
         def again() -> None:
@@ -283,7 +289,7 @@ class Stream:
                 self._send_subscription(call)
 
         call.errors += 1
-        call_later(pause_before(call.errors), again)
+        call_later(pause, again)
 
     def ping(self) -> Call:
         """Send PING, or HELLO to see the role too; fails as soon as the connection breaks."""
@@ -732,10 +738,13 @@ class Stream:
                 self.abort(text)
         elif call.channel is not None:
             if is_try_again(text):
-                self._subscribe_later(call)
+                self._subscribe_later(call, pause_before(call.errors + 1))
             # A SUNSUBSCRIBE that is refused because the slot moved away has taken effect anyway.
             elif call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
-                log.error("cannot listen to %r: %s", call.channel, text)
+                if text != call.why_not:
+                    log.error("cannot listen to %r: %s", call.channel, text)
+                call.why_not = text
+                self._subscribe_later(call, UNTIL_ALLOWED)
         else:
             call.fail(error)
 

@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 
 from redisson_py import BackendError, FencedLock, LeaseLostError, Redisson, RLock, ScriptError
 from redisson_py._scripts import source
+from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
 from tests.support.waiting import set_safety_poll, until, until_listening
@@ -219,11 +220,32 @@ async def test_waiter_gets_on_when_its_channels_are_forbidden(
     await until(lambda: "cannot listen" in caplog.text)
     await redis.delete("k")
     lease = await waiting
-    assert "cannot listen" in caplog.text
     await allow("&redisson*")
     await lease.release()
     assert client.statistics().connections == 2
     assert client.statistics().commands_sent < MOST_COMMANDS
+
+
+async def test_waiter_hears_of_releases_once_its_channels_are_allowed(
+    clients: ClientFactory,
+    allow: Allow,
+    redis: Redis,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_safety_poll(monkeypatch, 1000)
+    monkeypatch.setattr(stream, "UNTIL_ALLOWED", 0.05)
+    client = clients(await allow(*documented_rules(), "resetchannels"))
+    holder = clients()
+    lease = await holder.get_lock("k").acquire(lease_time=60)
+    waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
+    sent = client.statistics().commands_sent
+    await until(lambda: client.statistics().commands_sent > sent + 10)
+    assert caplog.text.count("cannot listen") == 1
+    await allow("&redisson*")
+    await until_listening(client)
+    await lease.release()
+    await (await waiting).release()
 
 
 async def test_waiter_is_told_when_its_user_is_deleted(

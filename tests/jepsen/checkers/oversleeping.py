@@ -1,4 +1,4 @@
-"""Waiters that a release did not wake, whatever was slow and whatever a nemesis did.
+"""Waiters that a release did not wake, whatever was slow, if they were allowed to listen.
 
 `tests.jepsen.sleeps` says what is recorded, and why this needs no measure of time.
 """
@@ -11,6 +11,9 @@ from tests.jepsen.checkers.redis_releases import Possession, possessions
 from tests.jepsen.checkers.verdict import Violation
 from tests.jepsen.history import History, Op
 
+#: A strike in which Redis refuses SUBSCRIBE. It is asked again some seconds after it allows it.
+_FORBIDDING = "acl"
+
 
 def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
     """Yield the waiters that slept beside an object that was released.
@@ -20,7 +23,7 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
         judged: The objects with one holder at a time, each of which is acquired alone.
     """
     sleeps = history.by_object("overslept")
-    if not sleeps:
+    if not sleeps or any(op.rid == _FORBIDDING for op in history.of("nemesis")):
         return
     acquires = history.by_object("acquire")
     for obj, held in possessions(history).items():

@@ -25,7 +25,8 @@ def test_a_release_after_the_answer_wakes() -> None:
     assert {each.op for each in shown} == {"overslept", "release", "acquire"}
 
 
-def test_whatever_a_nemesis_did() -> None:
+def test_whatever_a_nemesis_did_but_forbid_to_listen() -> None:
+    fine("no lost wake-up", *A, B, nemesis("acl", "x", 0, 5), overslept("b", 20, 30, 500, 510))
     cut = nemesis("cut", "link", 100, 105)
     rule, _ = broken("no lost wake-up", *A, B, cut, overslept("b", 20, 30, 500, 510))
     assert rule == _RULE
