@@ -6,15 +6,13 @@ Nobody owns what these scripts change, so nothing but their receipts can tell a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from redisson_py import AcquireTimeoutError, BrokenBarrierError, Redisson
 from redisson_py.barriers.barrier import CyclicBarrier
@@ -23,6 +21,7 @@ from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
+from tests.support.busy_server import busy_with_a_script
 from tests.support.latch_and_barrier import get_barrier, get_latch
 from tests.support.lost_reply_calls import notice_soon
 from tests.support.stragglers import Stragglers
@@ -181,7 +180,7 @@ async def test_calls_answered_with_busy_are_all_carried_out_in_any_order(
     client = clients(own_server.url, command_timeout=30)
     latch = get_latch(client)
     await latch.try_set_count(100)
-    async with busy(own_server):
+    async with busy_with_a_script(own_server):
         counting = [asyncio.create_task(latch.count_down()) for _ in range(50)]
         await until(lambda: len(stream_of(client)._delayed) == 50)
     assert sorted(await asyncio.gather(*counting)) == [*range(50, 100)]
@@ -195,7 +194,7 @@ async def test_calls_that_are_cancelled_while_they_are_sent_back_all_count(
     client = clients(own_server.url, command_timeout=30)
     latch = get_latch(client)
     await latch.try_set_count(100)
-    async with busy(own_server):
+    async with busy_with_a_script(own_server):
         for number in range(1, 21):
             counting = asyncio.create_task(latch.count_down())
             await until(partial(_are_sent_back, client, number))
@@ -206,33 +205,12 @@ async def test_calls_that_are_cancelled_while_they_are_sent_back_all_count(
     assert await latch.count_down() == 79
 
 
-@asynccontextmanager
-async def busy(server: EmbeddedServer) -> AsyncGenerator[None, None]:
-    """Have a server run a script without an end, so that it refuses all else with BUSY."""
-    async with Redis.from_url(server.url) as admin, Redis.from_url(server.url) as other:
-        await admin.config_set("lua-time-limit", 10)
-        script = asyncio.ensure_future(other.eval("while true do end", 0))
-        await until_async(lambda: _is_busy(admin))
-        yield
-        await admin.script_kill()
-        with pytest.raises(ResponseError):
-            await script
-
-
 def _are_sent_back(client: Redisson, count: int) -> bool:
     return len(stream_of(client)._delayed) == count
 
 
 async def _is_left(latch: CountDownLatch, count: int) -> bool:
     return await latch.count() == count
-
-
-async def _is_busy(redis: Redis) -> bool:
-    try:
-        await redis.get("x")
-    except ResponseError as error:
-        return "BUSY" in str(error)
-    return False
 
 
 # The barrier.

@@ -130,7 +130,7 @@ async def test_server_busy_with_a_script_is_waited_for(
     lease = await client.get_lock("k").acquire()
     waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=60))
     await until_listening(waiter)
-    async with busy_with_a_script(own_server, admin):
+    async with busy_with_a_script(own_server):
         traffic = Traffic(client, waiter, newcomer)
         await asyncio.gather(ask_in_vain(client, 0.7), ask_in_vain(newcomer, 0.7))
         assert await is_busy(admin)
@@ -151,7 +151,7 @@ async def test_a_busy_server_refuses_subscriptions_only_for_now(
         return bool(await admin.pubsub_numsub(channel) == [(channel, count)])
 
     with ExitStack() as waiting:
-        async with busy_with_a_script(own_server, admin):
+        async with busy_with_a_script(own_server):
             sleeper = waiting.enter_context(client._context.bus.listen(channel, lock_wakes))
             await until_listening(client)
         # A release may have been missed: the sleeper is to ask again.
@@ -160,7 +160,7 @@ async def test_a_busy_server_refuses_subscriptions_only_for_now(
         sleeper.arm()
         await lease.release()
         await sleeper.wait(None)
-    async with busy_with_a_script(own_server, admin):
+    async with busy_with_a_script(own_server):
         await until(lambda: not client._table.channels)
     await until_async(lambda: subscribers_are(0))
 

@@ -15,10 +15,10 @@ from tests.support.waiting import until_async
 
 
 @asynccontextmanager
-async def busy_with_a_script(server: EmbeddedServer, admin: Redis) -> AsyncGenerator[None]:
+async def busy_with_a_script(server: EmbeddedServer) -> AsyncGenerator[None]:
     """Have the server answer BUSY to all commands of the block."""
-    await admin.config_set("lua-time-limit", 20)
-    async with Redis.from_url(server.url) as other:
+    async with Redis.from_url(server.url) as admin, Redis.from_url(server.url) as other:
+        await admin.config_set("lua-time-limit", 20)
         script = asyncio.ensure_future(other.eval("while true do end", 0))
         await until_async(lambda: is_busy(admin))
         try:

@@ -35,7 +35,7 @@ async def come_and_go(
 
     lease = await client.get_lock("k").acquire()
     with ExitStack() as waiting:
-        async with busy_with_a_script(server, admin):
+        async with busy_with_a_script(server):
             sleeper = waiting.enter_context(client._context.bus.listen(CHANNEL, lock_wakes))
             await until_listening(client)
         async with asyncio.timeout(20):
@@ -45,7 +45,7 @@ async def come_and_go(
             sleeper.arm()
             await lease.release()
             await sleeper.wait(None)
-    async with busy_with_a_script(server, admin):
+    async with busy_with_a_script(server):
         await until(lambda: not client._table.channels)
     await until_async(lambda: are(0))
     # No answer is out of step.
