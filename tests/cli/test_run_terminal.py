@@ -34,6 +34,11 @@ def end(*_): os.write(1, b"ended %d\\n" % 42); sys.exit(1)
 signal.signal(signal.SIGTERM, end)
 print(f"pid={os.getpid()}", flush=True)
 for n in range(10000): os.write(1, f"count {n}\\n".encode()); time.sleep(0.05)"""
+#: Sleeps. A shell that is told to stop just before it starts `sleep` waits for it all the same.
+SLEEPS = (
+    "import os, sys, time; "
+    'print(f"pid={os.getpid()}", file=sys.stderr, flush=True); time.sleep(600)'
+)
 PROMPT = r"\n\$ $"
 
 StartScreen = Callable[..., Screen]
@@ -115,7 +120,7 @@ async def test_in_a_pipeline_the_command_gets_the_terminal_when_it_reads_it(
 
 async def test_until_then_the_others_in_a_pipeline_have_it(shell: Screen) -> None:
     reader = "sh -c 'echo ready; read word </dev/tty; echo \"<$word>\"'"
-    run_in(shell, "echo pid=$$ >&2; sleep 600", around=f"{{}} | {reader}")
+    run_in(shell, f"exec {sys.executable} -c {shell_word(SLEEPS)}", around=f"{{}} | {reader}")
     await pid_of(shell)
     shell.type("word\n")
     await shell.shows("<word>")
