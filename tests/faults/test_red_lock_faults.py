@@ -60,8 +60,9 @@ async def test_one_dead_or_silent_server_costs_nothing(fleet: Fleet, how: str) -
     for _ in range(50):
         async with lock:
             pass
-    # Nothing piles up for a server of which nothing is heard.
-    assert under_way(lock, 1) <= waiting_there
+    # Nothing piles up for a server of which nothing is heard. Each new connection is tried once,
+    # and on a busy machine there are some.
+    assert under_way(lock, 1) <= waiting_there + 5
     await (server.start() if how == "kill" else server.resume())
     await until(lambda: not is_missing(lock, 1))
     async with lock:
