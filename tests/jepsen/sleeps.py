@@ -48,6 +48,7 @@ class _Sleeper(bus.Sleeper):
     def __init__(self) -> None:
         super().__init__()
         self._watch = _watch.get()
+        self._yields = False
 
     def rouse(self) -> None:
         """End the sleep; the timer calls this too."""
@@ -58,17 +59,17 @@ class _Sleeper(bus.Sleeper):
     async def wait(self, seconds: float | None) -> None:
         """Sleep, and note the end if nothing woke it."""
         await super().wait(seconds)
-        watch = self._watch
+        watch = None if self._yields else self._watch
         if watch is not None and watch.busy is not None and self.seat and not self.seat.woken:
             watch.ends.append(now())
 
     async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
         """Yield to other processes, which is no sleep, whatever ends it."""
-        watch, self._watch = self._watch, None
+        self._yields = True
         try:
             return await super().wait_for_messages(beyond, seconds)
         finally:
-            self._watch = watch
+            self._yields = False
 
 
 def watch_sleeps(told: OnOverslept) -> None:
