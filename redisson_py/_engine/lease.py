@@ -213,6 +213,8 @@ class Lease:
     async def release(self) -> None:
         """Give this acquisition back. A cancelled release is still carried out.
 
+        If its end has passed and Redis still has it, it may be released without an error.
+
         Raises:
             NotHeldError: It was released already.
             LeaseLostError: It was lost before; nothing is held.
