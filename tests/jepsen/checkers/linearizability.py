@@ -107,7 +107,7 @@ def _of_locks(history: History, facts: Facts) -> dict[str, list[Made]]:
 
 
 def _held(grant: Op, rid: str, facts: Facts) -> int | str | tuple[str, str]:
-    """Return what a model takes for a hold: units, its use, or how who holds a read-write lock."""
+    """Return what a model calls a hold: its units, its use, or the side of a read-write lock."""
     if grant.obj in facts.limits:
         return 1 if grant.n is None else grant.n
     if grant.value in _MODES:

@@ -16,7 +16,7 @@ import (
 
 const limit = 3
 
-// state is that of any model: who holds it, how often or how much; or a value and the greatest token;
+// state is that of any model: its holder, how often or how much it is held; or a value and the greatest token;
 // and how often each of two callers reads.
 type state struct {
 	holder  string
