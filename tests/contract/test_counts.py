@@ -19,7 +19,7 @@ from tests.contract.conftest import central, over, passing, single
 from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
 from tests.support.kinds import Kind, MakeLock
-from tests.support.streams import is_single, stream_of
+from tests.support.streams import answered, is_single, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 
@@ -30,6 +30,8 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
 ) -> None:
     async with lock:
         pass
+    # The client's description may be on another node of a cluster, to which it connects meanwhile.
+    await answered(client)
     traffic = stream_of(client).traffic
     writes, commands, tasks = traffic.writes, traffic.commands, asyncio.all_tasks()
     keys = await redis.dbsize()
