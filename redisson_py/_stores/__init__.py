@@ -1,0 +1,1 @@
+"""What stores other than Redis must do, and what they have in common."""

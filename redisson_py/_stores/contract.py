@@ -1,0 +1,176 @@
+"""What a store must do: keep holds outside this process.
+
+A store answers questions. It does not wait, re-enter or renew by itself: the engine does, and calls
+the store again. So a store has no tasks for callers, no queues and no timers of leases.
+
+Rules for each call, which the engine relies on:
+
+- It may be made twice for one owner: the second call changes nothing and answers as the first.
+- It ends by its `deadline`, a moment of `_time.now()`, with an answer or with
+  `ConnectionLostError`, whose `maybe_held` says whether the server may have carried it out. Until
+  then it may connect, or send again. The engine cancels it only when the client has closed.
+- Any other refusal is a `BackendError` with a text that says what to do. Nothing was changed.
+- Clocks are the server's. A moment that a store returns is one of `_time.now()`, counted from
+  before the request was written, so that it never lies after the server's; the engine takes the
+  allowance for clocks that drift from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A request for a hold.
+
+    Attributes:
+        name: The name, with the client's prefix: valid UTF-8, at most 4 KiB of it.
+        owner: Who asks: a client's id and a number that is never used again.
+        lease: Seconds.
+        renewed: The hold will be renewed until it is given back. If not, its lease ends it.
+        waits: The caller will wait if it is busy: the store rings for the name when it may be free.
+            It remembers the owner until that is granted the hold, or gives back.
+        tokens: How many fencing tokens to take, if the store can take more than one.
+    """
+
+    name: str
+    owner: str
+    lease: float
+    renewed: bool
+    waits: bool
+    tokens: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The owner has the hold.
+
+    Attributes:
+        until: The moment until which the store keeps it without a renewal.
+        token: The first of its fencing tokens: greater than every earlier one of the name.
+        tokens: How many there are.
+    """
+
+    until: float
+    token: int
+    tokens: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Another owner has it.
+
+    Attributes:
+        retry_in: Seconds after which to ask again although nothing rang; None: not known.
+    """
+
+    retry_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A hold to renew.
+
+    Attributes:
+        name: Its name.
+        owner: Its owner.
+        token: The first of its tokens: a hold of the same name with another token is another hold.
+        lease: Seconds from now. 0 looks whether the hold is there, and changes nothing.
+        exact: Set this lease even if the present one is longer.
+    """
+
+    name: str
+    owner: str
+    token: int
+    lease: float
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HolderState:
+    """A holder as the store had it a moment ago.
+
+    Attributes:
+        owner: Its owner; what an interoperating client wrote in that place, if it is no owner.
+        remaining: Seconds until its lease ends if it is not renewed.
+        token: Its fencing token.
+    """
+
+    owner: str
+    remaining: float
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A name as the store had it a moment ago.
+
+    Attributes:
+        holder: Its holder, if it has one.
+        waiters: The owners that wait, in order, where the store knows them.
+        keys: Where the store keeps it, for people: keys, paths, a table and its row.
+    """
+
+    holder: HolderState | None
+    waiters: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+class Bell(Protocol):
+    """What a store tells the engine, in the thread of the event loop."""
+
+    def ring(self, name: str) -> None:
+        """Say that a name may have become free: those that wait for it ask again."""
+
+    def ring_all(self) -> None:
+        """Say that something may have been missed, as after a new connection or a new session.
+
+        All waiters ask again, and all holds are looked after at once.
+        """
+
+
+class Store(Protocol):
+    """Keeps holds on one kind of server.
+
+    Attributes:
+        title: The server for people: `PostgreSQL`.
+        where: Its address, without credentials.
+    """
+
+    title: str
+    where: str
+
+    async def start(self, bell: Bell, deadline: float) -> None:
+        """Connect, and make what must be there. Called before anything else, again after `stop`."""
+
+    async def stop(self) -> None:
+        """Disconnect. Everything that was given back before is gone; the rest ends by its lease."""
+
+    async def ping(self, deadline: float) -> None:
+        """Return when the server has answered."""
+
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+        """Take the hold if it is free, or held by this owner already."""
+        ...
+
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+        """End a hold, or the wait of an owner; return whether it held.
+
+        With `unsure` a request of this owner had no answer: if it arrives later, it is refused.
+        """
+        ...
+
+    async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
+        """Renew holds; return until when each is kept, or None for one that is not there."""
+        ...
+
+    async def look(self, name: str, deadline: float) -> State:
+        """Return who holds a name, and who waits."""
+        ...
+
+    async def force_release(self, name: str, deadline: float) -> bool:
+        """End whatever hold there is, and ring; return whether there was one."""
+        ...
