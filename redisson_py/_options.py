@@ -42,6 +42,15 @@ LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
 SHORTEST_IDLE = 10.0
 
 
+def grace(late: float) -> float:
+    """Return seconds to wait for an answer when a deadline was noticed this late.
+
+    The event loop was blocked past the deadline. It waits as long again, at most half a second: on
+    a busy machine the server may have had no time either.
+    """
+    return min(max(late, SHORTEST_WAIT), LAST_LOOK)
+
+
 class RedissonOptions(TypedDict, total=False):
     """The keyword arguments of `Redisson` and `Redisson.from_url`."""
 

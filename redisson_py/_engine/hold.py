@@ -40,7 +40,7 @@ from redisson_py._time import now
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
     from redisson_py._engine.ownership import Ownership
-    from redisson_py._stream.call import Call
+    from redisson_py._engine.server import Call
 
 log = logging.getLogger("redisson_py")
 
