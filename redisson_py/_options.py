@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -166,7 +167,7 @@ def check_options(
         ValueError: An option is out of range, or two of them exclude each other.
     """
     if unknown:
-        raise TypeError(_unknown_option(next(iter(unknown))))
+        raise TypeError(unknown_option(next(iter(unknown)), RedissonOptions.__annotations__))
     if on_lost not in ("cancel", "raise"):
         raise ValueError(f"on_lost must be 'cancel' or 'raise', not {on_lost!r}")
     if on_release_error not in ("log", "raise"):
@@ -196,10 +197,11 @@ def check_options(
     )
 
 
-def _unknown_option(name: str) -> str:
+def unknown_option(name: str, options: Iterable[str]) -> str:
+    """Return the text of the error for an option that does not exist."""
     from difflib import get_close_matches
 
-    known = sorted(RedissonOptions.__annotations__)
+    known = sorted(options)
     close = get_close_matches(name, known, n=1)
     meant = f" (is {close[0]!r} meant?)" if close else ""
     return f"there is no option {name!r}{meant}; the options are {', '.join(known)}"

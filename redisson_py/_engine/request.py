@@ -40,7 +40,9 @@ class AcquireRequest:
         parent: The write hold whose owner the read uses.
 
     Attributes:
-        sent_at: The time just before the granting request was first written.
+        renewed: The hold will be renewed.
+        sent_at: The time just before the granting request was first written, or from which the
+            lease of the grant counts, if the answer says so.
         uncertain: The request may arrive twice, or late.
         fails_fast: The first failed attempt to connect fails the request.
         heard_busy_at: When Redis last told the caller "busy", in loop time.
@@ -63,6 +65,7 @@ class AcquireRequest:
         "ownership",
         "parent",
         "reentry",
+        "renewed",
         "sent_at",
         "target",
         "turn",
@@ -94,6 +97,7 @@ class AcquireRequest:
         self.once: bool = once
         self.deadline: float | None = deadline
         self.reentry: Hold | None = reentry
+        self.renewed: bool = True
         self.parent: Hold | None = parent
         self.sent_at: float = 0.0
         self.uncertain: bool = False
@@ -180,6 +184,8 @@ class AcquireRequest:
         if answer is GIVEN_UP:
             raise BackendError(f"{self.ownership!r}: this request was given up already")
         if type(answer) is not Busy:
+            if type(answer) is Granted and answer.sent_at is not None:
+                self.sent_at = answer.sent_at
             return answer
         if not self.once and self.ownership.queue is not None:
             self.ownership.queue.heard_busy()
@@ -255,6 +261,8 @@ class AcquireRequest:
             or present - self.sent_at > self.lease_time / 2
         ):
             return None
+        if answer.sent_at is not None:
+            self.sent_at = answer.sent_at
         del pending[self]
         self.call = None
         return answer

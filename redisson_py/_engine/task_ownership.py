@@ -135,7 +135,7 @@ class TaskOwnership(ServerState):
         field, sent_at = request.field, request.sent_at
         hold = Hold(self, field, key, sent_at, request.lease_time, True, granted_at=present)
         if answer.token is not None:
-            hold.bring_tokens(answer.token, self.commands.tokens)
+            hold.bring_tokens(answer.token, answer.tokens or self.commands.tokens)
         if queue is not None:
             queue.hold = hold
         return self._own(hold, present)
@@ -295,6 +295,7 @@ class TaskOwnership(ServerState):
         request = AcquireRequest(
             self, owner, 1, lease, turn, once=once, deadline=deadline, parent=parent
         )
+        request.renewed = lease_time is None
         if parent is not None:
             # Late duplicates of earlier reads under this owner must not be taken for this one.
             request.version = owners.new_number()
@@ -316,7 +317,7 @@ class TaskOwnership(ServerState):
             parent=request.parent,
         )
         if answer.token is not None:
-            hold.bring_tokens(answer.token, self.commands.tokens)
+            hold.bring_tokens(answer.token, answer.tokens or self.commands.tokens)
         if self.queue is not None:
             self.queue.hold = hold
         return hold
