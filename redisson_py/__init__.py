@@ -69,6 +69,8 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
+from redisson_py.locks.anywhere import Locks
+from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
@@ -90,6 +92,8 @@ __all__ = [
     "FencedLock",
     "Lease",
     "LockLike",
+    "FencedLockLike",
+    "Locks",
     "MultiLock",
     "RLock",
     "ReadLock",
@@ -150,6 +154,8 @@ for _public in (
     FencedLock,
     Lease,
     LockLike,
+    FencedLockLike,
+    Locks,
     MultiLock,
     RLock,
     ReadLock,

@@ -55,7 +55,7 @@ Reason = Literal["expired", "ended", "taken", "forced"]
 REASONS: dict[Reason, str] = {
     "expired": "expired: no renewal was confirmed in time",
     "ended": "ended: its own time is over",
-    "taken": "taken: Redis says that somebody else holds it, or nobody",
+    "taken": "taken: the server says that somebody else holds it, or nobody",
     "forced": "forced: it was released by force, or its client was closed",
 }
 

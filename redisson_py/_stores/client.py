@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from types import MappingProxyType, TracebackType
 from typing import Self, TypedDict
@@ -55,18 +56,18 @@ class StoreClient:
     loop. It must not have connected before a fork.
 
     Args:
-        store: The store.
+        make_store: Makes the store, for a lease time in seconds.
         options: As for `Redisson`.
     """
 
-    def __init__(self, store: Store, options: StoreOptions) -> None:
+    def __init__(self, make_store: Callable[[float], Store], options: StoreOptions) -> None:
         known = StoreOptions.__annotations__
         for name in options:
             if name not in known:
                 raise TypeError(unknown_option(name, known))
         checked = self._options = check_options(**options)
         teller = None if checked.listener is None else Teller(checked.listener)
-        self._store = store
+        store = self._store = make_store(checked.lease_time)
         self._owners = Owners()
         self._table = Table()
         self._executor = StoreExecutor(store, self._check, checked.command_timeout, self._rang)
@@ -143,7 +144,7 @@ class StoreClient:
 
     def get_fenced_lock(self, name: Name) -> FencedStoreLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
-        return FencedStoreLock(self._context, self._executor, name, fenced=True)
+        return FencedStoreLock(self._context, self._executor, name)
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""

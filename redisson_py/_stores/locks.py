@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, final
+from typing import Self
 
-from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -15,7 +13,7 @@ from redisson_py._stores.commands import StoreLockCommands
 from redisson_py._stores.contract import State
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.requests import ForceRelease, Look
-from redisson_py._time import Duration
+from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock_like import LockLike
 
 
@@ -88,6 +86,7 @@ class StoreLock(LockLike):
     """
 
     _ownership: TaskOwnership  # type: ignore[mutable-override]
+    _fenced = False
 
     def __init__(
         self,
@@ -95,27 +94,19 @@ class StoreLock(LockLike):
         executor: StoreExecutor,
         name: Name,
         *,
-        fenced: bool = False,
         reentrant: bool = True,
     ) -> None:
         text = name_of(context, name)
         self._context = context
         self._executor = executor
-        self._fenced = fenced
         self._view = StoreView(executor, text)
-        commands = StoreLockCommands(text, fenced=fenced)
+        commands = StoreLockCommands(text, fenced=self._fenced)
         super().__init__(
             TaskOwnership(context, name, commands, self._view, reentrant=reentrant), commands.key
         )
 
     def _named(self, name: Name) -> Self:
-        return type(self)(
-            self._context,
-            self._executor,
-            name,
-            fenced=self._fenced,
-            reentrant=self._ownership.reentrant,
-        )
+        return type(self)(self._context, self._executor, name, reentrant=self._ownership.reentrant)
 
     async def inspect(self) -> LockSnapshot:
         """Return the holder, and the waiters if the store knows them. Decide nothing from it."""
@@ -132,35 +123,13 @@ class StoreLock(LockLike):
         return LockSnapshot((holder,), state.waiters, state.keys)
 
 
-@final
-class FencedStoreLock(StoreLock):
+class FencedStoreLock(FencedLockLike, StoreLock):
     """A lock of a store whose leases carry a fencing token; see `FencedLock`."""
 
-    if TYPE_CHECKING:
-        # The methods of every lock, which give a `FencedLease` here.
+    _fenced = True
 
-        async def acquire(
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease: ...
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        super().__init__(context, executor, name)
 
-        async def try_acquire(
-            self,
-            *,
-            timeout: Duration | None = 0,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease | None: ...
-
-        def hold(
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> HoldBlock[Self, FencedLease]: ...
-
-        async def __aenter__(self) -> FencedLease: ...
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, self._executor, name)

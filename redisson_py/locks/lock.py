@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, final
+from typing import Self, final
 
 from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
-from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, texts
-from redisson_py._time import Duration
 from redisson_py.locks._view import ownership_of
+from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock_like import LockLike
 
 
@@ -78,7 +76,7 @@ class RLock(ServerLock):
 
 
 @final
-class FencedLock(ServerLock):
+class FencedLock(FencedLockLike, ServerLock):
     """A reentrant lock whose leases carry a fencing token, for resources that can check it.
 
     What it gives is a `FencedLease`, whose `token` is greater than that of every earlier holder.
@@ -106,35 +104,6 @@ class FencedLock(ServerLock):
     def __init__(self, context: RedisContext, name: Name) -> None:
         commands = FencedLockCommands(context.options.names.key(name), context.options.idle_ms)
         super().__init__(context, commands, ownership_of(context, name, commands))
-
-    if TYPE_CHECKING:
-        # The methods of every lock, which give a `FencedLease` here.
-
-        async def acquire(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease: ...
-
-        async def try_acquire(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = 0,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease | None: ...
-
-        def hold(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> HoldBlock[Self, FencedLease]: ...
-
-        async def __aenter__(self) -> FencedLease: ...
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name)
