@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 
 from redisson_py import Redisson
 from redisson_py._stores.client import StoreClient
-from redisson_py.testing import EmbeddedRedis
+from redisson_py.testing import EmbeddedServer
 from tests.fixtures.redis_server import unavailable
 
 Client = Redisson | StoreClient
@@ -25,20 +26,18 @@ class Backend(ABC):
 
     Attributes:
         polls: Its waiters ask again; it wakes none of them.
-        ends_leases: It ends the `lease_time` of one acquisition, also if the client is gone.
     """
 
     polls = False
-    ends_leases = True
 
     def __init__(self) -> None:
         self.running = ExitStack()
         self.server: Any = None
 
     @property
-    @abstractmethod
     def url(self) -> str:
         """The URL of its server."""
+        return str(self.server.url)
 
     @abstractmethod
     def client(self, url: str = "", **options: Any) -> Client:
@@ -48,21 +47,21 @@ class Backend(ABC):
         """End its server."""
         self.running.close()
 
-    def pause(self) -> None:
+    async def pause(self) -> None:
         """Stop the processes of its server."""
-        self.server.pause()
+        await asyncio.to_thread(self.server.pause)
 
-    def resume(self) -> None:
+    async def resume(self) -> None:
         """Let them go on."""
-        self.server.resume()
+        await asyncio.to_thread(self.server.resume)
 
-    def kill(self) -> None:
+    async def kill(self) -> None:
         """Kill its server."""
-        self.server.kill()
+        await asyncio.to_thread(self.server.kill)
 
-    def restart(self) -> None:
+    async def restart(self) -> None:
         """Start the killed server again, with what it had written."""
-        self.server.start()
+        await asyncio.to_thread(self.server.start)
 
 
 class RedisBackend(Backend):
@@ -70,14 +69,24 @@ class RedisBackend(Backend):
 
     def __init__(self) -> None:
         super().__init__()
-        self.server = self.running.enter_context(EmbeddedRedis(appendonly=True))
-
-    @property
-    def url(self) -> str:
-        return str(self.server.url)
+        self.server = EmbeddedServer(appendonly=True)
+        asyncio.run(self.server.start())
+        self.running.callback(lambda: asyncio.run(self.server.aclose()))
 
     def client(self, url: str = "", **options: Any) -> Client:
         return Redisson.from_url(url or self.url, **{"lease_time": LEASE, **options})
+
+    async def pause(self) -> None:
+        await self.server.pause()
+
+    async def resume(self) -> None:
+        await self.server.resume()
+
+    async def kill(self) -> None:
+        await self.server.kill()
+
+    async def restart(self) -> None:
+        await self.server.start()
 
 
 class PostgresBackend(Backend):
@@ -88,10 +97,6 @@ class PostgresBackend(Backend):
 
         super().__init__()
         self.server = self.running.enter_context(running_postgres())
-
-    @property
-    def url(self) -> str:
-        return str(self.server.url)
 
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.postgres import Postgres
@@ -129,10 +134,6 @@ class EtcdBackend(Backend):
         super().__init__()
         self.server = self.running.enter_context(EtcdServer())
 
-    @property
-    def url(self) -> str:
-        return str(self.server.url)
-
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.etcd import Etcd
 
@@ -142,18 +143,12 @@ class EtcdBackend(Backend):
 class ZooKeeperBackend(Backend):
     """One server of ZooKeeper."""
 
-    ends_leases = False
-
     def __init__(self) -> None:
         from tests.stores.zookeeper_server import running_zookeeper
 
         super().__init__()
         folder = Path(self.running.enter_context(tempfile.TemporaryDirectory()))
         self.server = self.running.enter_context(running_zookeeper(folder))
-
-    @property
-    def url(self) -> str:
-        return str(self.server.url)
 
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.zookeeper import ZooKeeper

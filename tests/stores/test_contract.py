@@ -71,7 +71,7 @@ async def test_one_that_is_not_reentrant_refuses(client: Client) -> None:
 
 async def test_no_more_time_says_busy(client: Client, other: Client) -> None:
     async with client.get_lock("k"):
-        with pytest.raises(AcquireTimeoutError, match="stayed busy for 0.5 s"):
+        with pytest.raises(AcquireTimeoutError, match=r"stayed busy for 0\.5 s"):
             await other.get_lock("k").acquire(timeout=0.5)
         # In this client it is its local queue that is busy.
         waiter = asyncio.create_task(client.get_lock("k").acquire(timeout=0.5))
@@ -507,7 +507,7 @@ def test_bad_options_are_refused(backend: Backend) -> None:
 def test_no_error_quotes_the_url(backend: Backend) -> None:
     scheme = backend.url.partition("://")[0]
     for url in (f"{scheme}://user:secr3t@host:nope/db", "secr3t", f"{scheme}://us:secr3t@[::1"):
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValueError, match=".") as caught:
             backend.client(url)
         shown = repr(caught.value) + repr(caught.value.__cause__) + repr(caught.value.__context__)
         assert "secr3t" not in shown
