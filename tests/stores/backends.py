@@ -71,7 +71,7 @@ class RedisBackend(Backend):
         super().__init__()
         self.server = EmbeddedServer(appendonly=True)
         asyncio.run(self.server.start())
-        self.running.callback(lambda: asyncio.run(self.server.aclose()))
+        self.running.callback(lambda: asyncio.run(self.server.close()))
 
     def client(self, url: str = "", **options: Any) -> Client:
         return Redisson.from_url(url or self.url, **{"lease_time": LEASE, **options})
