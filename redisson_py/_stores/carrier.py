@@ -221,6 +221,9 @@ class Carrier:
         # The store gives up no later than the caller; what must arrive is sent again.
         left = (call.until if call.must else call.deadline) - self.time()
         deadline = now() + max(SHORTEST_WAIT, min(left, self.command_timeout))
+        if not call.wanted:
+            # Its caller left while the store was started; no undo follows what was never sent.
+            return
         call.sends += 1
         self.requests += 1
         try:
