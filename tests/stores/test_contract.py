@@ -396,7 +396,7 @@ async def test_listeners_and_statistics(new_client: NewClient, other: Client) ->
     client = new_client(listener=SimpleNamespace(**notes))
     lease = await other.get_lock("k").acquire()
     waiter = asyncio.create_task(client.get_lock("k").acquire())
-    await is_waiting(client, 1)
+    await until(lambda: heard)
     await lease.release()
     await (await waiter).release()
     assert heard == ["wait_started", "wait_ended", "acquired", "released"]
