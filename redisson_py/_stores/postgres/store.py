@@ -244,9 +244,12 @@ class PostgresStore:
 
 
 async def _create(connection: asyncpg.Connection) -> None:
-    # Another client may create it at this moment: that is as good, and said in three ways.
+    # Another client may create it at this moment: that is as good, and said in four ways.
     with contextlib.suppress(
-        asyncpg.UniqueViolationError, asyncpg.DuplicateTableError, asyncpg.InternalServerError
+        asyncpg.DuplicateTableError,
+        asyncpg.DuplicateObjectError,
+        asyncpg.UniqueViolationError,
+        asyncpg.InternalServerError,
     ):
         await connection.execute(sql.schema_sql())
 

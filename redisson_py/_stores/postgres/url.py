@@ -64,12 +64,12 @@ def _attempt(text: str) -> SplitResult | None:
 
 def _options(query: str) -> dict[str, str]:
     options: dict[str, str] = {}
+    if query and not all("=" in each for each in query.split("&")):
+        raise ValueError("the URL has something behind its ? that is no name=value")
     for name, value in parse_qsl(query, keep_blank_values=True):
         if not _NAME.fullmatch(name):
             raise ValueError("the URL has an argument behind its ? that is no name=value")
         options[name] = value
-    if query and not options:
-        raise ValueError("the URL has something behind its ? that is no name=value")
     if options.get("sslmode", "prefer") not in _SSL_MODES:
         raise ValueError(f"sslmode in the URL must be one of {', '.join(_SSL_MODES)}")
     return options
