@@ -114,6 +114,20 @@ async def until_blocked(connection: Any, times: int = 1) -> None:
     await until(blocked)
 
 
+async def until_over(connection: Any, name: str) -> None:
+    """Wait until a lease has ended by the clock of the server."""
+
+    async def over() -> bool:
+        return bool(
+            await connection.fetchval(
+                "SELECT expires <= clock_timestamp() FROM redisson_py_locks WHERE id = $1",
+                id_of(name),
+            )
+        )
+
+    await until(over)
+
+
 async def row_of(connection: Any, name: str) -> Any:
     return await connection.fetchrow("SELECT * FROM redisson_py_locks WHERE id = $1", id_of(name))
 

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from redisson_py._stores.postgres import guard, sql
+from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
 from redisson_py.errors import BackendError
 from tests.stores.postgres_scene import (
@@ -20,6 +21,7 @@ from tests.stores.postgres_scene import (
     soon,
     started,
     until_blocked,
+    until_over,
 )
 from tests.stores.postgres_server import PostgresServer, running_postgres
 
@@ -39,7 +41,7 @@ async def test_a_takeover_waits_for_the_users_commit(server: PostgresServer) -> 
         hold = await granted(one, "guarded", "a:1", lease=0.2)
         async with raw.transaction():
             assert await guard(raw, "guarded", "a:1", hold.token)
-            await asyncio.sleep(0.2)
+            await until_over(raw, "guarded")
             # The lease is over, but its place is not free.
             for waits in (False, True):
                 assert await busy(other, "guarded", "b:1", waits=waits) == LOCKED
@@ -75,47 +77,30 @@ async def test_a_waiter_is_rung_for_although_a_guard_is_open(server: PostgresSer
         await granted(store, "waited", "b:1", waits=True)
 
 
+async def test_a_lease_that_is_over_is_not_guarded(server: PostgresServer) -> None:
+    async with started(server.url) as store, connected(server.url) as raw:
+        hold = await granted(store, "over", "a:1", lease=0.1)
+        await until_over(raw, "over")
+        assert not await guard_in(raw, "over", "a:1", hold.token)
+
+
 async def test_a_guard_waits_for_a_takeover_and_fails(server: PostgresServer) -> None:
     async with (
         started(server.url) as store,
         connected(server.url) as raw,
-        connected(server.url) as taker,
+        connected(server.url) as forcing,
         connected(server.url) as look,
     ):
-        hold = await granted(store, "taken", "a:1")
-        await raw.execute("UPDATE redisson_py_locks SET expires = now() + interval '0.2 s'")
-        await asyncio.sleep(0.2)
-        transaction = taker.transaction()
+        hold = await granted(store, "changed", "a:1")
+        transaction = forcing.transaction()
         await transaction.start()
-        (row,) = await taker.fetch(sql.ASK, id_of("taken"), "taken", "b:1", 30.0, 1, False)
+        await forcing.fetch(sql.FORCE_RELEASE, id_of("changed"), channel_of("changed"))
+        (row,) = await forcing.fetch(sql.ASK, id_of("changed"), "changed", "b:1", 30.0, 1, False)
         assert row["granted"]
-        await raw.execute("BEGIN")
-
-        async def guarded() -> bool:
-            async with raw.transaction():
-                return await guard(raw, "taken", "a:1", hold.token)
-
-        await raw.execute("COMMIT")
-        # A lease that is over is no lease, whether or not another has it.
-        assert not await guarded()
-        await transaction.rollback()
-        hold = await granted(store, "taken", "c:1")
-        await transaction_of_force(taker, "taken")
-        asking = asyncio.create_task(guard_in(raw, "taken", "c:1", hold.token))
+        asking = asyncio.create_task(guard_in(raw, "changed", "a:1", hold.token))
         await until_blocked(look)
-        await taker.execute("COMMIT")
+        await transaction.commit()
         assert not await asking
-
-
-async def transaction_of_force(connection: asyncpg.Connection, name: str) -> None:
-    """Open a transaction that has taken the hold away, and granted it to another."""
-    await connection.execute("BEGIN")
-    await connection.execute(
-        "SELECT FROM redisson_py_locks WHERE id = $1 FOR UPDATE", id_of(name)
-    )
-    await connection.execute(
-        "UPDATE redisson_py_locks SET owner = 'd:1', token = token + 1 WHERE id = $1", id_of(name)
-    )
 
 
 async def guard_in(connection: asyncpg.Connection, name: str, owner: str, token: int) -> bool:
@@ -140,7 +125,7 @@ async def test_a_guarded_row_is_not_deleted(server: PostgresServer) -> None:
         hold = await granted(store, "kept", "a:1", lease=0.2)
         async with raw.transaction(), connected(server.url) as cleaner:
             assert await guard(raw, "kept", "a:1", hold.token)
-            await asyncio.sleep(0.2)
+            await until_over(raw, "kept")
             await cleaner.execute("SET lock_timeout = '50ms'")
             with pytest.raises(asyncpg.LockNotAvailableError):
                 await cleaner.execute("DELETE FROM redisson_py_locks WHERE expires < now()")

@@ -260,7 +260,11 @@ async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) 
                     assert await store.give_back("pooled pairs", asked.owner, False, soon())
 
             await asyncio.gather(
-                *(pairs(store, f"{id(store)}-{number}") for store in (one, other) for number in "abc")
+                *(
+                    pairs(store, f"{id(store)}-{number}")
+                    for store in (one, other)
+                    for number in "abc"
+                )
             )
             assert await one.give_back("pooled", "a:1", False, soon())
             await granted(other, "pooled", "b:1", waits=True)

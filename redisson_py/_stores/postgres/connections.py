@@ -76,9 +76,10 @@ class Target:
         return await self._connect(self.urls[-1], patience / len(self.urls))
 
     async def _connect(self, url: str, patience: float) -> asyncpg.Connection:
+        seconds: Any = patience  # asyncpg's own type is that of its default, int
         return await asyncpg.connect(
             url,
-            timeout=patience,
+            timeout=seconds,
             statement_cache_size=self.statement_cache_size,
             max_cached_statement_lifetime=0,
             # A standby cannot keep locks.
@@ -112,7 +113,11 @@ class Connections:
 
     async def fetch(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
         """Return the rows of a statement."""
-        return await self.run(lambda connection: connection.fetch(statement, *arguments), deadline)
+
+        async def fetch(connection: asyncpg.Connection) -> Any:
+            return await connection.fetch(statement, *arguments)
+
+        return await self.run(fetch, deadline)
 
     async def run(self, statement: Statement, deadline: float) -> Answer:
         """Return the result of a statement, which may be run twice.
@@ -141,7 +146,7 @@ class Connections:
                 self._interrupted = self._interrupted or lost
                 repeated = repeated or (lost and written)
                 pause = min(2 * pause, _LONGEST_PAUSE)
-                wait = pause * random.uniform(0.5, 1.0)  # noqa: S311
+                wait = pause * random.uniform(0.5, 1.0)
                 if kind == "refused" or self._closed or now() + wait >= deadline:
                     raise self._failure(error, lost, repeated) from error
                 await asyncio.sleep(wait)

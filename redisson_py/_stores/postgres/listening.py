@@ -21,6 +21,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final, final
 
 import asyncpg
@@ -81,7 +82,8 @@ class Listening:
     """
 
     def __init__(self, target: Target, notify: Notify, bell: Bell) -> None:
-        self._target: Final = target
+        # Each LISTEN is a statement of its own: none is worth keeping.
+        self._target: Final = replace(target, statement_cache_size=0)
         self._notify: Final = notify
         self._bell: Final = bell
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -137,7 +139,7 @@ class Listening:
         while True:
             with suppress(*_FAILURES):
                 connection = await self._target.connect(_SILENCE)
-                connection.add_termination_listener(lambda _: self._changed.set())
+                connection.add_termination_listener(self._ended)
                 try:
                     self._deaf = not await self._delivers(connection)
                     if not self._deaf:
@@ -152,7 +154,7 @@ class Listening:
                         entry.heard.clear()
             failures += 1
             pause = _DEAF_PAUSE if self._deaf else min(0.05 * 2**failures, _LONGEST_PAUSE)
-            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
     async def _serve(self, connection: asyncpg.Connection) -> None:
         """Follow the names until the connection ends."""
@@ -198,6 +200,9 @@ class Listening:
         if heard.is_set():
             await _bounded(connection, connection.remove_listener(channel, hear))
         return heard.is_set()
+
+    def _ended(self, _connection: object) -> None:
+        self._changed.set()
 
     def _ring(self, _connection: object, _pid: int, channel: str, _payload: object) -> None:
         name = self._names.get(channel)

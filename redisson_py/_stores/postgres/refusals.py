@@ -82,5 +82,5 @@ def refusal(error: BaseException, where: str) -> BackendError:
             f"{at}: {error}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
         )
     if isinstance(error, exceptions.PostgresError):
-        return BackendError(f"{at}: {error} ({error.sqlstate})")
+        return BackendError(f"{at}: {error} ({getattr(error, 'sqlstate', None)})")
     return BackendError(f"{at}: {type(error).__name__}")

@@ -56,9 +56,7 @@ class PostgresStore:
 
     title: str = "PostgreSQL"
 
-    def __init__(
-        self, url: str, *, connections: int = 4, statement_cache_size: int = 100
-    ) -> None:
+    def __init__(self, url: str, *, connections: int = 4, statement_cache_size: int = 100) -> None:
         if connections < 1:
             raise ValueError(f"connections must be 1 or more, not {connections!r}")
         urls, self.where = check_url(url)
@@ -205,9 +203,7 @@ class PostgresStore:
             for row in answer.value
         }
 
-    async def _fetch(
-        self, statement: str, arguments: Sequence[object], deadline: float
-    ) -> Answer:
+    async def _fetch(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
         if self._connections is None:
             raise _stopped()
         return await self._connections.fetch(statement, arguments, deadline)
