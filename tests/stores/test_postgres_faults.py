@@ -160,7 +160,7 @@ async def test_tombstones_go_when_they_are_old(server: PostgresServer) -> None:
 @pytest.mark.parametrize("known", [False, True], ids=["new name", "known name"])
 async def test_a_grant_that_commits_late_is_taken_back(server: PostgresServer, known: bool) -> None:
     """Its connection is dead, but its transaction is still open when the owner gives up."""
-    name = f"late grant {known}"
+    name, rang = f"late grant {known}", asyncio.Event()
     async with (
         started(server.url) as store,
         connected(server.url) as late,
@@ -173,10 +173,15 @@ async def test_a_grant_that_commits_late_is_taken_back(server: PostgresServer, k
         await transaction.start()
         (row,) = await late.fetch(sql.ASK, id_of(name), name, "a:1", 30.0, 1, False)
         assert row["granted"]
+        # A waiter that is known with that grant is told of its end.
+        (row,) = await late.fetch(sql.ASK, id_of(name), name, "w:1", 30.0, 1, True)
+        assert not row["granted"]
+        await look.add_listener(channel_of(name), lambda *_: rang.set())
         giving = asyncio.create_task(store.give_back(name, "a:1", True, soon()))
         await until_blocked(look)
         await transaction.commit()
         await giving
+        await until(lambda: _is(rang.is_set()))
         await granted(store, name, "b:2")
 
 
@@ -248,6 +253,8 @@ async def test_a_cancelled_call_leaves_nothing_behind(server: PostgresServer) ->
                 isinstance(each, asyncio.CancelledError)
                 for each in await asyncio.gather(*calls, return_exceptions=True)
             )
+            assert store._connections is not None
+            assert len(store._connections) == 0
         finally:
             server.resume()
         assert await store.give_back("cancelled", "a:1", False, soon())

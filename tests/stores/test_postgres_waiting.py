@@ -99,16 +99,38 @@ async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) 
 
 async def test_a_waiter_sees_a_release_that_commits_meanwhile(server: PostgresServer) -> None:
     """The snapshot of its statement is older than the release, its answer must not be."""
-    async with started(server.url) as store, connected(server.url) as raw:
+    async with (
+        started(server.url) as store,
+        connected(server.url) as raw,
+        connected(server.url) as look,
+    ):
         await granted(store, "stale", "a:1")
+        await busy(store, "stale", "b:1", waits=True)
+        # It listens already, but does not count as waiting any more.
+        await raw.execute("UPDATE redisson_py_locks SET waiting_until = now()")
         transaction = raw.transaction()
         await transaction.start()
         await raw.fetch(sql.GIVE_BACK, id_of("stale"), channel_of("stale"), "a:1")
-        async with connected(server.url) as look:
-            asking = asyncio.create_task(store.ask(wish("stale", "b:1", waits=True), soon()))
-            await until_blocked(look)
-            await transaction.commit()
-            assert isinstance(await asking, Granted)
+        asking = asyncio.create_task(store.ask(wish("stale", "b:1", waits=True), soon()))
+        await until_blocked(look)
+        await transaction.commit()
+        assert isinstance(await asking, Granted)
+
+
+async def test_a_release_that_a_waiter_does_not_see_rings(server: PostgresServer) -> None:
+    """It is marked as waiting, so it neither writes nor waits for the release."""
+    bell = Bell()
+    async with started(server.url, bell) as store, connected(server.url) as raw:
+        await granted(store, "unseen", "a:1")
+        await busy(store, "unseen", "b:1", waits=True)
+        transaction = raw.transaction()
+        await transaction.start()
+        await raw.fetch(sql.GIVE_BACK, id_of("unseen"), channel_of("unseen"), "a:1")
+        assert await busy(store, "unseen", "b:1", waits=True) > 1
+        assert bell.names == []
+        await transaction.commit()
+        await bell.wait()
+        await granted(store, "unseen", "b:1", waits=True)
 
 
 async def test_a_release_sees_a_waiter_that_commits_meanwhile(server: PostgresServer) -> None:
