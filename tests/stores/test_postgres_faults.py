@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
 
 from redisson_py._stores.contract import Granted
-from redisson_py._stores.postgres import PostgresStore, sql
+from redisson_py._stores.postgres import PostgresStore, listening, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
 from redisson_py._time import now
@@ -81,6 +83,36 @@ async def test_a_silent_connection_is_replaced_in_time(
         assert isinstance(await asking, Granted)
         await bell.wait()
         assert bell.all == 1
+
+
+async def test_a_silent_listener_is_replaced(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is looked after as soon as another connection was silent and is replaced."""
+    monkeypatch.setattr(listening, "_SILENCE", SHORT)
+    monkeypatch.setattr(listening, "_INTERVAL", 1000.0)
+    bell = Bell()
+    async with connected(server.url) as raw, started(server.url, bell, connections=1) as store:
+        await granted(store, "deaf", "a:1")
+        await busy(store, "deaf", "b:1", waits=True)
+        backends = await raw.fetch(
+            "SELECT pid FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        assert len(backends) == 2
+        for row in backends:
+            os.kill(row["pid"], signal.SIGSTOP)
+        try:
+            with pytest.raises(ConnectionLostError):
+                await store.ping(soon(SHORT))
+            await store.ping(soon())
+            # Once because of each of the two.
+            await until(lambda: _is(bell.all == 2))
+            assert await store.give_back("deaf", "a:1", False, soon())
+            await until(lambda: _is(bell.names == ["deaf"]))
+        finally:
+            for row in backends:
+                os.kill(row["pid"], signal.SIGCONT)
 
 
 async def test_a_lost_grant_is_asked_for_again(server: PostgresServer, proxy: FaultProxy) -> None:

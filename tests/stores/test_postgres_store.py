@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from redisson_py._stores.contract import Granted
+from redisson_py._stores.contract import Granted, Store
 from redisson_py._stores.postgres import PostgresStore, schema_sql
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, UnsupportedServerError
@@ -326,7 +326,8 @@ def test_a_bad_url_is_refused_and_never_quoted(url: str) -> None:
 
 def test_addresses_are_told_without_credentials() -> None:
     def where(url: str) -> str:
-        return PostgresStore(url).where
+        store: Store = PostgresStore(url)
+        return store.where
 
     assert where("postgresql://") == "localhost:5432"
     assert where("postgres://u:p@h/d?sslmode=disable") == "h:5432"

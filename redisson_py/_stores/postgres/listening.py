@@ -90,6 +90,7 @@ class Listening:
         self._names: dict[str, str] = {}  # by channel
         self._changed = asyncio.Event()
         self._deaf = False
+        self._suspect = False
         self._task: asyncio.Task[None] | None = None
 
     def add(self, name: str, owner: str) -> None:
@@ -127,6 +128,11 @@ class Listening:
                 await entry.heard.wait()
         return entry.heard.is_set()
 
+    def suspect(self) -> None:
+        """Ask for a sign of life now: another connection to this server was lost."""
+        self._suspect = True
+        self._changed.set()
+
     async def stop(self) -> None:
         """Disconnect."""
         if self._task is not None:
@@ -162,13 +168,14 @@ class Listening:
             self._changed.clear()
             await self._listen(connection)
             await self._forget(connection)
-            if self._changed.is_set():
-                continue
+            if self._suspect:
+                self._suspect = False
+                await _bounded(connection, connection.execute("SELECT 1"))
             try:
                 async with asyncio.timeout(_INTERVAL):
                     await self._changed.wait()
             except TimeoutError:
-                await _bounded(connection, connection.execute("SELECT 1"))
+                self._suspect = True
 
     async def _listen(self, connection: asyncpg.Connection) -> None:
         for entry in [*self._entries.values()]:

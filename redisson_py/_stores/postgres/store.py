@@ -235,6 +235,8 @@ class PostgresStore:
             self._repeated.popitem(last=False)
 
     def _recovered(self) -> None:
+        if self._listening is not None:
+            self._listening.suspect()
         if self._bell is not None:
             asyncio.get_running_loop().call_soon(self._bell.ring_all)
 
