@@ -316,6 +316,19 @@ async def test_a_restart_is_survived_within_one_call(server: PostgresServer) -> 
         await until(lambda: _is(bell.names == ["restart"]))
 
 
+async def test_a_connection_that_ended_unused_is_missed(server: PostgresServer) -> None:
+    """The server may have been another one meanwhile, without the latest holds."""
+    bell = Bell()
+    async with connected(server.url) as raw, started(server.url, bell) as store:
+        await raw.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        await store.ping(soon())
+        await bell.wait()
+        assert bell.all == 1
+
+
 async def test_a_server_that_is_down_is_told_in_time(server: PostgresServer) -> None:
     store = PostgresStore(f"postgresql://u:secret@{HOST}:1/d")
     with pytest.raises(ConnectionLostError, match=rf"{HOST}:1 ") as caught:

@@ -99,7 +99,6 @@ class Connections:
 
     def __init__(self, target: Target, most: int, recovered: Callable[[], None]) -> None:
         self._target: Final = target
-        self._most: Final = most
         self._recovered: Final = recovered
         self._turns = asyncio.Semaphore(most)
         #: Those that carry no question, each with the moment since when; the last is taken first.
@@ -183,6 +182,8 @@ class Connections:
             _, connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
+            # The server, or what is between, has closed it meanwhile.
+            self._interrupted = True
         if self._closed:
             raise ConnectionError("the store was stopped")
         connection = await self._target.connect(_patience(deadline))
