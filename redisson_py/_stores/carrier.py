@@ -41,7 +41,6 @@ from redisson_py._stores.requests import (
     Look,
     Owned,
     Renew,
-    Request,
     SetLease,
     StoreCall,
     StoreRefusedError,
@@ -70,10 +69,11 @@ class Line:
         kept: The store may have something of it: a hold, or a waiter.
         unsure: A request for a hold had no answer.
         renewing: The renewal under way that its hold is part of.
+        rings: How often the store has rung for its name.
         busy: The last answer, if that was "busy", and the loop time at which it came.
     """
 
-    __slots__ = ("busy", "calls", "kept", "name", "renewing", "token", "unsure", "working")
+    __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -82,6 +82,7 @@ class Line:
         self.token = 0
         self.kept = False
         self.unsure = False
+        self.rings = 0
         self.renewing: Future[Any] | None = None
         self.busy: tuple[_answers.Busy, float] | None = None
 
@@ -152,6 +153,7 @@ class Carrier:
         for line in self.lines.values():
             if name is None or line.name == name:
                 line.busy = None
+                line.rings += 1
         if not self._closing:
             self._wake(name)
 
@@ -227,7 +229,7 @@ class Carrier:
         call.sends += 1
         self.requests += 1
         try:
-            reply = await self._ask(request, line, deadline)
+            reply = await self._ask(call, line, deadline)
         except ConnectionLostError as error:
             self._is_unsure(call, line, sent=error.maybe_held)
             raise
@@ -247,9 +249,9 @@ class Carrier:
         self.heard_at = self.time()
         self.ready = True
 
-    async def _ask(self, request: Request, line: Line | None, deadline: float) -> Any:
+    async def _ask(self, call: StoreCall, line: Line | None, deadline: float) -> Any:
         """Make one request of the store; return the answer as the engine takes it."""
-        store = self.store
+        store, request = self.store, call.request
         if line is None:
             match request:
                 case Renew(batch):
@@ -275,11 +277,13 @@ class Carrier:
             case GiveBack(name, owner):
                 if not (line.kept or line.unsure):
                     return None
-                return await store.give_back(name, owner, line.unsure, deadline) or None
+                held = await store.give_back(name, owner, line.unsure, deadline)
+                call.uncertain = call.uncertain or held is None
+                return held or None
         raise AssertionError(request)
 
     async def _ask_for_hold(self, request: Ask, line: Line, deadline: float) -> Answer:
-        wish, sent_at = request.wish, now()
+        wish, sent_at, rings = request.wish, now(), line.rings
         line.kept = line.kept or wish.waits
         line.busy = None
         answer = await self.store.ask(wish, deadline)
@@ -290,7 +294,7 @@ class Carrier:
             token = answer.token if wish.tokens else None
             return _answers.Granted(token, min(answer.tokens, wish.tokens), counts_from)
         busy = _answers.Busy(answer.retry_in, queued=wish.waits)
-        if wish.waits:
+        if wish.waits and line.rings == rings:
             line.busy = busy, self.time()
         return busy
 
@@ -342,6 +346,9 @@ class Carrier:
 
     def start_over(self) -> None:
         """Forget everything, for another event loop or another life of the client."""
+        if self._started:
+            # The event loop was closed before the client.
+            self.store.leave_behind()
         self.lines.clear()
         self._tasks.clear()
         self._closing = self._started = self.ready = False
