@@ -114,7 +114,9 @@ class EtcdServer:
     def command(self, *args: str) -> list[str]:
         """Return a command line of etcdctl for this server."""
         where = f"{'https' if self._certificates else 'http'}://{self.address}"
-        flags = [] if self._certificates is None else ["--cacert", str(self._certificates.authority)]
+        flags = (
+            [] if self._certificates is None else ["--cacert", str(self._certificates.authority)]
+        )
         return [binary("etcdctl"), "--endpoints", where, *flags, *args]
 
     def ctl(self, *args: str) -> str:

@@ -13,9 +13,10 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -25,6 +26,8 @@ from redisson_py._stores.etcd.messages import Message, Method
 from redisson_py._stores.etcd.url import Target
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+
+_T = TypeVar("_T")
 
 _OPTIONS = (
     # Connections are shared by nothing, and wait for nothing but our own back-off.
@@ -38,7 +41,7 @@ _OPTIONS = (
 )
 _NEEDS_LEADER = ("hasleader", "true")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
-#: Of the time that is left, an attempt takes a half, so that another can follow; not less than this.
+#: An attempt takes half of the time that is left, so that another can follow; not less than this.
 _LEAST_ATTEMPT = 0.5
 
 _FINAL = {
@@ -70,6 +73,21 @@ class LeaseEndedError(Exception):
 
 class _FailedError(Exception):
     """Raised when a connection gave no answer, or could not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call was answered.
+
+    Attributes:
+        reply: The reply.
+        written: The moment before the request that was answered was written.
+        repeated: Whether it may have been carried out before, without an answer.
+    """
+
+    reply: Message
+    written: float
+    repeated: bool
 
 
 class Connection:
@@ -118,29 +136,28 @@ class Link:
         self._away = False
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def call(self, method: Method, request: Message, deadline: float) -> Any:
-        """Return the reply.
+    async def call(self, method: Method, request: Message, deadline: float) -> Answer:
+        """Return the answer of etcd.
 
         Raises:
             LeaseEndedError: etcd does not know the lease of the request.
             ConnectionLostError: There was none by the deadline.
             BackendError: etcd refused.
         """
-        sent = False
+        sent = repeated = False
         pause = _FIRST_PAUSE
         cause: BaseException | None = None
         token: str | None = None
         while (left := deadline - now()) > 0:
             attempt = min(left, max(left / 2, _LEAST_ATTEMPT))
             end = now() + attempt
-            connection = self.connection()
-            connection.users += 1
+            connection = self.take()
             try:
                 await self._ready(connection, end)
                 if self._target.user and self._token is None:
                     await self._authenticate(connection, end)
                 token = self._token
-                sent = True
+                repeated, sent, written = sent, True, now()
                 reply = await self._ask(connection, method, request, end)
             except _FailedError as error:
                 cause = error.__cause__
@@ -156,18 +173,17 @@ class Link:
                 if self._away:
                     self._away = False
                     self._recovered()
-                return reply
+                return Answer(reply, written, repeated)
             finally:
-                connection.users -= 1
-                self._close_if_idle(connection)
+                self.leave(connection)
             await asyncio.sleep(min(random.uniform(0, pause), max(0.0, deadline - now())))
             pause = min(pause * 2, _LONGEST_PAUSE)
         raise ConnectionLostError(
             f"no answer from etcd at {self.where} in time", maybe_held=sent
         ) from cause
 
-    def connection(self) -> Connection:
-        """Return the present connection."""
+    def take(self) -> Connection:
+        """Return the present connection, which stays open at least until `leave`."""
         if self._connection is None:
             endpoint = self._target.endpoints[self._next_endpoint % len(self._target.endpoints)]
             where = f"dns:///{endpoint}"
@@ -176,7 +192,13 @@ class Link:
             else:
                 channel = grpc.aio.secure_channel(where, self._credentials, options=_OPTIONS)
             self._connection = Connection(channel)
+        self._connection.users += 1
         return self._connection
+
+    def leave(self, connection: Connection) -> None:
+        """Use a connection no more."""
+        connection.users -= 1
+        self._close_if_idle(connection)
 
     def retire(self, connection: Connection) -> None:
         """Use a connection for nothing new; the next call has another endpoint."""
@@ -228,7 +250,7 @@ class Link:
         """
         question = connection.channel.unary_unary(
             method.path,
-            request_serializer=_serialized,
+            request_serializer=messages.serialized,
             response_deserializer=method.reply.FromString,
         )
         try:
@@ -296,9 +318,19 @@ class Link:
             task.add_done_callback(self._closing.discard)
 
 
-def _serialized(request: Message) -> bytes:
-    data: bytes = request.SerializeToString()
-    return data
+async def telling(work: Awaitable[_T], entered: bool | None) -> _T:
+    """Return what `work` returns; its error says whether a key may be in the queue.
+
+    Args:
+        work: Calls to etcd.
+        entered: Whether it may be; None: if a call of `work` may have been carried out.
+    """
+    try:
+        return await work
+    except ConnectionLostError as error:
+        if entered is None or error.maybe_held is entered:
+            raise
+        raise ConnectionLostError(str(error), maybe_held=entered) from error.__cause__
 
 
 def _details(error: BaseException | None) -> str:

@@ -240,6 +240,12 @@ def cancel_watch(number: int) -> Message:
     return _TYPES["Watch"](cancel=_TYPES["WatchCancel"](watch_id=number))
 
 
+def serialized(request: Message) -> bytes:
+    """Return the bytes of a request."""
+    data: bytes = request.SerializeToString()
+    return data
+
+
 def first_entry(reply: Message, index: int) -> Message | None:
     """Return the first key that an operation of a transaction read, if there is one."""
     found = reply.responses[index].range.kvs

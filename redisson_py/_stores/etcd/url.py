@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z]+)://(?:(?P<user>[^/?#]*)@)?(?P<hosts>[^/?#@]*)/?")
-_HOST = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\])(?::(?P<port>\d{1,5}))?", re.A)
+_HOST = re.compile(
+    r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\])(?::(?P<port>\d{1,5}))?", re.ASCII
+)
 _PORT = 2379
 _FORM = "it must be etcd://host:2379 or etcds://user:password@host:2379,another:2379"
 _ESCAPE = "percent-encode what is special in a user name or password"
