@@ -1,117 +1,24 @@
-"""The store on etcd: the contract of stores, Go's keys, and the traps of etcd."""
+"""The store on etcd: the contract of stores, and Go's keys."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import itertools
-import math
-import signal
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from redisson_py._stores.contract import Busy, Granted, Renewal, Wish
-from redisson_py._stores.etcd import EtcdStore, messages
-from redisson_py._stores.etcd.url import read_url
+from redisson_py._stores.contract import Busy, Renewal
+from redisson_py._stores.etcd import messages
 from redisson_py._time import now
-from redisson_py.errors import BackendError, ConnectionLostError
-from redisson_py.testing import FaultProxy
-from tests.stores.etcd_server import EtcdServer, environment
-from tests.support.certificates import make_certificates
+from tests.stores.etcd_client import LEASE, Client, one_url, recorded, soon
+from tests.stores.etcd_server import EtcdServer
 
 _numbers = itertools.count(1)
-LEASE = 5.0
-PATIENCE = 10.0
-
-
-class Ringing:
-    """A bell that remembers."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.all = 0
-        self._news = asyncio.Event()
-
-    def ring(self, name: str) -> None:
-        self.names.append(name)
-        self._news.set()
-
-    def ring_all(self) -> None:
-        self.all += 1
-        self._news.set()
-
-    async def heard(self, name: str) -> None:
-        """Return when the name rang; what rang before is forgotten then."""
-        async with asyncio.timeout(PATIENCE):
-            while name not in self.names:
-                self._news.clear()
-                await self._news.wait()
-        self.names.remove(name)
-
-    async def heard_all(self, before: int) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while self.all == before:
-                self._news.clear()
-                await self._news.wait()
-
-
-class Client:
-    """A started store, with its bell."""
-
-    def __init__(self, url: str, lease: float = LEASE, **options: str) -> None:
-        self.store = EtcdStore.from_url(url, lease=lease, **options)
-        self.bell = Ringing()
-
-    async def __aenter__(self) -> Client:
-        await self.store.start(self.bell, soon())
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.store.stop()
-
-    async def ask(self, name: str, owner: str, **but: Any) -> Granted | Busy:
-        return await self.store.ask(wish(name, owner, **but), soon())
-
-    async def granted(self, name: str, owner: str, **but: Any) -> Granted:
-        answer = await self.ask(name, owner, **but)
-        assert isinstance(answer, Granted), answer
-        return answer
-
-    async def give_back(self, name: str, owner: str, unsure: bool = False) -> bool:
-        return await self.store.give_back(name, owner, unsure, soon())
-
-    async def renew(self, *batch: Renewal) -> list[float | None]:
-        return list(await self.store.renew(batch, soon()))
-
-    @property
-    def session(self) -> Any:
-        found = self.store._sessions.current
-        assert found is not None
-        return found
-
-
-def soon(seconds: float = PATIENCE) -> float:
-    return now() + seconds
-
-
-def wish(name: str, owner: str, **but: Any) -> Wish:
-    settings: dict[str, Any] = {"lease": LEASE, "renewed": True, "waits": False}
-    return Wish(name, owner, **(settings | but))
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
-
-
-@pytest.fixture
-def own_server() -> Iterator[EtcdServer]:
-    """A server that a test may pause, kill and restart."""
     with EtcdServer() as started:
         yield started
 
@@ -133,9 +40,6 @@ async def two(server: EtcdServer) -> AsyncIterator[Client]:
         yield client
 
 
-# The contract.
-
-
 async def test_one_has_it_until_it_gives_back(one: Client, two: Client, name: str) -> None:
     first = await one.granted(name, "a:1")
     assert await two.ask(name, "b:1") == Busy(None)
@@ -155,9 +59,7 @@ async def test_asking_twice_answers_as_the_first(one: Client, two: Client, name:
     assert (await one.store.look(name, soon())).waiters == ("b:1",)
 
 
-async def test_busy_leaves_nothing(
-    server: EtcdServer, one: Client, two: Client, name: str
-) -> None:
+async def test_busy_leaves_nothing(server: EtcdServer, one: Client, two: Client, name: str) -> None:
     await one.granted(name, "a:1")
     held = server.keys(f"{name}/")
     assert await two.ask(name, "b:1") == Busy(None)
@@ -309,7 +211,9 @@ async def test_a_stopped_store_starts_again(server: EtcdServer, name: str) -> No
             await client.granted(name, owner)
 
 
-@pytest.mark.parametrize("kind", ["", "/", "//", "a//b", "/a", "a/", "é/ü\N{LOCK}", "a\x00b", "x" * 4096])
+@pytest.mark.parametrize(
+    "kind", ["", "/", "//", "a//b", "/a", "a/", "é/ü\N{LOCK}", "a\x00b", "x" * 4096]
+)
 async def test_names_are_taken_as_they_are(one: Client, two: Client, name: str, kind: str) -> None:
     first = await one.granted(name + kind, "a:1")
     assert await two.ask(name + kind, "b:1", waits=True) == Busy(None)
@@ -340,20 +244,3 @@ async def test_names_inside_a_name_are_others(
     await one.granted(name, "a:4", waits=True)
     assert await one.store.force_release(name, soon()) is True
     assert len(server.keys(f"{name}/inner")) == 2
-
-
-def one_url(client: Client) -> str:
-    return f"etcd://{client.store.where}"
-
-
-def recorded(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
-    """Return the list of the calls that a client makes from now on."""
-    calls: list[tuple[Any, Any]] = []
-    call = client.store._link.call
-
-    async def record(method: Any, request: Any, deadline: float) -> Any:
-        calls.append((method, request))
-        return await call(method, request, deadline)
-
-    monkeypatch.setattr(client.store._link, "call", record)
-    return calls

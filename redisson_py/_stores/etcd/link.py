@@ -43,6 +43,8 @@ _NEEDS_LEADER = ("hasleader", "true")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 #: An attempt takes half of the time that is left, so that another can follow; not less than this.
 _LEAST_ATTEMPT = 0.5
+#: Seconds for the first attempt to connect; each further one has as much more.
+_CONNECTING = 1.0
 
 _FINAL = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -148,12 +150,14 @@ class Link:
         pause = _FIRST_PAUSE
         cause: BaseException | None = None
         token: str | None = None
+        tries = 0
         while (left := deadline - now()) > 0:
             attempt = min(left, max(left / 2, _LEAST_ATTEMPT))
             end = now() + attempt
             connection = self.take()
             try:
-                await self._ready(connection, end)
+                tries += 1
+                await self._ready(connection, min(end, now() + tries * _CONNECTING))
                 if self._target.user and self._token is None:
                     await self._authenticate(connection, end)
                 token = self._token

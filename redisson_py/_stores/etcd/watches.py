@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Self
 
 import grpc.aio
 
@@ -41,6 +42,20 @@ class _Watch:
         return messages.watch_deletion(self.number, self.key, self.revision)
 
 
+class _Outgoing:
+    """The requests of a stream. Not a generator, which would have to be closed with it."""
+
+    def __init__(self) -> None:
+        self._queue = asyncio.Queue[Message]()
+        self.put: Callable[[Message], None] = self._queue.put_nowait
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        return await self._queue.get()
+
+
 class Watches:
     """The watches of a client.
 
@@ -55,7 +70,7 @@ class Watches:
         self._last_number = 0
         self._by_number: dict[int, _Watch] = {}
         self._by_waiter: dict[Waiter, _Watch] = {}
-        self._outgoing: asyncio.Queue[Message] | None = None
+        self._outgoing: _Outgoing | None = None
         self._task: asyncio.Task[None] | None = None
 
     def watch(self, waiter: Waiter, key: bytes, revision: int) -> None:
@@ -65,7 +80,7 @@ class Watches:
         watch = _Watch(self._last_number, waiter, key, revision)
         self._by_number[watch.number] = self._by_waiter[waiter] = watch
         if self._outgoing is not None:
-            self._outgoing.put_nowait(watch.request)
+            self._outgoing.put(watch.request)
         elif self._task is None:
             self._task = asyncio.create_task(self._run(), name="redisson_py etcd watch")
 
@@ -75,7 +90,7 @@ class Watches:
         if watch is not None:
             del self._by_number[watch.number]
             if self._outgoing is not None:
-                self._outgoing.put_nowait(messages.cancel_watch(watch.number))
+                self._outgoing.put(messages.cancel_watch(watch.number))
 
     def clear(self) -> None:
         """End all watches."""
@@ -114,15 +129,15 @@ class Watches:
         connection = self._link.take()
         try:
             metadata = await self._link.metadata(connection, now() + _OPENING)
-            outgoing = asyncio.Queue[Message]()
+            outgoing = _Outgoing()
             stream = connection.channel.stream_stream(
                 messages.WATCH.path,
                 request_serializer=messages.serialized,
                 response_deserializer=messages.WATCH.reply.FromString,
-            )(_taken_from(outgoing), metadata=metadata)
+            )(outgoing, metadata=metadata)
             connection.when_retired.append(stream.cancel)
             for each in self._by_number.values():
-                outgoing.put_nowait(each.request)
+                outgoing.put(each.request)
             self._outgoing = outgoing
             try:
                 async for reply in stream:
@@ -161,8 +176,3 @@ class Watches:
     def _done(self, watch: _Watch) -> None:
         self.forget(watch.waiter)
         self._ring(watch.waiter[0])
-
-
-async def _taken_from(queue: asyncio.Queue[Message]) -> AsyncIterator[Message]:
-    while True:
-        yield await queue.get()
