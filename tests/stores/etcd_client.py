@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -105,3 +106,10 @@ def recorded(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
 
     monkeypatch.setattr(client.store._link, "call", record)
     return calls
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Return when a condition is true, of something that can only be looked at."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)
