@@ -7,6 +7,7 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 import pytest_asyncio
@@ -15,7 +16,7 @@ from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import LeaseEndedError
 from redisson_py._time import now
-from redisson_py.errors import BackendError
+from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.etcd_client import LEASE, Client, eventually, recorded, soon
 from tests.stores.etcd_server import EtcdServer
 
@@ -227,6 +228,74 @@ async def test_a_moved_hold_and_the_next_owner_have_one_key(one: Client, name: s
     await one.granted(name, "a:2", waits=True)
 
 
+async def test_a_late_move_does_not_undo_a_later_one(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await one.granted(name, "a:1")
+    calls = recorded(one, monkeypatch)
+    # Otherwise its lease has ended, and it is refused for that.
+    monkeypatch.setattr(one.store._holds, "_end_lease", AsyncMock())
+    await one.renew(Renewal(name, "a:1", first.token, 10, exact=True))
+    ((method, move),) = [each for each in calls if moves(each[1])]
+    await one.renew(Renewal(name, "a:1", first.token, 60, exact=True))
+    # Once more, after the later one: its lease would end the hold early.
+    late = await one.store._link.call(method, move, soon())
+    assert not late.reply.succeeded
+    state = await one.store.look(name, soon())
+    assert state.holder is not None
+    assert 50 < state.holder.remaining <= 60
+
+
+async def test_a_move_without_an_answer_is_done_again(
+    one: Client, two: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    call = one.store._link.call
+
+    async def lose(method: Any, request: Any, deadline: float) -> Any:
+        answer = await call(method, request, deadline)
+        if moves(request):
+            raise ConnectionLostError("lost", maybe_held=True)
+        return answer
+
+    monkeypatch.setattr(one.store._link, "call", lose)
+    with pytest.raises(ConnectionLostError):
+        await one.granted(name, "a:1", lease=30, renewed=False)
+    monkeypatch.undo()
+    before = now()
+    granted = await one.granted(name, "a:1", lease=60, renewed=False)
+    assert before + 60 <= granted.until
+    await one.store._sessions.end(one.session, soon())
+    assert await two.ask(name, "b:1") == Busy(None)
+    assert await one.give_back(name, "a:1") is True
+    await two.granted(name, "b:1")
+
+
+async def test_a_session_that_may_have_been_ended_is_not_used(
+    server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await one.granted(name, "a:1")
+    session = one.session
+    call = one.store._link.call
+
+    async def lose(method: Any, request: Any, deadline: float) -> Any:
+        if method is messages.LEASE_REVOKE:
+            raise ConnectionLostError("lost", maybe_held=True)
+        return await call(method, request, deadline)
+
+    monkeypatch.setattr(one.store._link, "call", lose)
+    session.until = now() - 0.01
+    with pytest.raises(ConnectionLostError) as caught:
+        await one.ask(f"{name}b", "a:2")
+    assert not caught.value.maybe_held
+    # The request to end it may still be under way: no renewal counts any more.
+    assert await one.renew(Renewal(name, "a:1", first.token, LEASE)) == [None]
+    monkeypatch.undo()
+    await one.granted(f"{name}b", "a:2")
+    assert one.session is not session
+    assert server.keys(f"{name}/") == []
+
+
 async def test_the_session_of_a_waiter_is_renewed(
     server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,3 +323,9 @@ async def test_a_cancelled_question_is_undone(server: EtcdServer, one: Client, n
         await one.give_back(name, owner, unsure=True)
     assert 0 < completed < 59
     assert (await one.store.look(name, soon())).holder is None
+
+
+def moves(request: Any) -> bool:
+    """Return whether a request puts a key under another lease."""
+    operations = getattr(request, "success", ())
+    return any(each.put.ignore_value for each in operations)

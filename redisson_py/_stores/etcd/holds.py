@@ -32,12 +32,14 @@ class _OwnHold:
     Attributes:
         key: Its key.
         revision: The create revision of its key.
+        written: The revision at which its key was last written, as far as is known.
         lease: The lease.
         moved: Whether etcd has said so; if not, the key may still be under the lease before.
     """
 
     key: bytes
     revision: int
+    written: int
     lease: Session
     moved: bool
 
@@ -130,7 +132,7 @@ class Holds:
         own = self._own.get(waiter)
         if not wish.renewed and (own is None or not own.moved):
             key = key_of(wish.name, session.number)
-            hold = own or _OwnHold(key, place.revision, session, moved=False)
+            hold = own or _OwnHold(key, place.revision, place.revision, session, moved=False)
             try:
                 own = await self._moved(waiter, hold, wish.lease, deadline)
             except ConnectionLostError:
@@ -156,19 +158,21 @@ class Holds:
             until = min(new.until, hold.lease.until)
             self._own[waiter] = replace(hold, lease=replace(new, until=until), moved=False)
             try:
-                there = await self._queue.move(hold.key, hold.revision, new.number, deadline)
+                written = await self._queue.move(
+                    hold.key, hold.revision, hold.written, new.number, deadline
+                )
             except LeaseEndedError:
                 # It ended before it was used, if it was short and etcd slow.
                 continue
-            moved = replace(hold, lease=new, moved=True)
-            if there:
+            moved = replace(hold, written=written, lease=new, moved=True)
+            if written:
                 self._own[waiter] = moved
             else:
                 del self._own[waiter]
-            old = hold.lease if there else new
+            old = hold.lease if written else new
             if old is not self._sessions.current:
                 await self._end_lease(old, deadline)
-            return moved if there else None
+            return moved if written else None
 
     async def give_back(self, waiter: Waiter, unsure: bool, deadline: float) -> bool:
         """End a hold or a wait; return whether it was a hold."""
@@ -235,14 +239,18 @@ class Holds:
         """Return until when a hold that is there is kept; give it another lease if it needs one."""
         waiter = renewal.name, renewal.owner
         own = self._own.get(waiter)
-        if own is None and (session is None or session is not self._sessions.current):
+        if own is None and (
+            session is None or session.ending or session is not self._sessions.current
+        ):
             return None
         lease = own.lease if own else session
         assert lease is not None
         enough = own.lease.left if own else lease.seconds
         if not renewal.lease or (not renewal.exact and enough >= renewal.lease):
             return lease.until
-        hold = own or _OwnHold(self._key_of(renewal), renewal.token, lease, moved=False)
+        hold = own or _OwnHold(
+            self._key_of(renewal), renewal.token, renewal.token, lease, moved=False
+        )
         moved = await self._moved(waiter, hold, renewal.lease, deadline)
         return moved.lease.until if moved else None
 

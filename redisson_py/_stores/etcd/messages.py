@@ -31,8 +31,8 @@ Delete: key=bytes:1
 DeleteReply: header=Header:1 deleted=int64:2
 Operation: range=Range:1 put=Put:2 delete=Delete:3
 OperationReply: range=RangeReply:1 put=PutReply:2 delete=DeleteReply:3
-Compare: result=int32:1 target=int32:2 key=bytes:3 create_revision=int64:5 value=bytes:7 \
-    range_end=bytes:64
+Compare: result=int32:1 target=int32:2 key=bytes:3 create_revision=int64:5 mod_revision=int64:6 \
+    value=bytes:7 range_end=bytes:64
 Txn: compare=*Compare:1 success=*Operation:2 failure=*Operation:3
 TxnReply: header=Header:1 succeeded=bool:2 responses=*OperationReply:3
 LeaseGrant: seconds=int64:1 id=int64:2
@@ -52,7 +52,7 @@ StatusReply: header=Header:1 version=string:2
 """
 
 _EQUAL = 0
-_BY_CREATION, _BY_VALUE = 1, 3
+_BY_CREATION, _BY_CHANGE, _BY_VALUE = 1, 2, 3
 _DESCENDING, _ASCENDING, _CREATION = 2, 1, 2
 NO_PUTS, DELETED = 0, 1
 
@@ -140,6 +140,11 @@ def created(key: bytes, revision: int, *, prefix: bool = False) -> Message:
     if prefix:
         condition.range_end = after_prefix(key)
     return condition
+
+
+def changed(key: bytes, revision: int) -> Message:
+    """Return the condition that a key was last written at a revision."""
+    return _TYPES["Compare"](result=_EQUAL, target=_BY_CHANGE, key=key, mod_revision=revision)
 
 
 def has_value(key: bytes, value: bytes) -> Message:

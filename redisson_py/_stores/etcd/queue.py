@@ -129,10 +129,37 @@ class Queue:
                 found.append(0 if entry is None else entry.create_revision)
         return found
 
-    async def move(self, key: bytes, revision: int, lease: int, deadline: float) -> bool:
-        """Put a key under another lease; return whether there is such a key."""
-        request = messages.txn([messages.created(key, revision)], [messages.move(key, lease)])
-        return bool((await self._link.call(messages.TXN, request, deadline)).reply.succeeded)
+    async def move(
+        self, key: bytes, revision: int, written: int, lease: int, deadline: float
+    ) -> int:
+        """Put a key under another lease, but never after a later move.
+
+        Args:
+            key: The key.
+            revision: Its create revision.
+            written: The revision at which it was last written, as far as is known.
+            lease: The lease.
+            deadline: Until when.
+
+        Returns:
+            The revision at which it was moved; 0 if there is no such key.
+        """
+        while True:
+            request = messages.txn(
+                [messages.created(key, revision), messages.changed(key, written)],
+                [messages.move(key, lease)],
+                [messages.get(key)],
+            )
+            reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            if reply.succeeded:
+                return int(reply.header.revision)
+            entry = messages.first_entry(reply, 0)
+            if entry is None or entry.create_revision != revision:
+                return 0
+            written = entry.mod_revision
+            if entry.lease == lease:
+                # An attempt of ours that had no answer.
+                return written
 
     async def delete(
         self, name: str, key: bytes, owner: str, undone_under: int | None, deadline: float

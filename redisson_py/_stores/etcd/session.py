@@ -29,16 +29,18 @@ class Session:
         number: Its id.
         seconds: What etcd granted.
         until: The moment until which etcd keeps it without a renewal.
+        ending: Whether etcd was asked to end it: it is not used any more, also without an answer.
     """
 
     number: int
     seconds: int
     until: float
+    ending: bool = False
 
     @property
     def left(self) -> float:
         """Seconds until it ends if it is not renewed."""
-        return self.until - now()
+        return 0.0 if self.ending else self.until - now()
 
 
 class Sessions:
@@ -96,16 +98,19 @@ class Sessions:
 
     async def renew(self, session: Session, deadline: float) -> bool:
         """Renew a session; return whether it was there."""
+        if session.ending:
+            return False
         request = messages.lease(session.number)
         answer = await self._link.call(messages.LEASE_RENEW, request, deadline)
         if answer.reply.seconds <= 0:
             self.drop(session)
             return False
         session.until = max(session.until, answer.written + answer.reply.seconds)
-        return self.current is session
+        return self.current is session and not session.ending
 
     async def end(self, session: Session, deadline: float) -> None:
         """End a session or another lease, with all its keys."""
+        session.ending = True
         request = messages.lease(session.number)
         with suppress(LeaseEndedError):
             await self._link.call(messages.LEASE_REVOKE, request, deadline)

@@ -217,8 +217,13 @@ class EtcdStore:
                 async with asyncio.timeout(period):
                     await self._news.wait()
             self._news.clear()
-            with suppress(ConnectionLostError, BackendError):
+            try:
                 await self._holds.tend(now() + period)
+            except ConnectionLostError:
+                pass
+            except BackendError:
+                # Those that wait ask again, and are told.
+                self._ring_all()
 
     def _forget(self) -> None:
         """Begin without a session, in this event loop."""
@@ -228,12 +233,14 @@ class EtcdStore:
 
     def _recovered(self) -> None:
         self._news.set()
-        if self._bell is not None:
-            self._bell.ring_all()
+        self._ring_all()
 
     def _session_ended(self) -> None:
         self._holds.session_ended()
         self._watches.clear()
+        self._ring_all()
+
+    def _ring_all(self) -> None:
         if self._bell is not None:
             self._bell.ring_all()
 
