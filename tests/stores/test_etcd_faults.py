@@ -73,6 +73,19 @@ async def test_a_lost_answer_to_a_question(
         assert one.bell.all == 1
 
 
+async def test_a_lease_counts_from_before_its_request(proxy: FaultProxy, name: str) -> None:
+    async with Client(f"etcd://127.0.0.1:{proxy.port}") as one:
+        first = await one.granted(name, "a:1")
+        proxy.delay(0.2, direction="down")
+        (until,) = await one.renew(Renewal(name, "a:1", first.token, LEASE))
+        # Two answers that took so long each; etcd counts from before the first of them.
+        assert until is not None
+        assert first.until < until <= now() - 0.4 + LEASE
+        own = await one.granted(name, "a:1", renewed=False, lease=9)
+        assert own.until <= now() - 0.4 + 9
+        proxy.pass_through()
+
+
 async def test_a_lost_answer_is_asked_for_elsewhere(
     server: EtcdServer, proxy: FaultProxy, name: str
 ) -> None:

@@ -46,14 +46,18 @@ class _Outgoing:
     """The requests of a stream. Not a generator, which would have to be closed with it."""
 
     def __init__(self) -> None:
-        self._queue = asyncio.Queue[Message]()
-        self.put: Callable[[Message], None] = self._queue.put_nowait
+        self._queue = asyncio.Queue[Message | None]()
+        #: Send a request; None ends the stream.
+        self.put: Callable[[Message | None], None] = self._queue.put_nowait
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Message:
-        return await self._queue.get()
+        request = await self._queue.get()
+        if request is None:
+            raise StopAsyncIteration
+        return request
 
 
 class Watches:
@@ -150,6 +154,7 @@ class Watches:
             finally:
                 self._outgoing = None
                 stream.cancel()
+                outgoing.put(None)
             raise OSError("the stream ended")
         finally:
             self._link.retire(connection)
