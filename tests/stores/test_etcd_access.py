@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +126,12 @@ def guarded() -> Iterator[EtcdServer]:
         yield server
 
 
+@pytest.fixture
+def plain_url() -> Iterator[str]:
+    with EtcdServer() as server:
+        yield server.url
+
+
 async def test_a_user_has_what_its_role_has(guarded: EtcdServer) -> None:
     async with Client(f"etcd://app:{ESCAPED}@{guarded.address}") as client:
         await client.granted("ours/a", "a:1")
@@ -217,3 +225,52 @@ async def test_an_old_server_is_refused(
     monkeypatch.setattr("redisson_py._stores.etcd.store._OLDEST_VERSION", (99, 0))
     with pytest.raises(UnsupportedServerError, match="newer is needed"):
         await store.start(Ringing(), soon())
+
+
+_FORKS = """
+import asyncio, os, sys
+from redisson_py._stores.etcd import EtcdStore
+from redisson_py._time import now
+from redisson_py.errors import BackendError
+
+class Bell:
+    def ring_all(self): pass
+
+async def use():
+    store = EtcdStore.from_url(sys.argv[1])
+    await store.start(Bell(), now() + 10)
+    await store.stop()
+
+def child(work):
+    if not (pid := os.fork()):
+        asyncio._set_running_loop(None)
+        try:
+            asyncio.run(work)
+        except BackendError as error:
+            os._exit(3 if "forked while" in str(error) else 4)
+        os._exit(0)
+    work.close()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+async def main():
+    store = EtcdStore.from_url(sys.argv[1])
+    await store.start(Bell(), now() + 10)
+    status = child(use())
+    await store.stop()
+    return status
+
+before = child(use())
+asyncio.run(use())
+print(before, child(use()), asyncio.run(main()), child(use()))
+"""
+
+
+def test_a_fork_with_an_open_client_is_told_that_grpc_is_lost(plain_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _FORKS, plain_url],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    # Before, after, while, and after a client was open.
+    assert done.stdout.split() == ["0", "0", "3", "0"], done.stderr

@@ -11,6 +11,7 @@ that are under way on it have ended. A token that was refused is never used agai
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import ssl
 from collections.abc import Awaitable, Callable
@@ -109,6 +110,19 @@ class Connection:
         self.when_retired: list[Callable[[], object]] = []
 
 
+_open: set[Connection] = set()
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or bool(_open)
+
+
+# Otherwise the first call in the child would crash it, or never return.
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class Link:
     """Makes calls.
 
@@ -187,7 +201,16 @@ class Link:
         ) from cause
 
     def take(self) -> Connection:
-        """Return the present connection, which stays open at least until `leave`."""
+        """Return the present connection, which stays open at least until `leave`.
+
+        Raises:
+            BackendError: This process was forked while there were connections.
+        """
+        if _forked:
+            raise BackendError(
+                "gRPC works in no process that was forked while a client of etcd was open: open"
+                " clients after the fork, or start the process with spawn"
+            )
         if self._connection is None:
             endpoint = self._target.endpoints[self._next_endpoint % len(self._target.endpoints)]
             where = f"dns:///{endpoint}"
@@ -196,6 +219,7 @@ class Link:
             else:
                 channel = grpc.aio.secure_channel(where, self._credentials, options=_OPTIONS)
             self._connection = Connection(channel)
+            _open.add(self._connection)
         self._connection.users += 1
         return self._connection
 
@@ -317,6 +341,7 @@ class Link:
     def _close_if_idle(self, connection: Connection) -> None:
         if connection.retired and not connection.users:
             connection.users = -1
+            _open.discard(connection)
             task = asyncio.create_task(connection.channel.close(), name="redisson_py etcd close")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
