@@ -103,7 +103,9 @@ class MariaDB:
             autocommit=True,
         )
         try:
-            yield connection.cursor()
+            cursor = connection.cursor()
+            await cursor.execute("SET sql_select_limit = 1000000")
+            yield cursor
         finally:
             connection.close()
             await asyncio.sleep(0)

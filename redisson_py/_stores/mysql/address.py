@@ -145,7 +145,7 @@ def _tls(arguments: dict[str, str]) -> ssl.SSLContext | None:
         raise ValueError("ssl_keyfile in the URL needs ssl_certfile")
     context = _loaded(arguments)
     if context is None:
-        raise ValueError(f"a file that one of {', '.join(_TLS)} names cannot be read as such")
+        raise ValueError(f"a file that {', '.join(_TLS)} in the URL name cannot be loaded")
     return context
 
 

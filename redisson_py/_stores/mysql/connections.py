@@ -135,18 +135,21 @@ class Connections:
         """
         resent = False
         pause = _FIRST_PAUSE
+        told: Failure | None = None
         while True:
             left = deadline - _time.now()
             found = await self._attempt(query, max(left / 2, min(left, _SHORTEST_ATTEMPT)), resent)
             if isinstance(found, Answer):
                 return found
             resent = resent or found.maybe_done
+            # The last attempt is often too short: what was told before says more.
+            told = found if told is None or not isinstance(found.error, TimeoutError) else told
             left = deadline - _time.now()
             if found.verdict == "refused" or left <= 0:
                 break
             await asyncio.sleep(min(left, pause * random.uniform(0.5, 1)))
             pause = min(pause * 2, _LONGEST_PAUSE)
-        raise self._error(found, about, resent) from found.error
+        raise self._error(told, about, resent) from told.error
 
     async def quit(self) -> None:
         """Close all connections; what is under way is broken off."""
