@@ -1,18 +1,16 @@
-"""The MySQL store when replies are lost, come late, or never, on a real MariaDB."""
+"""The MySQL store when replies are lost, or requests come late, on a real MariaDB."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from asyncmy.errors import MySQLError
 
 from redisson_py import _time
-from redisson_py._stores.contract import Granted, Renewal
+from redisson_py._stores.contract import Busy, Granted, Renewal
 from redisson_py._stores.mysql import MySQLStore, sql
 from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import FaultProxy
@@ -106,6 +104,30 @@ async def test_a_grant_whose_reply_is_lost_is_found_again(
     # The first request may still arrive: the release leaves a tombstone without being told to.
     assert await victim.give_back(name, who, False, soon())
     await busy(store, name, who)
+
+
+async def test_a_name_that_is_busy_now_may_still_be_granted_late(
+    store: MySQLStore, victim: MySQLStore, proxy: FaultProxy
+) -> None:
+    """A caller that does not wait would not give back; one that waits does."""
+    for waits in (False, True):
+        name, who, other = new_name(), owner(), owner()
+
+        async def is_lost(name: str = name, who: str = who, other: str = other) -> bool:
+            if await holder(store, name) != who:
+                return False
+            await store.force_release(name, soon())
+            await granted(store, name, other)
+            return True
+
+        asked = _lose_reply(proxy, victim.ask(wish(name, who, waits=waits), soon()), is_lost)
+        if waits:
+            assert isinstance(await asked, Busy)
+            assert who in victim._uncertain
+        else:
+            with pytest.raises(ConnectionLostError) as caught:
+                await asked
+            assert caught.value.maybe_held
 
 
 async def test_a_release_whose_reply_is_lost_answers_that_it_held(
@@ -214,8 +236,8 @@ async def test_the_list_of_refused_owners_is_bounded(server: MariaDB, store: MyS
     name, who = new_name(), owner()
     await store.give_back(name, owner(), True, soon())
     await server.sql(
-        f"UPDATE {sql.TABLE} SET refused = REPEAT('x', 65535), released = CONCAT(' ', REPEAT('y', 1023))"
-        f" WHERE id = {sql.key(name)}"
+        f"UPDATE {sql.TABLE} SET refused = REPEAT('x', 65535),"
+        f" released = CONCAT(' ', REPEAT('y', 1023)) WHERE id = {sql.key(name)}"
     )
     await store.give_back(name, who, True, soon())
     await busy(store, name, who)
@@ -223,189 +245,6 @@ async def test_the_list_of_refused_owners_is_bounded(server: MariaDB, store: MyS
     await granted(store, name, other)
     assert await store.give_back(name, other, True, soon())
     assert await store.give_back(name, other, False, soon())
-
-
-async def _call_ask(store: MySQLStore, name: str, who: str, token: int) -> object:
-    return await store.ask(wish(name, who), soon(0.4))
-
-
-async def _call_give_back(store: MySQLStore, name: str, who: str, token: int) -> object:
-    return await store.give_back(name, who, False, soon(0.4))
-
-
-async def _call_renew(store: MySQLStore, name: str, who: str, token: int) -> object:
-    return await store.renew([Renewal(name, who, token, 30)], soon(0.4))
-
-
-async def _call_look(store: MySQLStore, name: str, who: str, token: int) -> object:
-    return await store.look(name, soon(0.4))
-
-
-@pytest.mark.parametrize("call", [_call_ask, _call_give_back, _call_renew, _call_look])
-async def test_a_dead_peer_is_noticed_by_the_deadline(
-    victim: MySQLStore, proxy: FaultProxy, bell: CountingBell, call: Call
-) -> None:
-    name, who = new_name(), owner()
-    got = await granted(victim, name, who)
-    proxy.black_hole()
-    async with asyncio.timeout(20):
-        with pytest.raises(ConnectionLostError) as caught:
-            await call(victim, name, who, got.token)
-        assert caught.value.maybe_held
-        # A new connection gets nowhere either, and nothing was sent.
-        with pytest.raises(ConnectionLostError) as caught:
-            await call(victim, name, who, got.token)
-        assert not caught.value.maybe_held
-    proxy.pass_through()
-    await granted(victim, name, who)
-    assert bell.all_rung == 1
-
-
-async def test_a_silent_connection_is_left_for_a_new_one(
-    victim: MySQLStore, proxy: FaultProxy
-) -> None:
-    name, who = new_name(), owner()
-    proxy.black_hole()
-    task = asyncio.create_task(victim.ask(wish(name, who), soon(2)))
-    sent = proxy.up.chunks
-    await proxy.wait_until(lambda each: each.up.chunks > sent)
-    proxy.pass_through()  # what was lost stays lost
-    assert isinstance(await task, Granted)
-
-
-async def test_a_stopped_server_answers_when_it_goes_on(
-    server: MariaDB, store: MySQLStore
-) -> None:
-    name, who = new_name(), owner()
-    server.pause()
-    try:
-        with pytest.raises(ConnectionLostError) as caught:
-            await store.ask(wish(name, who), soon(0.3))
-        assert caught.value.maybe_held
-    finally:
-        server.resume()
-    await store.give_back(name, who, True, soon())
-    await busy(store, name, who)
-    await granted(store, name, owner())
-
-
-async def test_a_closed_connection_is_replaced_silently(
-    server: MariaDB, store: MySQLStore
-) -> None:
-    name, who = new_name(), owner()
-    for closing in ("SET GLOBAL wait_timeout = 1", "kill"):
-        async with server.settings(wait_timeout="28800"):
-            if closing != "kill":
-                await server.sql(closing)
-            async with started(server.url(), bell := CountingBell()) as one:
-                if closing == "kill":
-                    ids = await server.sql(
-                        "SELECT id FROM information_schema.processlist WHERE user = 'app'"
-                    )
-                    for (each,) in ids:
-                        await server.sql(f"KILL {each}")
-                (connection,) = one._connections._idle if one._connections else ()
-
-                async def is_closed() -> bool:
-                    return not connection.usable  # noqa: B023
-
-                await eventually(is_closed)
-                await granted(one, name, who)
-                assert not one._uncertain
-                assert bell.all_rung == 1
-                await one.give_back(name, who, False, soon())
-
-
-async def test_a_cancelled_call_leaves_nothing_behind(server: MariaDB, store: MySQLStore) -> None:
-    name, first, second = new_name(), owner(), owner()
-    await granted(store, name, first)
-    async with server.admin() as cursor:
-        await cursor.execute("BEGIN")
-        await cursor.execute(f"SELECT 1 FROM {sql.TABLE} WHERE id = {sql.key(name)} FOR UPDATE")
-        task = asyncio.create_task(store.ask(wish(name, second), soon()))
-        waits = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"
-
-        async def is_waiting() -> bool:
-            return bool(await server.sql(waits))
-
-        await eventually(is_waiting)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert store._connections is not None
-        assert not store._connections._idle
-        assert not store._connections._used
-        await cursor.execute("ROLLBACK")
-    # Neither call reads the answer to the one before.
-    assert await holder(store, name) == first
-    assert await store.give_back(name, first, False, soon())
-
-
-async def test_a_locked_row_or_table_is_waited_for(server: MariaDB, store: MySQLStore) -> None:
-    for lock in (
-        f"SELECT * FROM {sql.TABLE} FOR UPDATE",
-        f"LOCK TABLES {sql.TABLE} WRITE",
-    ):
-        name, who = new_name(), owner()
-        await granted(store, name, who)
-        await store.give_back(name, who, False, soon())
-        async with server.admin() as cursor:
-            await cursor.execute("BEGIN")
-            await cursor.execute(lock)
-            before = await count(server, "Com_insert")
-            task = asyncio.create_task(store.ask(wish(name, owner()), soon(20)))
-
-            async def is_asked_again(before: int = before) -> bool:
-                return await count(server, "Com_insert") >= before + 2
-
-            await eventually(is_asked_again)
-            await cursor.execute("ROLLBACK")
-            await cursor.execute("UNLOCK TABLES")
-        assert isinstance(await task, Granted)
-
-
-async def test_a_killed_query_is_sent_again(server: MariaDB, store: MySQLStore) -> None:
-    name, first = new_name(), owner()
-    await granted(store, name, first)
-    async with server.admin() as cursor:
-        await cursor.execute("BEGIN")
-        await cursor.execute(f"SELECT 1 FROM {sql.TABLE} WHERE id = {sql.key(name)} FOR UPDATE")
-        task = asyncio.create_task(store.give_back(name, first, False, soon()))
-        waits = (
-            "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx"
-            " WHERE trx_state = 'LOCK WAIT'"
-        )
-
-        async def is_killed() -> bool:
-            for (each,) in await server.sql(waits):
-                with suppress(MySQLError):  # the list may be older than the statement
-                    await server.sql(f"KILL QUERY {each}")
-                    return True
-            return False
-
-        await eventually(is_killed)
-        await cursor.execute("ROLLBACK")
-    assert await task is True
-
-
-async def test_a_hold_survives_a_killed_server(server: MariaDB) -> None:
-    bell = CountingBell()
-    async with started(server.url(), bell) as store:
-        name, who = new_name(), owner()
-        got = await granted(store, name, who, lease=300)
-        server.kill()
-        with pytest.raises(ConnectionLostError):
-            await store.ping(soon(0.2))
-        with pytest.raises(ConnectionLostError) as caught:
-            await store.ask(wish(name, owner()), soon(0.2))
-        assert not caught.value.maybe_held
-        task = asyncio.create_task(store.renew([Renewal(name, who, got.token, 600)], soon(30)))
-        await asyncio.to_thread(server.start)
-        (until,) = await task
-        assert until == pytest.approx(_time.now() + 600, abs=30)
-        assert bell.all_rung == 1
-        assert await store.give_back(name, who, False, soon())
-        assert (await granted(store, name, owner())).token > got.token
 
 
 async def test_a_refusal_after_an_unanswered_request_is_unsure(

@@ -66,14 +66,15 @@ def server(certificates: Certificates) -> Iterator[MariaDB]:
         ("completion_type", "'RELEASE'"),
         ("binlog_format", "'ROW'"),
         ("sql_safe_updates", "1"),
+        ("tx_read_only", "1"),
         ("default_storage_engine", "'MyISAM'"),
     ],
 )
 async def test_a_setting_of_the_server_changes_nothing(
     server: MariaDB, setting: str, value: str
 ) -> None:
+    await server.sql(f"DROP TABLE IF EXISTS {sql.TABLE}")
     async with server.settings(**{setting: value}):
-        await server.sql(f"DROP TABLE IF EXISTS {sql.TABLE}")
         async with started(server.url()) as store, started(server.url()) as other:
             name, first, second = "ä'\\" + new_name(), owner(), owner()
             got = await granted(store, name, first, tokens=2)
@@ -229,7 +230,9 @@ async def test_tls_checks_the_certificate(
 
 
 def test_a_url_says_it_all() -> None:
-    target = read_url("mariadb://us%40er:p%C3%A4ss@[::1]:3307/my%20db?connections=3&poll_interval=2")
+    target = read_url(
+        "mariadb://us%40er:p%C3%A4ss@[::1]:3307/my%20db?connections=3&poll_interval=2"
+    )
     assert (target.host, target.port, target.user) == ("::1", 3307, "us@er")
     assert (target.password, target.database) == ("päss".encode(), "my db")
     assert (target.connections, target.poll_interval, target.tls) == (3, 2.0, None)

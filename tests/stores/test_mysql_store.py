@@ -181,9 +181,7 @@ async def test_five_hundred_holds_are_renewed(store: MySQLStore) -> None:
     who = owner()
     names = [new_name() for _ in range(500)]
     holds = await asyncio.gather(*(granted(store, name, who, lease=60) for name in names))
-    batch = [
-        Renewal(name, who, got.token, 600) for name, got in zip(names, holds, strict=True)
-    ]
+    batch = [Renewal(name, who, got.token, 600) for name, got in zip(names, holds, strict=True)]
     ends = await store.renew(batch, soon(20))
     assert all(end is not None and end > _time.now() + 500 for end in ends)
 
@@ -193,7 +191,9 @@ async def test_a_look_tells_the_holder_and_the_row(store: MySQLStore) -> None:
     assert (await store.look(name, soon())).holder is None
     got = await granted(store, name, who)
     state = await store.look(name, soon())
-    assert state.holder == HolderState(who, pytest.approx(30, abs=5), got.token)
+    assert state.holder is not None
+    assert state.holder == HolderState(who, state.holder.remaining, got.token)
+    assert state.holder.remaining == pytest.approx(30, abs=5)
     assert state.waiters == ()
     assert sql.TABLE in state.keys[0]
 
@@ -284,7 +284,9 @@ async def test_two_stores_exclude_each_other(server: MariaDB, store: MySQLStore)
         nonlocal value
         for _ in range(10):
             who = owner()
-            while not isinstance(got := await of.ask(wish(name, who, waits=True), soon(30)), Granted):
+            while not isinstance(
+                got := await of.ask(wish(name, who, waits=True), soon(30)), Granted
+            ):
                 await asyncio.sleep(got.retry_in or 0)
             seen = value
             await asyncio.sleep(0.001)

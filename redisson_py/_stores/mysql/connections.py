@@ -12,7 +12,7 @@ import contextlib
 import random
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -120,6 +120,7 @@ class Connections:
         self._idle: list[_Connection] = []
         self._used: set[_Connection] = set()
         self._lost = False
+        self._closed = False
 
     async def run(self, query: str, deadline: float, about: str) -> Answer:
         """Send a query, and again after a failure that passes, until there is an answer.
@@ -153,6 +154,7 @@ class Connections:
 
     async def quit(self) -> None:
         """Close all connections; what is under way is broken off."""
+        self._closed = True
         idle, self._idle = self._idle, []
         for connection in tuple(self._used):
             connection.abort()
@@ -171,7 +173,7 @@ class Connections:
                     self._drop(connection, error, progress)
                     raise
                 else:
-                    self._idle.append(connection)
+                    self._keep(connection)
                 finally:
                     self._used.discard(connection)
                 return Answer(changed, rows, before, resent)
@@ -192,12 +194,22 @@ class Connections:
         return None
 
     def _drop(self, connection: _Connection, error: BaseException, progress: Progress) -> None:
-        """Keep a connection whose server has only refused the first statement."""
-        if isinstance(error, MySQLError) and not progress.done and connection.usable:
-            if failure_of(error, progress).verdict != "reconnect":
-                self._idle.append(connection)
-                return
-        connection.abort()
+        """Keep a connection whose server has only refused the first statement; end any other."""
+        if (
+            isinstance(error, MySQLError)
+            and failure_of(error, progress).verdict != "reconnect"
+            and not progress.done
+            and connection.usable
+        ):
+            self._keep(connection)
+        else:
+            connection.abort()
+
+    def _keep(self, connection: _Connection) -> None:
+        if self._closed:
+            connection.abort()
+        else:
+            self._idle.append(connection)
 
     def _suspect(self) -> None:
         """Drop what is idle: after a silence it may go to the same dead peer."""
@@ -206,16 +218,16 @@ class Connections:
             connection.abort()
 
     async def _open(self) -> _Connection:
-        target = self._target
-        driver = await asyncmy.connect(
-            host=target.host,
-            port=target.port,
-            user=target.user,
-            password=target.password,
-            database=target.database,
-            ssl=target.tls,
+        connect: Callable[..., Awaitable[Any]] = asyncmy.connect  # its types are too narrow
+        driver = await connect(
+            host=self._target.host,
+            port=self._target.port,
+            user=self._target.user,
+            password=self._target.password,
+            database=self._target.database,
+            ssl=self._target.tls,
             charset="utf8mb4",
-            autocommit=None,
+            autocommit=None,  # the settings below say it
             connect_timeout=_CONNECT_TIME,
         )
         connection = _Connection(driver)

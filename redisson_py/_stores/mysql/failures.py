@@ -11,16 +11,18 @@ from asyncmy.errors import InterfaceError, MySQLError
 Verdict = Literal["again", "reconnect", "refused"]
 
 #: Undone by the server, which will take it again: a deadlock, a row or a table locked for too long
-#: (an `ALTER TABLE`), a row that another transaction has changed.
-_UNDONE = (1213, 1205, 1020)
+#: (an `ALTER TABLE`), a row that another transaction has changed, also on another node.
+_UNDONE = (1213, 1205, 1020, 3101)
 #: Not carried out by this server now; maybe soon, or by the one that answers to its address then:
 #: too many connections, a node that left its Galera cluster, a server that is read-only.
 _READ_ONLY = (1290, 1836, 1792)
 _NOT_NOW = (1040, 1203, 1047, *_READ_ONLY)
 #: The connection was gone before the query was written.
 _NOT_WRITTEN = (2006,)
+#: By the driver: no connection, one that ended, an answer to something else.
+_LOST = (2003, 2013, 2014)
 #: The connection ended, or the server ended the query, before there was an answer.
-_UNKNOWN = (1053, 1184, 1152, 1158, 1159, 1160, 1161, 1317, 1927, 2003, 2013, 2014, 3024, 1969, 4031)
+_UNKNOWN = (1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1927, 1969, 3024, 4031, *_LOST)
 #: The login was refused. The server's text tells the user's name.
 _LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 1820, 1862, 2059)
 

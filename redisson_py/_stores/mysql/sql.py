@@ -47,7 +47,8 @@ have passed may be deleted at any time.'"""
 #: Sent on each new connection. `READ COMMITTED` would not work with a binary log of statements.
 SETTINGS = (
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 1,"
-    " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615; SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+    " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615;"
+    " SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE"
 )
 
 PING = "SELECT 1"
@@ -107,7 +108,7 @@ _LOOK = f"""\
 SELECT owner, expires - {_NOW}, token FROM {TABLE} WHERE id = {{id}} AND expires > {_NOW}"""
 
 _FORCE_RELEASE = f"""\
-UPDATE {TABLE} SET owner = NULL, expires = 0 WHERE id = {{id}} AND expires > {_NOW}"""
+UPDATE {TABLE} SET owner = NULL, expires = 0 WHERE id = {{id}} AND token = {{token}}"""
 
 
 def ask(name: str, owner: str, lease: float, tokens: int) -> str:
@@ -171,9 +172,9 @@ def look(name: str) -> str:
     return _LOOK.format(id=key(name))
 
 
-def force_release(name: str) -> str:
-    """Return the statement that ends any hold; it changes one row if there was one."""
-    return _FORCE_RELEASE.format(id=key(name))
+def force_release(name: str, token: int) -> str:
+    """Return the statement that ends the hold with a token. Late, it ends no other."""
+    return _FORCE_RELEASE.format(id=key(name), token=int(token))
 
 
 def hash_of(name: str) -> bytes:

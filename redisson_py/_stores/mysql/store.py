@@ -6,7 +6,6 @@ import random
 from collections.abc import Sequence
 from typing import Final, Self, final
 
-from redisson_py import _time
 from redisson_py._stores.contract import (
     Bell,
     Busy,
@@ -23,6 +22,8 @@ from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds until the first poll, if the longest interval is not shorter.
 _FIRST_POLL: Final = 0.01
+#: Seconds between two polls at least, also when the lease ends now.
+_SHORTEST_POLL: Final = 0.001
 _POLL_GROWTH: Final = 1.5
 #: The most holds that one query renews.
 _MOST_RENEWALS: Final = 200
@@ -104,14 +105,20 @@ class MySQLStore:
             raise
         if answer.resent:
             self._uncertain.add(wish.owner)
+        remaining = 0.0  # without a row: it was deleted just now
         if answer.rows:
             mine, left, token, tokens = answer.rows[0]
+            remaining = max(0.0, left / _MICRO)
             if mine and left > 0:
                 self._polls.pop(wish.owner, None)
-                return Granted(answer.before + left / _MICRO, token, tokens)
-            remaining = max(0.0, left / _MICRO)
-        else:
-            remaining = 0.0  # the row was deleted just now
+                return Granted(answer.before + remaining, token, tokens)
+        if answer.resent and not wish.waits:
+            # The caller would leave without giving back, and the first sending may still arrive.
+            raise ConnectionLostError(
+                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
+                " name is busy",
+                maybe_held=True,
+            )
         return Busy(self._poll_in(wish, remaining))
 
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
@@ -152,11 +159,17 @@ class MySQLStore:
         return State(holder, (), (row,))
 
     async def force_release(self, name: str, deadline: float) -> bool:
-        """End whatever hold there is, and ring; return whether there was one."""
-        answer = await self._run(sql.force_release(name), deadline, "a forced release")
+        """End the hold that there is, and ring; return whether there was one. Two round trips.
+
+        A request that arrives late ends no later hold.
+        """
+        state = await self.look(name, deadline)
+        if state.holder is not None:
+            query = sql.force_release(name, state.holder.token)
+            await self._run(query, deadline, "a forced release")
         if self._bell is not None:
             self._bell.ring(name)
-        return answer.changed > 0
+        return state.holder is not None
 
     def _poll_in(self, wish: Wish, remaining: float) -> float:
         """Return when to ask again: soon at first, then less often; at the end of the lease."""
@@ -164,7 +177,7 @@ class MySQLStore:
         interval = self._polls.get(wish.owner, min(_FIRST_POLL, longest))
         if wish.waits:
             self._polls[wish.owner] = min(interval * _POLL_GROWTH, longest)
-        return min(interval * random.uniform(0.5, 1), remaining)
+        return max(_SHORTEST_POLL, min(interval * random.uniform(0.5, 1), remaining))
 
     async def _check_table(self, deadline: float) -> None:
         try:
