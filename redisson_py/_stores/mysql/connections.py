@@ -12,7 +12,7 @@ import contextlib
 import random
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -218,18 +218,19 @@ class Connections:
             connection.abort()
 
     async def _open(self) -> _Connection:
-        connect: Callable[..., Awaitable[Any]] = asyncmy.connect  # its types are too narrow
-        driver = await connect(
-            host=self._target.host,
-            port=self._target.port,
-            user=self._target.user,
-            password=self._target.password,
-            database=self._target.database,
-            ssl=self._target.tls,
-            charset="utf8mb4",
-            autocommit=None,  # the settings below say it
-            connect_timeout=_CONNECT_TIME,
-        )
+        # The driver's types are narrower than what it takes.
+        options: dict[str, Any] = {
+            "host": self._target.host,
+            "port": self._target.port,
+            "user": self._target.user,
+            "password": self._target.password,
+            "database": self._target.database,
+            "ssl": self._target.tls,
+            "charset": "utf8mb4",
+            "autocommit": None,  # the settings below say it
+            "connect_timeout": _CONNECT_TIME,
+        }
+        driver = await asyncmy.connect(**options)
         connection = _Connection(driver)
         try:
             await connection.run(sql.SETTINGS, Progress())
