@@ -96,12 +96,16 @@ async def test_a_dead_peer_is_noticed_by_the_deadline(
 ) -> None:
     name, who = new_name(), owner()
     got = await granted(victim, name, who)
+    await asyncio.gather(*(victim.ping(soon()) for _ in range(3)))
+    assert victim._connections is not None
+    assert len(victim._connections._idle) > 1
     proxy.black_hole()
     async with asyncio.timeout(20):
         with pytest.raises(ConnectionLostError) as caught:
             await call(victim, name, who, got.token)
         assert caught.value.maybe_held
-        # A new connection gets nowhere either, and nothing was sent.
+        # The other connections are not trusted either, and a new one gets nowhere.
+        assert not victim._connections._idle
         with pytest.raises(ConnectionLostError) as caught:
             await call(victim, name, who, got.token)
         assert not caught.value.maybe_held
@@ -204,6 +208,8 @@ async def test_a_locked_row_or_table_is_waited_for(server: MariaDB, store: MySQL
             await cursor.execute("ROLLBACK")
             await cursor.execute("UNLOCK TABLES")
         assert isinstance(await task, Granted)
+        # The server had given up by itself: no request is under way any more.
+        assert not store._uncertain
 
 
 async def test_a_killed_query_is_sent_again(server: MariaDB, store: MySQLStore) -> None:

@@ -34,6 +34,12 @@ from .mysql_server import DATABASE, PASSWORD, POOR_USER, MariaDB, MariaDBNotFoun
 from .mysql_server import running_mariadb as running
 
 
+_IN_SCHEMA = (
+    f"FROM information_schema.tables WHERE table_schema = '{DATABASE}'"
+    f" AND table_name = '{sql.TABLE}'"
+)
+
+
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("tls") / "files", "IP:127.0.0.1")
@@ -54,7 +60,10 @@ def server(certificates: Certificates) -> Iterator[MariaDB]:
     [
         ("sql_mode", "''"),
         ("sql_mode", "'TRADITIONAL,ANSI_QUOTES,NO_BACKSLASH_ESCAPES,SIMULTANEOUS_ASSIGNMENT'"),
-        ("sql_mode", "'ORACLE,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION,IGNORE_SPACE'"),
+        (
+            "sql_mode",
+            "'ORACLE,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION,EMPTY_STRING_IS_NULL'",
+        ),
         ("autocommit", "0"),
         ("tx_isolation", "'READ-UNCOMMITTED'"),
         ("tx_isolation", "'READ-COMMITTED'"),
@@ -83,6 +92,7 @@ async def test_a_setting_of_the_server_changes_nothing(
             assert None not in await store.renew([Renewal(name, first, got.token, 60)], soon())
             assert await store.give_back(name, first, True, soon())
             await busy(store, name, first)
+            assert await _engine(server) == "InnoDB"
             taken = await granted(other, name, second, lease=0.05)
             assert taken.token > got.token + 1
 
@@ -96,6 +106,11 @@ async def test_a_setting_of_the_server_changes_nothing(
                 " WHERE trx_mysql_thread_id <> CONNECTION_ID()"
             )
             assert transactions == 0
+
+
+async def _engine(server: MariaDB) -> str:
+    ((engine,),) = await server.sql(f"SELECT engine {_IN_SCHEMA}")
+    return str(engine)
 
 
 async def test_clocks_that_are_set_back_in_autumn_are_no_trouble(server: MariaDB) -> None:
@@ -132,11 +147,7 @@ async def test_the_table_is_made_once_and_says_what_it_is_for(server: MariaDB) -
     stores = [MySQLStore.from_url(server.url()) for _ in range(8)]
     await asyncio.gather(*(store.start(CountingBell(), soon()) for store in stores))
     await asyncio.gather(*(store.stop() for store in stores))
-    ((engine, comment),) = await server.sql(
-        "SELECT engine, table_comment FROM information_schema.tables"
-        f" WHERE table_schema = '{DATABASE}' AND table_name = '{sql.TABLE}'"
-    )
-    assert engine == "InnoDB"
+    ((comment,),) = await server.sql(f"SELECT table_comment {_IN_SCHEMA}")
     assert "redisson_py" in comment
 
 

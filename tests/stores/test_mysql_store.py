@@ -177,6 +177,22 @@ async def test_a_renewal_shortens_only_if_it_is_exact(store: MySQLStore) -> None
     assert await left(50) == pytest.approx(50, abs=5)
 
 
+async def test_a_renewal_of_another_hold_changes_nothing(store: MySQLStore) -> None:
+    name, who = new_name(), owner()
+    got = await granted(store, name, who, lease=50)
+    batch = [
+        Renewal(name, owner(), got.token, 900),
+        Renewal(name, owner(), got.token, 1, exact=True),
+        Renewal(name, who, got.token + 1, 900),
+        Renewal(name, who, got.token - 1, 1, exact=True),
+    ]
+    for some in (batch, *([each] for each in batch)):
+        assert await store.renew(some, soon()) == [None] * len(some)
+    holder = (await store.look(name, soon())).holder
+    assert holder is not None
+    assert holder.remaining == pytest.approx(50, abs=5)
+
+
 async def test_five_hundred_holds_are_renewed(store: MySQLStore) -> None:
     who = owner()
     names = [new_name() for _ in range(500)]
@@ -209,6 +225,18 @@ async def test_a_forced_release_ends_a_hold_and_rings(server: MariaDB) -> None:
         assert await holder(store, name) is None
         assert await store.renew([Renewal(name, who, got.token, 30)], soon()) == [None]
         assert not await store.give_back(name, who, False, soon())
+
+
+async def test_a_forced_release_that_comes_late_ends_no_other_hold(
+    server: MariaDB, store: MySQLStore
+) -> None:
+    name, first, second = new_name(), owner(), owner()
+    got = await granted(store, name, first)
+    late = sql.force_release(name, got.token)
+    await store.give_back(name, first, False, soon())
+    await granted(store, name, second)
+    await server.sql(late)
+    assert await holder(store, name) == second
 
 
 @pytest.mark.parametrize("name", ["a'b\\'\"`--;%s", "ä€😀", "\x00\n", "n" * 4096, "😀" * 1024])
