@@ -33,7 +33,6 @@ from .mysql_scene import (
 from .mysql_server import DATABASE, PASSWORD, POOR_USER, MariaDB, MariaDBNotFoundError
 from .mysql_server import running_mariadb as running
 
-
 _IN_SCHEMA = (
     f"FROM information_schema.tables WHERE table_schema = '{DATABASE}'"
     f" AND table_name = '{sql.TABLE}'"
@@ -64,6 +63,7 @@ def server(certificates: Certificates) -> Iterator[MariaDB]:
             "sql_mode",
             "'ORACLE,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION,EMPTY_STRING_IS_NULL'",
         ),
+        ("sql_mode", "'EMPTY_STRING_IS_NULL'"),
         ("autocommit", "0"),
         ("tx_isolation", "'READ-UNCOMMITTED'"),
         ("tx_isolation", "'READ-COMMITTED'"),
