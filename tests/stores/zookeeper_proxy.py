@@ -34,6 +34,8 @@ class ZooKeeperProxy:
         seen: How many requests of each operation came.
         connections: How many connections were accepted.
         hit: Set when a fate was met.
+        links: How many pairs of connections, to a client and to the server, are there.
+        errors: The code of the reply to each request that was held back, 0 for none.
     """
 
     def __init__(self, port: int) -> None:
@@ -41,6 +43,7 @@ class ZooKeeperProxy:
         self.seen: dict[int, int] = {}
         self.connections = 0
         self.hit = asyncio.Event()
+        self.errors: list[int] = []
         self._target = port
         self._fates: list[tuple[int, Fate]] = []
         self._links: set[_Link] = set()
@@ -60,6 +63,10 @@ class ZooKeeperProxy:
             link.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.wait_closed()
+
+    @property
+    def links(self) -> int:
+        return len(self._links)
 
     @property
     def url(self) -> str:
@@ -144,6 +151,7 @@ class _Link:
         self._held: list[bytes] | None = None
         self._fatal: set[int] = set()
         self._silent = False
+        self._late: set[int] = set()
 
     def take_up(self, frame: bytes) -> None:
         fate: Fate = "pass"
@@ -162,6 +170,7 @@ class _Link:
             self._silent = True
         if fate == "hold":
             self._held = []
+            self._late.add(number)
         if self._held is not None:
             self._held.append(frame)
         else:
@@ -169,6 +178,8 @@ class _Link:
 
     def take_down(self, frame: bytes) -> None:
         (number,) = struct.unpack_from("!i", frame, 4)
+        if number in self._late:
+            self._proxy.errors.append(struct.unpack_from("!i", frame, 16)[0])
         if number in self._fatal:
             self._proxy.hit.set()
             self.cut()
