@@ -59,7 +59,7 @@ public final class Curator {
           return "unknown";
       }
     } catch (Exception error) {
-      return "!" + error.getClass().getSimpleName();
+      return "!" + error;
     }
   }
 
