@@ -10,6 +10,7 @@ import pytest_asyncio
 from kazoo.client import KazooClient
 
 from redisson_py._stores.zookeeper import ZooKeeperStore
+from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
 from tests.fixtures.redis_server import unavailable
 from tests.stores.zookeeper_proxy import CREATE, ZooKeeperProxy
@@ -108,6 +109,31 @@ async def test_a_follower_that_is_cut_off_renews_nothing(servers: list[ZooKeeper
             await asyncio.to_thread(reader.stop)
             reader.close()
         assert await store.renew([renewal("/cut-off", owner, hold)], soon()) != [None]
+
+
+async def test_a_hold_is_kept_until_its_end_by_those_that_were_not_told(
+    servers: list[ZooKeeperServer],
+) -> None:
+    """A server is cut off, with its client, before the leader has heard of the last renewal."""
+    follower, _, leader = servers
+    async with opened(leader.url) as other, opened(follower.url, lease=2.0) as store:
+        owner = new_owner()
+        hold = await granted(store, "/not-told", owner)
+        until = hold.until
+        for _ in range(3):
+            # Longer than the leader takes to hear of a renewal; the third is cut off at once.
+            await asyncio.sleep(0.5)
+            (renewed,) = await store.renew([renewal("/not-told", owner, hold)], soon())
+            assert renewed is not None
+            assert renewed > until
+            until = renewed
+        follower.pause()
+        try:
+            while (await other.look("/not-told", soon())).holder is not None:
+                await asyncio.sleep(0.005)
+            assert now() > until
+        finally:
+            follower.resume()
 
 
 async def test_a_hold_survives_the_death_of_the_leader(servers: list[ZooKeeperServer]) -> None:

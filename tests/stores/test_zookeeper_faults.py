@@ -65,7 +65,7 @@ async def other(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperStore]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    return request.node.name.replace("[", "-")
+    return str(request.node.name).replace("[", "-")
 
 
 async def contenders(other: ZooKeeperStore, name: str) -> tuple[str, ...]:

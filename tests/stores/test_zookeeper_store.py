@@ -58,7 +58,7 @@ def other(server: ZooKeeperServer) -> Iterator[KazooClient]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    return request.node.name
+    return str(request.node.name)
 
 
 async def test_grants_a_free_name_with_a_token_and_a_moment(
@@ -66,7 +66,7 @@ async def test_grants_a_free_name_with_a_token_and_a_moment(
 ) -> None:
     before = now()
     answer = await granted(store, name, new_owner())
-    assert before < answer.until - LEASE <= now()
+    assert before < answer.until <= before + LEASE
     assert answer.token > 0
 
 
@@ -181,7 +181,7 @@ async def test_renews_what_is_there_and_nothing_else(store: ZooKeeperStore, name
     )
     assert [until is not None for until in untils] == [True, False, False, False, True]
     assert untils[0] is not None
-    assert before < untils[0] - LEASE <= now()
+    assert before < untils[0] <= before + LEASE
 
 
 async def test_renews_nothing_without_a_question(store: ZooKeeperStore) -> None:
@@ -207,7 +207,7 @@ async def test_a_hold_with_a_lease_of_its_own_ends_no_later(
     assert isinstance(short, Granted)
     assert isinstance(long, Granted)
     assert before < short.until - 1.0 <= now()
-    assert before < long.until - LEASE <= now()
+    assert before < long.until <= before + LEASE
 
 
 async def test_force_release_ends_the_hold_and_rings(
@@ -320,7 +320,7 @@ async def test_uses_the_session_timeout_that_the_server_grants(server: ZooKeeper
         assert store.session_timeout == pytest.approx(2 * TICK)
         before = now()
         answer = await granted(store, "short", new_owner())
-        assert before < answer.until - 2 * TICK <= now()
+        assert answer.until <= before + 2 * TICK
 
 
 async def test_a_missing_permission_is_said_and_nothing_is_left(
@@ -328,18 +328,18 @@ async def test_a_missing_permission_is_said_and_nothing_is_left(
 ) -> None:
     other.add_auth("digest", "ann:secret")
     acl = [make_digest_acl("ann", "secret", all=True)]
-    other.create("/private", b"", acl=acl)
+    other.create("/closed", b"", acl=acl)
     owner = new_owner()
-    for call in (store.ask(wish("/private/lock", owner), soon()), store.look("/private", soon())):
-        with pytest.raises(BackendError, match=r"'/private.*ACL") as caught:
+    for call in (store.ask(wish("/closed/lock", owner), soon()), store.look("/closed", soon())):
+        with pytest.raises(BackendError, match=r"'/closed.*ACL") as caught:
             await call
         assert type(caught.value) is BackendError
-    assert other.get_children("/private") == []
-    assert await store.give_back("/private/lock", owner, True, soon()) is False
+    assert other.get_children("/closed") == []
+    assert await store.give_back("/closed/lock", owner, True, soon()) is False
     authorized = server.url.replace("://", "://ann:secret@")
     async with opened(authorized) as allowed:
         assert "secret" not in f"{allowed!r} {allowed.where}"
-        await granted(allowed, "/private/lock", owner)
+        await granted(allowed, "/closed/lock", owner)
 
 
 async def test_renewals_of_many_holds_are_one_exchange(store: ZooKeeperStore, name: str) -> None:

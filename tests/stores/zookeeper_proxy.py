@@ -82,6 +82,11 @@ class ZooKeeperProxy:
         """Let everything disappear, or not any more."""
         self._black = on
 
+    def deafen(self) -> None:
+        """Let no reply through on the connections that there are."""
+        for link in self._links:
+            link.silent = True
+
     def refuse(self, on: bool) -> None:
         """Close new connections at once, or not any more."""
         self._refusing = on
@@ -150,7 +155,7 @@ class _Link:
         self._greeted = False
         self._held: list[bytes] | None = None
         self._fatal: set[int] = set()
-        self._silent = False
+        self.silent = False
         self._late: set[int] = set()
 
     def take_up(self, frame: bytes) -> None:
@@ -167,7 +172,7 @@ class _Link:
             self.cut()
             return
         if fate == "swallow":
-            self._silent = True
+            self.silent = True
         if fate == "hold":
             self._held = []
             self._late.add(number)
@@ -183,7 +188,7 @@ class _Link:
         if number in self._fatal:
             self._proxy.hit.set()
             self.cut()
-        elif not self._silent and not self._proxy.black:
+        elif not self.silent and not self._proxy.black:
             self._client.write(frame)
 
     def release(self) -> None:

@@ -132,6 +132,7 @@ class Ensemble:
         """Send requests at once and return the replies, among them the server's errors."""
         if session.ended:
             raise _NoAnswerError
+        connection, written = session.connections, now()
         futures = [session.send(request) for request in requests]
         if futures:
             await asyncio.wait(futures, timeout=max(0.0, deadline - now()))
@@ -141,6 +142,8 @@ class Ensemble:
         for reply in replies:
             if isinstance(reply, _NO_ANSWER):
                 raise _NoAnswerError from reply
+        if session.connections == connection:
+            session.answered(written)
         return replies
 
     def check(self, reply: Any, path: str, *expected: type[Exception]) -> Any:
@@ -149,7 +152,9 @@ class Ensemble:
         Raises:
             BackendError: It is one.
         """
-        if not isinstance(reply, Exception) or isinstance(reply, expected):
+        if not isinstance(reply, Exception):
+            return reply
+        if isinstance(reply, expected):
             return reply
         if isinstance(reply, NoAuthError):
             text = "this client has no permission there; see the ACL of the node"

@@ -8,6 +8,18 @@ one session is carried out in the next.
 Requests go to kazoo's queue as they are (`KazooClient._call`), for two reasons: its methods have no
 container nodes, and their answers take up to three turns through its threads. What is used beside
 that is `ConnectionHandler._connect`, the only place that knows which session timeout was granted.
+
+How long the ensemble keeps a session is not what a client would think. A request is a sign of life
+for the server that got it. The leader, which ends sessions, hears of it later: each half of a tick
+it asks the others which sessions were alive. If a server is cut off together with its client before
+that, the session ends as if the request had never been. So a sign of life counts only if something
+went through the leader, by the same connection, at least half a tick after it was answered. A tick
+is no longer than half of the shortest session timeout, unless the server's `minSessionTimeout` is
+less than its default. A connection counts at once: the leader itself confirms the session then.
+
+The session beats, so that a sign of life is never much older than that half of a tick. kazoo pings
+too, but does not tell, and not while there are requests: a dead connection that is written to would
+go unnoticed. So it is the beat without an answer that ends a connection.
 """
 
 from __future__ import annotations
@@ -16,21 +28,33 @@ import asyncio
 import contextlib
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, final
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped
-from kazoo.protocol.serialization import Create2
+from kazoo.protocol.connection import _CONNECTION_DROP
+from kazoo.protocol.serialization import Create2, Exists
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
+
+from redisson_py._time import now
 
 from .url import Target
 
 #: What goes wrong is told by errors of calls; only what kazoo cannot explain is worth a line.
 _LOG: Final = logging.getLogger("redisson_py.kazoo")
 _LOG.setLevel(logging.ERROR)
+#: Parts of the session timeout: between two beats, after which a beat is missed, and until the
+#: leader has heard of a sign of life.
+_BEAT: Final = 1 / 12
+_MISSED: Final = 1 / 4
+_HEARD: Final = 1 / 4
+#: Signs of life that are nearer to each other are one.
+_GRAIN: Final = 1 / 100
 _EPHEMERAL_SEQUENTIAL: Final = 3
 _CONTAINER: Final = 4
 
@@ -86,6 +110,10 @@ class Session:
         self.ended = False
         self.error: Exception | None = None
         self._changed: Final = changed
+        #: When signs of life were written and answered, on this connection, the oldest first.
+        self._signs: Final[deque[tuple[float, float]]] = deque()
+        self._beating: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._loop: Final = asyncio.get_running_loop()
         tls: dict[str, Any] = (
             {} if target.tls is None else {"use_ssl": True, "check_hostname": True, **target.tls}
@@ -111,6 +139,24 @@ class Session:
         future: asyncio.Future[object] = self._loop.create_future()
         self._client._call(request, _Answer(self._loop, future))
         return future
+
+    def answered(self, written: float) -> None:
+        """Hear that a request was answered, which was written then, or later."""
+        if not self._signs or written > self._signs[-1][0] + self.timeout * _GRAIN:
+            self._signs.append((written, now()))
+
+    def kept_until(self, written: float) -> float:
+        """Return until when the ensemble keeps the session at least.
+
+        Args:
+            written: The moment before a request was written that went through the leader, and was
+                answered on this connection.
+        """
+        heard = written - self.timeout * _HEARD
+        while len(self._signs) > 1 and self._signs[1][1] <= heard:
+            self._signs.popleft()
+        # The first is from when the connection was made.
+        return self._signs[0][0] + self.timeout
 
     def watcher(self, ring: Callable[[], None]) -> Callable[[WatchedEvent], None]:
         """Return a watch for requests that calls `ring` in the loop's thread."""
@@ -138,13 +184,15 @@ class Session:
 
     def _observed_connect(self, *where: object) -> tuple[float, float]:
         """Connect, in kazoo's thread."""
+        began = now()
         try:
             read_timeout, connect_timeout = self._connect(*where)
         except Exception as error:
             self._post(self._failed, error)
             raise
         # Two thirds of the session timeout, in milliseconds.
-        self._post(self._came_up, self._client._session_id, round(read_timeout * 1.5) / 1000)
+        timeout = round(read_timeout * 1.5) / 1000
+        self._post(self._came_up, self._client._session_id, timeout, began)
         return read_timeout, connect_timeout
 
     def _listen(self, state: str) -> None:
@@ -153,12 +201,34 @@ class Session:
         elif state == KazooState.LOST:
             self._post(self._end)
 
-    def _came_up(self, number: int, timeout: float) -> None:
+    def _came_up(self, number: int, timeout: float, began: float) -> None:
         if not self.ended:
             self.id, self.timeout = number, timeout
             self.connected = True
             self.connections += 1
+            self._signs.clear()
+            self._signs.append((began, began))
+            self._beating = None
+            if self._timer is None:
+                self._beat()
             self._changed(self)
+
+    def _beat(self) -> None:
+        self._timer = self._loop.call_later(self.timeout * _BEAT, self._beat)
+        if not self.connected:
+            return
+        if self._beating is None:
+            self._beating = now()
+            beat = self.send(Exists("/", None))
+            beat.add_done_callback(partial(self._beaten, self._beating))
+        elif now() - self._beating > self.timeout * _MISSED:
+            self.send(_CONNECTION_DROP)
+
+    def _beaten(self, written: float, beat: asyncio.Future[object]) -> None:
+        if self._beating == written:
+            self._beating = None
+            if not isinstance(beat.result(), Exception):
+                self.answered(written)
 
     def _went_down(self) -> None:
         if self.connected:
@@ -175,6 +245,8 @@ class Session:
         if not self.ended:
             self.ended = True
             self.connected = False
+            if self._timer is not None:
+                self._timer.cancel()
             self._changed(self)
 
     def _post(self, call: Callable[..., object], *arguments: object) -> None:

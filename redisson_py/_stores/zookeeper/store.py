@@ -12,8 +12,7 @@ Invariants:
   is sent, and forgotten when a deletion was answered, or when the session has ended.
 - A grant or a renewal is read from the ensemble after something that went through its leader in
   the same exchange: our own `create`, or a `sync`. A follower that is cut off still answers reads.
-- `until` counts from before that exchange was written. Its answer shows that the session was alive,
-  and any request renews a session.
+- `until` is when the session ends if that exchange was its last: see `session`.
 
 A request whose answer was lost is looked for by its prefix, after a `sync`. It cannot arrive later
 than that: a server closes the old connection of a session when that session connects again, and
@@ -136,7 +135,9 @@ class ZooKeeperStore:
         return await self._ensemble.call(attempt, deadline, changes=True)
 
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
-        """Delete the contender; one that is not known is looked for by its prefix."""
+        """Delete the contender. One whose creation had no answer is looked for by its prefix."""
+        if (name, owner) not in self._contenders:
+            return False
 
         async def attempt(session: Session) -> bool:
             return await self._delete(session, (name, owner), unsure, deadline)
@@ -145,25 +146,26 @@ class ZooKeeperStore:
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """See whether the contenders are there, which renews the session; their lease is its."""
+        asked = [
+            (place, hold, f"{self._path(hold.name)}/{contender.node}")
+            for place, hold in enumerate(batch)
+            if (contender := self._contenders.get((hold.name, hold.owner))) is not None
+            and contender.token == hold.token
+        ]
+        untils: list[float | None] = [None] * len(batch)
+        if not asked:
+            return untils
 
         async def attempt(session: Session) -> list[float | None]:
-            asked = [
-                (place, hold, f"{self._path(hold.name)}/{contender.node}")
-                for place, hold in enumerate(batch)
-                if (contender := self._contenders.get((hold.name, hold.owner))) is not None
-                and contender.token == hold.token
-            ]
-            untils: list[float | None] = [None] * len(batch)
-            if not asked:
-                return untils
             began = now()
             _, *stats = await self._ensemble.exchange(
                 session, deadline, Sync("/"), *(Exists(path, None) for _, _, path in asked)
             )
+            until = session.kept_until(began)
             for (place, hold, path), stat in zip(asked, stats, strict=True):
                 self._ensemble.check(stat, path)
-                if stat is not None and stat.czxid == hold.token:
-                    untils[place] = began + session.timeout
+                there = stat is not None and stat.czxid == hold.token
+                untils[place] = until if there else None
             return untils
 
         return await self._ensemble.call(attempt, deadline, changes=True)
@@ -248,8 +250,9 @@ class ZooKeeperStore:
         place = nodes.index(contender.node)
         if place == 0:
             contender.held = True
-            lease = session.timeout if wish.renewed else min(session.timeout, wish.lease)
-            return Granted(began + lease, contender.token)
+            kept = session.kept_until(began)
+            until = kept if wish.renewed else min(kept, began + wish.lease)
+            return Granted(until, contender.token)
         if not wish.waits:
             await self._delete(session, key, False, deadline)
             return Busy(None)
