@@ -65,15 +65,15 @@ class ZooKeeperServer:
     """
 
     def __init__(
-        self, folder: Path, *options: str, members: tuple[str, ...] = (), number: int = 0
+        self, folder: Path, *options: str, lines: tuple[str, ...] = (), number: int = 0
     ) -> None:
         """Prepare a server; `start` starts it.
 
         Args:
             folder: Where its data go.
             options: Of the Java machine.
-            members: The lines `server.N=...` of an ensemble.
-            number: Which of them it is.
+            lines: More lines of its configuration, as `server.N=...` in an ensemble.
+            number: Which of them it is; 0 outside of an ensemble.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
@@ -82,8 +82,8 @@ class ZooKeeperServer:
         text = _CONFIGURATION.format(
             tick=round(TICK * 1000), shortest=400, folder=folder, port=self.port, host=HOST
         )
-        configuration.write_text("\n".join((text, *members, "")))
-        if members:
+        configuration.write_text("\n".join((text, *lines, "")))
+        if number:
             (folder / "myid").write_text(str(number))
         # Data that survive a power failure are not what is tested; fsync is half of the time.
         options = ("-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true", *options)
@@ -143,9 +143,11 @@ class ZooKeeperServer:
 
 
 @contextmanager
-def running_zookeeper(folder: Path, *options: str) -> Iterator[ZooKeeperServer]:
+def running_zookeeper(
+    folder: Path, *options: str, lines: tuple[str, ...] = ()
+) -> Iterator[ZooKeeperServer]:
     """Start a server for the time of a block."""
-    server = ZooKeeperServer(folder, *options)
+    server = ZooKeeperServer(folder, *options, lines=lines)
     server.start()
     try:
         yield server
@@ -160,7 +162,7 @@ def running_ensemble(folder: Path, size: int = 3) -> Iterator[list[ZooKeeperServ
         f"server.{number}={HOST}:{free_port()}:{free_port()}" for number in range(1, size + 1)
     )
     servers = [
-        ZooKeeperServer(folder / str(number), members=members, number=number)
+        ZooKeeperServer(folder / str(number), lines=members, number=number)
         for number in range(1, size + 1)
     ]
     try:

@@ -52,10 +52,12 @@ class Bell:
 
 
 @contextmanager
-def zookeeper_or_skip(folder: Path, *options: str) -> Iterator[ZooKeeperServer]:
+def zookeeper_or_skip(
+    folder: Path, *options: str, lines: tuple[str, ...] = ()
+) -> Iterator[ZooKeeperServer]:
     """Start a server for a block of tests."""
     try:
-        with running_zookeeper(folder, *options) as server:
+        with running_zookeeper(folder, *options, lines=lines) as server:
             yield server
     except ZooKeeperNotFoundError as error:
         unavailable(str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, final
 
@@ -87,7 +88,13 @@ class Ensemble:
         return self._timeout if self._session is None else self._session.timeout
 
     async def start(self, deadline: float) -> None:
-        """Begin a session."""
+        """Begin a session.
+
+        Raises:
+            ConnectionLostError: It was not connected by the deadline.
+            BackendError: The servers' certificate is refused, or ours cannot be read.
+        """
+        _check_files(self._target.tls)
         self._connections = 0
         self._up = asyncio.Event()
         try:
@@ -130,13 +137,13 @@ class Ensemble:
 
     async def exchange(self, session: Session, deadline: float, *requests: object) -> list[Any]:
         """Send requests at once and return the replies, among them the server's errors."""
-        if session.ended:
-            raise _NoAnswerError
+        _check_not_over(session)
         connection, written = session.connections, now()
         futures = [session.send(request) for request in requests]
         if futures:
             await asyncio.wait(futures, timeout=max(0.0, deadline - now()))
-        if session.ended or not all(future.done() for future in futures):
+        _check_not_over(session)
+        if not all(future.done() for future in futures):
             raise _NoAnswerError
         replies = [future.result() for future in futures]
         for reply in replies:
@@ -176,9 +183,12 @@ class Ensemble:
                 async with asyncio.timeout(max(0.0, deadline - now())):
                     await self._up.wait()
             except TimeoutError:
+                cause = None if session is None else session.error
+                if cause is not None and isinstance(cause.__context__, ssl.SSLError):
+                    raise BackendError(f"no TLS with ZooKeeper at {self.where}: {cause}") from cause
                 raise ConnectionLostError(
                     f"no connection to ZooKeeper at {self.where}", maybe_held=maybe_held
-                ) from (None if session is None else session.error)
+                ) from cause
 
     def _begin(self) -> None:
         self._session = Session(self._target, self._timeout, self._changed)
@@ -201,3 +211,19 @@ class Ensemble:
             self._restart = asyncio.get_running_loop().call_later(pause, self._begin)
             self._ended()
             self._again()
+
+
+def _check_not_over(session: Session) -> None:
+    if session.ended:
+        raise _NoAnswerError
+
+
+def _check_files(tls: dict[str, str] | None) -> None:
+    """Read the files for TLS once: kazoo would take a bad one for a lost connection."""
+    try:
+        if tls is not None:
+            context = ssl.create_default_context(cafile=tls.get("ca"))
+            if "certfile" in tls:
+                context.load_cert_chain(tls["certfile"], tls["keyfile"])
+    except (OSError, ssl.SSLError) as error:
+        raise BackendError(f"a file for TLS with ZooKeeper cannot be read: {error}") from error
