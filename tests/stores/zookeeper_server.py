@@ -22,6 +22,8 @@ TICK: Final = 0.2
 _START_TIME: Final = 30.0
 _JVM: Final = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+# Netty, which speaks TLS, needs more than the manifest of Debian's jar names.
+_JARS: Final = ("zookeeper", "slf4j-nop", "netty-codec", "netty-resolver")
 _CONFIGURATION: Final = """\
 tickTime={tick}
 initLimit=25
@@ -54,7 +56,7 @@ def class_path() -> str:
         return f"{folder}/*"
     if not Path("/usr/share/java/zookeeper.jar").exists():
         raise ZooKeeperNotFoundError("needs Debian's zookeeper, or its jars in $ZOOKEEPER_JARS")
-    return "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-nop.jar"
+    return ":".join(f"/usr/share/java/{jar}.jar" for jar in _JARS)
 
 
 class ZooKeeperServer:

@@ -236,7 +236,10 @@ class Session:
             self._changed(self)
 
     def _failed(self, error: Exception) -> None:
-        self.error = error
+        # Without the frames, whose sockets kazoo leaves to the collector if TLS has failed.
+        self.error = error.with_traceback(None)
+        if error.__context__ is not None:
+            error.__context__.with_traceback(None)
         # kazoo tries again after these two. Its thread ends with any other error.
         if not isinstance(error, ConnectionDropped | self._client.handler.timeout_exception):
             self._end()
