@@ -84,31 +84,35 @@ async def test_a_hold_moves_to_another_server_with_its_session(
         assert await it.give_back("/moving", owner, False, soon()) is True
 
 
-async def test_a_follower_that_is_cut_off_renews_nothing(servers: list[ZooKeeperServer]) -> None:
+@pytest.mark.parametrize("call", ["renew", "ask"])
+async def test_a_follower_that_is_cut_off_confirms_nothing(
+    servers: list[ZooKeeperServer], call: str
+) -> None:
     follower, *others = servers
-    reader = KazooClient(f"{HOST}:{follower.port}")
+    reader, owner, name = KazooClient(f"{HOST}:{follower.port}"), new_owner(), f"/cut-off-{call}"
     async with opened(follower.url, lease=30.0) as store:
-        owner = new_owner()
-        hold = await granted(store, "/cut-off", owner)
+        hold = await granted(store, name, owner)
+        batch = [renewal(name, owner, hold)]
         reader.start()
         for server in others:
             server.pause()
         try:
-            renewing = asyncio.create_task(
-                store.renew([renewal("/cut-off", owner, hold)], soon(0.4))
+            deadline = soon(0.4)
+            asking = (
+                store.renew(batch, deadline)
+                if call == "renew"
+                else store.ask(wish(name, owner), deadline)
             )
-            asking = asyncio.create_task(store.ask(wish("/cut-off", owner), soon(0.4)))
             # It answers reads all the same.
-            assert len(await asyncio.to_thread(reader.get_children, "/cut-off")) == 1
-            for call in (renewing, asking):
-                with pytest.raises(ConnectionLostError):
-                    await call
+            assert len(await asyncio.to_thread(reader.get_children, name)) == 1
+            with pytest.raises(ConnectionLostError):
+                await asking
         finally:
             for server in others:
                 server.resume()
             await asyncio.to_thread(reader.stop)
             reader.close()
-        assert await store.renew([renewal("/cut-off", owner, hold)], soon()) != [None]
+        assert await store.renew(batch, soon()) != [None]
 
 
 async def test_a_hold_is_kept_until_its_end_by_those_that_were_not_told(

@@ -236,6 +236,33 @@ async def test_a_waiter_whose_node_was_deleted_takes_another(
     assert (await store.look(name, soon())).waiters == (second,)
 
 
+async def test_the_node_of_another_session_is_not_the_hold(
+    store: ZooKeeperStore, other: KazooClient, name: str
+) -> None:
+    owner = new_owner()
+    hold = await granted(store, name, owner)
+    path = (await store.look(name, soon())).keys[1]
+    other.create(f"/redisson_py/{name}/stays")
+    other.delete(path)
+    other.create(path, owner.encode(), ephemeral=True)
+    assert await store.renew([renewal(name, owner, hold)], soon()) == [None]
+
+
+async def test_a_change_of_the_node_before_does_not_end_the_watch(
+    store: ZooKeeperStore, bell: Bell, other: KazooClient, name: str
+) -> None:
+    holder, second = new_owner(), new_owner()
+    await granted(store, name, holder)
+    assert await store.ask(wish(name, second), soon()) == Busy(None)
+    other.set((await store.look(name, soon())).keys[1], b"changed")
+    await bell.until_rung(name)
+    assert await store.ask(wish(name, second), soon()) == Busy(None)
+    bell.rung.clear()
+    await store.give_back(name, holder, False, soon())
+    await bell.until_rung(name)
+    await granted(store, name, second)
+
+
 async def test_looks_at_a_name_and_at_one_that_nobody_has(
     store: ZooKeeperStore, other: KazooClient, name: str
 ) -> None:

@@ -87,7 +87,6 @@ class Session:
     Attributes are for the loop's thread only.
 
     Attributes:
-        id: The number that the ensemble gave it; 0 before.
         timeout: The seconds without a sign of life after which the ensemble ends it.
         connected: Whether it is connected, as far as we know.
         connections: How many times it was connected.
@@ -103,7 +102,6 @@ class Session:
             timeout: The session timeout to ask for.
             changed: Called in the loop's thread when it is connected, or not any more, or over.
         """
-        self.id = 0
         self.timeout = timeout
         self.connected = False
         self.connections = 0
@@ -169,7 +167,7 @@ class Session:
         return watch
 
     def close(self) -> asyncio.Future[None]:
-        """End the session at the server, if it can be told, and all threads; see the future."""
+        """End the session, at the server too if it answers; the future is done when all has ended."""
         closed: asyncio.Future[None] = self._loop.create_future()
         threading.Thread(target=self._close, args=(closed,), daemon=True).start()
         self._end()
@@ -192,7 +190,7 @@ class Session:
             raise
         # Two thirds of the session timeout, in milliseconds.
         timeout = round(read_timeout * 1.5) / 1000
-        self._post(self._came_up, self._client._session_id, timeout, began)
+        self._post(self._came_up, timeout, began)
         return read_timeout, connect_timeout
 
     def _listen(self, state: str) -> None:
@@ -201,9 +199,9 @@ class Session:
         elif state == KazooState.LOST:
             self._post(self._end)
 
-    def _came_up(self, number: int, timeout: float, began: float) -> None:
+    def _came_up(self, timeout: float, began: float) -> None:
         if not self.ended:
-            self.id, self.timeout = number, timeout
+            self.timeout = timeout
             self.connected = True
             self.connections += 1
             self._signs.clear()

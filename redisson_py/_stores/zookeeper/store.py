@@ -150,7 +150,6 @@ class ZooKeeperStore:
             (place, hold, f"{self._path(hold.name)}/{contender.node}")
             for place, hold in enumerate(batch)
             if (contender := self._contenders.get((hold.name, hold.owner))) is not None
-            and contender.token == hold.token
         ]
         untils: list[float | None] = [None] * len(batch)
         if not asked:
