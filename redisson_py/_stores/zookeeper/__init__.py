@@ -1,0 +1,7 @@
+"""The ZooKeeper store."""
+
+from __future__ import annotations
+
+from .store import ZooKeeperStore
+
+__all__ = ["ZooKeeperStore"]

@@ -1,0 +1,62 @@
+"""Where ZooKeeper keeps a name: its directory, and the nodes of those that want it.
+
+A name that is a ZooKeeper path already is used as it is, so that it meets Curator's. Any other is a
+node below `/redisson_py`. There "%" and what ZooKeeper forbids is percent-encoded: control
+characters, private and other special characters, those beyond U+FFFF, "/", and the whole names ".",
+".." and "zookeeper". Two names have one directory only if one of them is that path itself.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Final
+
+_BASE: Final = "/redisson_py/"
+_FORBIDDEN: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\\U00010000-\\U0010ffff"
+_FORBIDDEN_IN_PATH: Final = re.compile(f"[{_FORBIDDEN}]")
+_FORBIDDEN_IN_NODE: Final = re.compile(f"[{_FORBIDDEN}%/]")
+_RESERVED: Final = frozenset((".", "..", "zookeeper"))
+_OWNERS: Final = uuid.UUID("5f0f4a53-6c1f-5d0e-9d55-6b6c0c2b3f11")
+_CONTENDER: Final = re.compile(r"lock-(\d{10})\Z")
+
+
+def is_path(text: str) -> bool:
+    """Whether a text is a path below the root, and not one of ZooKeeper's own."""
+    if not text.startswith("/") or _FORBIDDEN_IN_PATH.search(text):
+        return False
+    nodes = text[1:].split("/")
+    return nodes[0] != "zookeeper" and not any(node in {"", ".", ".."} for node in nodes)
+
+
+def directory_of(name: str) -> str:
+    """Return the path of the node below which the contenders of a name are."""
+    return name if is_path(name) else _BASE + _node_of(name)
+
+
+def levels_of(path: str) -> list[str]:
+    """Return a path after all the paths above it: `/a`, `/a/b`."""
+    ends = [place.start() for place in re.finditer("/", path)][1:]
+    return [*(path[:end] for end in ends), path]
+
+
+def prefix_of(owner: str) -> str:
+    """Return how the node of an owner begins, as Curator's protected nodes do."""
+    return f"_c_{uuid.uuid5(_OWNERS, owner)}-lock-"
+
+
+def in_order(children: list[str]) -> list[str]:
+    """Return the contenders among the children of a directory, the holder first."""
+    numbered = [(found[1], child) for child in children if (found := _CONTENDER.search(child))]
+    return [child for _, child in sorted(numbered)]
+
+
+def _node_of(name: str) -> str:
+    if name in _RESERVED:
+        return _encoded(name[0]) + name[1:] if name != ".." else _encoded(name)
+    # Nothing else is encoded as a lone "%".
+    return _FORBIDDEN_IN_NODE.sub(lambda found: _encoded(found[0]), name) or "%"
+
+
+def _encoded(text: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in text.encode())

@@ -1,0 +1,279 @@
+"""One session with ZooKeeper, in the hands of kazoo.
+
+kazoo connects, pings and connects again in a thread of its own; here its thread meets the loop. An
+object is one session and no more. kazoo would begin another one by itself when a session has
+expired; this object has ended then, and another takes its place. So no request that was meant for
+one session is carried out in the next.
+
+Requests go to kazoo's queue as they are (`KazooClient._call`), for two reasons: its methods have no
+container nodes, and their answers take up to three turns through its threads. What is used beside
+that is `ConnectionHandler._connect`, the only place that knows which session timeout was granted.
+
+How long the ensemble keeps a session is not what a client would think. A request is a sign of life
+for the server that got it. The leader, which ends sessions, hears of it later: each half of a tick
+it asks the others which sessions were alive. If a server is cut off together with its client before
+that, the session ends as if the request had never been. So a sign of life counts only if something
+went through the leader, by the same connection, at least half a tick after it was answered. A tick
+is no longer than half of the shortest session timeout, unless the server's `minSessionTimeout` is
+less than its default. A connection counts at once: the leader itself confirms the session then.
+
+The session beats, so that a sign of life is never much older than that half of a tick. kazoo pings
+too, but does not tell, and not while there are requests: a dead connection that is written to would
+go unnoticed. So it is the beat without an answer that ends a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import ConnectionDropped
+from kazoo.protocol.connection import _CONNECTION_DROP
+from kazoo.protocol.serialization import Create2, Exists
+from kazoo.protocol.states import EventType, KazooState, WatchedEvent
+from kazoo.retry import KazooRetry
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from redisson_py._time import now
+
+from .url import Target
+
+#: What goes wrong is told by errors of calls; only what kazoo cannot explain is worth a line.
+_LOG: Final = logging.getLogger("redisson_py.kazoo")
+_LOG.setLevel(logging.ERROR)
+#: Parts of the session timeout: between two beats, after which a beat is missed, and until the
+#: leader has heard of a sign of life.
+_BEAT: Final = 1 / 12
+_MISSED: Final = 1 / 4
+_HEARD: Final = 1 / 4
+#: Signs of life that are nearer to each other are one.
+_GRAIN: Final = 1 / 100
+_EPHEMERAL_SEQUENTIAL: Final = 3
+_CONTAINER: Final = 4
+
+
+@final
+class CreateContainer:
+    """A request for a node that the server deletes once its last child is gone."""
+
+    type = 19
+
+    def __init__(self, path: str) -> None:
+        """Ask for an empty node."""
+        self._request: Any = Create2(path, b"", OPEN_ACL_UNSAFE, _CONTAINER)
+        self.deserialize: Callable[[Any, int], object] = self._request.deserialize
+
+    def serialize(self) -> bytes:
+        """Return it as it goes over the wire."""
+        return bytes(self._request.serialize())
+
+
+def create_contender(path: str, data: bytes) -> object:
+    """Return a request for a node that ends with its session; a number is added to its path."""
+    return Create2(path, data, OPEN_ACL_UNSAFE, _EPHEMERAL_SEQUENTIAL)
+
+
+@final
+class Session:
+    """A session that begins, is connected now and then, and ends.
+
+    Attributes are for the loop's thread only.
+
+    Attributes:
+        timeout: The seconds without a sign of life after which the ensemble ends it.
+        connected: Whether it is connected, as far as we know.
+        connections: How many times it was connected.
+        ended: Whether it is over, for good.
+        error: Why it could not be connected, the last time that it could not.
+    """
+
+    def __init__(self, target: Target, timeout: float, changed: Callable[[Session], None]) -> None:
+        """Prepare a session.
+
+        Args:
+            target: Where to.
+            timeout: The session timeout to ask for.
+            changed: Called in the loop's thread when it is connected, or not any more, or over.
+        """
+        self.timeout = timeout
+        self.connected = False
+        self.connections = 0
+        self.ended = False
+        self.error: Exception | None = None
+        self._changed: Final = changed
+        #: When signs of life were written and answered, on this connection, the oldest first.
+        self._signs: Final[deque[tuple[float, float]]] = deque()
+        self._beating: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: Final = asyncio.get_running_loop()
+        tls: dict[str, Any] = (
+            {} if target.tls is None else {"use_ssl": True, "check_hostname": True, **target.tls}
+        )
+        self._client: Final[Any] = KazooClient(
+            target.hosts,
+            timeout=timeout,
+            auth_data=[] if target.digest is None else [("digest", target.digest)],
+            connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
+            logger=_LOG,
+            **tls,
+        )
+        self._client.add_listener(self._listen)
+        self._connect: Final[Callable[..., tuple[float, float]]] = self._client._connection._connect
+        self._client._connection._connect = self._observed_connect
+
+    def begin(self) -> None:
+        """Start kazoo's threads, which connect."""
+        self._client.start_async()
+
+    def send(self, request: object) -> asyncio.Future[object]:
+        """Send a request; the result is the reply, or the error with which it was answered."""
+        future: asyncio.Future[object] = self._loop.create_future()
+        self._client._call(request, _Answer(self._loop, future))
+        return future
+
+    def answered(self, written: float) -> None:
+        """Hear that a request was answered, which was written then, or later."""
+        if not self._signs or written > self._signs[-1][0] + self.timeout * _GRAIN:
+            self._signs.append((written, now()))
+
+    def kept_until(self, written: float) -> float:
+        """Return until when the ensemble keeps the session at least.
+
+        Args:
+            written: The moment before a request was written that went through the leader, and was
+                answered on this connection.
+        """
+        heard = written - self.timeout * _HEARD
+        while len(self._signs) > 1 and self._signs[1][1] <= heard:
+            self._signs.popleft()
+        # The first is from when the connection was made.
+        return self._signs[0][0] + self.timeout
+
+    def watcher(self, ring: Callable[[], None]) -> Callable[[WatchedEvent], None]:
+        """Return a watch for requests that calls `ring` in the loop's thread."""
+
+        def watch(event: WatchedEvent) -> None:
+            # A watch that ends with its connection says so; `changed` tells of the next one.
+            if event.type != EventType.NONE:
+                self._post(ring)
+
+        return watch
+
+    def close(self) -> asyncio.Future[None]:
+        """End the session, at the server too if it answers; the future is done when all has ended."""
+        closed: asyncio.Future[None] = self._loop.create_future()
+        threading.Thread(target=self._close, args=(closed,), daemon=True).start()
+        self._end()
+        return closed
+
+    def _close(self, closed: asyncio.Future[None]) -> None:
+        # It raises if its thread hangs in a system call: then there is nothing to free yet.
+        with contextlib.suppress(Exception):
+            self._client.stop()
+            self._client.close()
+        self._post(_settle, closed, None)
+
+    def _observed_connect(self, *where: object) -> tuple[float, float]:
+        """Connect, in kazoo's thread."""
+        began = now()
+        try:
+            read_timeout, connect_timeout = self._connect(*where)
+        except Exception as error:
+            self._post(self._failed, error)
+            raise
+        # Two thirds of the session timeout, in milliseconds.
+        timeout = round(read_timeout * 1.5) / 1000
+        self._post(self._came_up, timeout, began)
+        return read_timeout, connect_timeout
+
+    def _listen(self, state: str) -> None:
+        if state == KazooState.SUSPENDED:
+            self._post(self._went_down)
+        elif state == KazooState.LOST:
+            self._post(self._end)
+
+    def _came_up(self, timeout: float, began: float) -> None:
+        if not self.ended:
+            self.timeout = timeout
+            self.connected = True
+            self.connections += 1
+            self._signs.clear()
+            self._signs.append((began, began))
+            self._beating = None
+            if self._timer is None:
+                self._beat()
+            self._changed(self)
+
+    def _beat(self) -> None:
+        self._timer = self._loop.call_later(self.timeout * _BEAT, self._beat)
+        if not self.connected:
+            return
+        if self._beating is None:
+            self._beating = now()
+            beat = self.send(Exists("/", None))
+            beat.add_done_callback(partial(self._beaten, self._beating))
+        elif now() - self._beating > self.timeout * _MISSED:
+            self.send(_CONNECTION_DROP)
+
+    def _beaten(self, written: float, beat: asyncio.Future[object]) -> None:
+        if self._beating == written:
+            self._beating = None
+            if not isinstance(beat.result(), Exception):
+                self.answered(written)
+
+    def _went_down(self) -> None:
+        if self.connected:
+            self.connected = False
+            self._changed(self)
+
+    def _failed(self, error: Exception) -> None:
+        # Without the frames, whose sockets kazoo leaves to the collector if TLS has failed.
+        self.error = error.with_traceback(None)
+        if error.__context__ is not None:
+            error.__context__.with_traceback(None)
+        # kazoo tries again after these two. Its thread ends with any other error.
+        if not isinstance(error, ConnectionDropped | self._client.handler.timeout_exception):
+            self._end()
+
+    def _end(self) -> None:
+        if not self.ended:
+            self.ended = True
+            self.connected = False
+            if self._timer is not None:
+                self._timer.cancel()
+            self._changed(self)
+
+    def _post(self, call: Callable[..., object], *arguments: object) -> None:
+        # The loop may be closed before kazoo's threads have ended.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+
+@final
+class _Answer:
+    """What kazoo takes for the place of an answer."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[object]) -> None:
+        self._loop = loop
+        self._future = future
+
+    def set(self, value: object = None) -> None:
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(_settle, self._future, value)
+
+    def set_exception(self, error: Exception) -> None:
+        self.set(error)
+
+
+def _settle(future: asyncio.Future[Any], result: object) -> None:
+    if not future.done():
+        future.set_result(result)

@@ -1,0 +1,97 @@
+"""Reads the URL of an ensemble.
+
+No error quotes a URL: any part of it may belong to the password. Errors are raised outside of
+`except`, so that no error that quotes the URL is attached to them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from .names import is_path
+
+_PORT: Final = 2181
+_HOST: Final = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\])(:(?P<port>\d{1,5}))?")
+_TLS_ARGUMENTS: Final = {
+    "ssl_ca_certs": "ca",
+    "ssl_certfile": "certfile",
+    "ssl_keyfile": "keyfile",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a URL names.
+
+    Attributes:
+        hosts: The servers: `h1:2181,h2:2181`.
+        root: The path that comes before every other; empty, or `/chroot`.
+        digest: `user:password`, if there is one.
+        tls: Files for TLS: `ca`, `certfile`, `keyfile`; None for a plain connection.
+    """
+
+    hosts: str
+    root: str
+    digest: str | None = field(repr=False)
+    tls: dict[str, str] | None
+
+
+def read_url(url: object) -> Target:
+    """Return what `url` says.
+
+    `zookeeper://user:password@h1:2181,h2:2181/chroot`, or `zookeepers://` for TLS, with the
+    arguments `ssl_ca_certs`, `ssl_certfile` and `ssl_keyfile`.
+
+    Raises:
+        TypeError: It is not a str.
+        ValueError: It is malformed.
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"the URL must be a str, not {type(url).__name__}")
+    parts = _split(url)
+    if parts is None or parts.scheme not in {"zookeeper", "zookeepers"}:
+        raise ValueError("the URL of ZooKeeper must begin with zookeeper:// or zookeepers://")
+    credentials, at, hosts = parts.netloc.rpartition("@")
+    if at and not credentials.partition(":")[0]:
+        raise ValueError("the URL of ZooKeeper has a password, and no user")
+    root = unquote(parts.path).rstrip("/")
+    if root and not is_path(root):
+        raise ValueError("the path of the URL is no path that ZooKeeper can have")
+    if parts.fragment:
+        raise ValueError("the URL of ZooKeeper cannot have a fragment: escape the # in it")
+    return Target(
+        hosts=",".join(_address(host) for host in hosts.split(",")),
+        root=root,
+        digest=unquote(credentials) if at else None,
+        tls=_tls(parts),
+    )
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None
+
+
+def _address(host: str) -> str:
+    found = _HOST.fullmatch(host)
+    if found is None or int(found["port"] or _PORT) not in range(1, 65536):
+        raise ValueError("the URL of ZooKeeper must name its servers: h1:2181,h2:2181")
+    return f"{found['host']}:{int(found['port'] or _PORT)}"
+
+
+def _tls(parts: SplitResult) -> dict[str, str] | None:
+    arguments = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.scheme == "zookeeper":
+        if arguments or parts.query:
+            raise ValueError("a URL that begins with zookeeper:// takes no arguments")
+        return None
+    if not arguments.keys() <= _TLS_ARGUMENTS.keys():
+        raise ValueError(f"the URL of ZooKeeper takes these arguments: {', '.join(_TLS_ARGUMENTS)}")
+    if ("ssl_certfile" in arguments) != ("ssl_keyfile" in arguments):
+        raise ValueError("ssl_certfile and ssl_keyfile need each other")
+    return {_TLS_ARGUMENTS[name]: value for name, value in arguments.items()}

@@ -1,0 +1,70 @@
+package redisson_py.stores;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.retry.RetryOneTime;
+
+/**
+ * Calls InterProcessMutex as lines on the standard input say: `id thread verb path [ms]`.
+ *
+ * <p>Each thread is a Java thread of its own, so that it can own a mutex while others wait. The
+ * answer is a line `id result`.
+ */
+public final class Curator {
+  private final CuratorFramework client;
+  private final Map<String, InterProcessMutex> mutexes = new ConcurrentHashMap<>();
+  private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
+
+  private Curator(String hosts, int sessionMs) {
+    client = CuratorFrameworkFactory.newClient(hosts, sessionMs, 5000, new RetryOneTime(100));
+    client.start();
+  }
+
+  public static void main(String[] args) throws Exception {
+    Curator curator = new Curator(args[0], Integer.parseInt(args[1]));
+    BufferedReader orders =
+        new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+    for (String line = orders.readLine(); line != null; line = orders.readLine()) {
+      String[] order = line.split(" ");
+      curator
+          .threads
+          .computeIfAbsent(order[1], name -> Executors.newSingleThreadExecutor())
+          .execute(() -> answer(order[0], curator.result(order)));
+    }
+    System.exit(0);
+  }
+
+  private String result(String[] order) {
+    try {
+      InterProcessMutex mutex =
+          mutexes.computeIfAbsent(order[3], path -> new InterProcessMutex(client, path));
+      switch (order[2]) {
+        case "acquire":
+          return "" + mutex.acquire(Long.parseLong(order[4]), TimeUnit.MILLISECONDS);
+        case "release":
+          mutex.release();
+          return "true";
+        case "participants":
+          return String.join(",", mutex.getParticipantNodes());
+        default:
+          return "unknown";
+      }
+    } catch (Exception error) {
+      return "!" + error;
+    }
+  }
+
+  private static synchronized void answer(String id, String result) {
+    System.out.println(id + " " + result);
+    System.out.flush();
+  }
+}

@@ -1,0 +1,92 @@
+"""Until when a session is kept, and what a connection does that is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from redisson_py._stores.contract import Granted
+from redisson_py._stores.zookeeper.session import Session
+from redisson_py._stores.zookeeper.url import read_url
+from redisson_py._time import now
+from redisson_py.errors import ConnectionLostError
+from tests.stores.zookeeper_proxy import ZooKeeperProxy
+from tests.stores.zookeeper_server import ZooKeeperServer
+from tests.stores.zookeeper_support import (
+    Bell,
+    granted,
+    new_owner,
+    opened,
+    soon,
+    zookeeper_or_skip,
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
+        yield running
+
+
+@pytest.fixture
+async def session() -> Session:
+    """A session that was connected a moment ago; the leader hears after two seconds."""
+    return Session(read_url("zookeeper://127.0.0.1:1"), 8.0, lambda _: None)
+
+
+def connected(session: Session, ago: float) -> float:
+    """Say that it was connected so long ago; return the moment."""
+    moment = now() - ago
+    session._signs.append((moment, moment))
+    return moment
+
+
+async def test_a_new_connection_counts_at_once(session: Session) -> None:
+    moment = connected(session, 1)
+    assert session.kept_until(now()) == moment + 8
+
+
+async def test_a_sign_of_life_counts_when_the_leader_has_heard_of_it(session: Session) -> None:
+    moment = connected(session, 7)
+    written = moment + 3
+    session.answered(written)
+    answered = session._signs[-1][1]
+    assert session.kept_until(answered + 1.9) == moment + 8
+    assert session.kept_until(answered + 2) == written + 8
+
+
+async def test_the_latest_sign_that_was_heard_of_counts(session: Session) -> None:
+    moment = connected(session, 7)
+    for after in (1, 2, 3, 3.01):
+        session.answered(moment + after)
+    heard = session._signs[-1][1] + 2
+    # The last two were as good as one.
+    assert session.kept_until(heard) == moment + 3 + 8
+    assert len(session._signs) == 1
+    assert session.kept_until(heard + 9) == moment + 3 + 8
+
+
+async def test_an_idle_session_beats(server: ZooKeeperServer) -> None:
+    async with ZooKeeperProxy(server.port) as proxy, opened(proxy.url, lease=1.0) as store:
+        began = now()
+        while proxy.seen.get(3, 0) < 20:
+            await store.ping(soon())
+        answer = await granted(store, "idle", new_owner())
+        assert isinstance(answer, Granted)
+        assert answer.until > began + 1.0
+
+
+async def test_a_dead_connection_is_replaced_although_it_is_written_to(
+    server: ZooKeeperServer,
+) -> None:
+    bell = Bell()
+    async with ZooKeeperProxy(server.port) as proxy, opened(proxy.url, bell) as store:
+        await granted(store, "dead", "dead:1")
+        proxy.deafen()
+        while bell.all == 0:
+            with suppress(ConnectionLostError):
+                await store.ping(soon(0.05))
+        assert proxy.connections == 2
+        assert await store.give_back("dead", "dead:1", False, soon()) is True
