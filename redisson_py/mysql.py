@@ -9,9 +9,9 @@ from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import FencedStoreLock, StoreLock
 
 with needs("mysql"):
-    from redisson_py._stores.mysql.store import MySQLStore
+    from redisson_py._stores.mysql.store import MySQLStore, schema_sql
 
-__all__ = ["FencedStoreLock", "StoreLock", "StoreOptions", "MySQL"]
+__all__ = ["FencedStoreLock", "StoreLock", "StoreOptions", "MySQL", "schema_sql"]
 
 
 @final
