@@ -61,14 +61,17 @@ class AdvisoryLock(TaskSide):
     async def open(self, url: str) -> None:
         """Remember the server; each lock connects when it is first entered."""
         self._url = url
+        self._locks: dict[str, _Advisory] = {}
         self._connect: Any = import_module("asyncpg").connect
 
     async def close(self) -> None:
         """Connections end with the process."""
 
     def lock(self, name: str) -> AbstractAsyncContextManager[Any]:
-        """Return a lock with a connection of its own."""
-        return _Advisory(self, name)
+        """Return a lock with a connection of its own, the same for each round of a name."""
+        if name not in self._locks:
+            self._locks[name] = _Advisory(self, name)
+        return self._locks[name]
 
     async def connect(self) -> Any:
         """Return a new connection."""
@@ -104,14 +107,17 @@ class GetLock(TaskSide):
             "password": server.password,
             "autocommit": True,
         }
+        self._locks: dict[str, _GetLock] = {}
         self._connect: Any = import_module("asyncmy").connect
 
     async def close(self) -> None:
         """Connections end with the process."""
 
     def lock(self, name: str) -> AbstractAsyncContextManager[Any]:
-        """Return a lock with a connection of its own."""
-        return _GetLock(self, name)
+        """Return a lock with a connection of its own, the same for each round of a name."""
+        if name not in self._locks:
+            self._locks[name] = _GetLock(self, name)
+        return self._locks[name]
 
     async def cursor(self) -> Any:
         """Return a cursor of a new connection."""
