@@ -34,7 +34,8 @@ _LEAD = 0.05
 async def measure(bench: Bench) -> Table:
     """Measure one store after the other, each on a server of its own."""
     table = Table(
-        NAME, "Other stores: pairs a second, a name a task; hand-off between two clients of one name"
+        NAME,
+        "Other stores: pairs a second, a name a task; hand-off between two clients of one name",
     )
     for store, entries in ON_STORES.items():
         try:

@@ -1,8 +1,8 @@
 """Every code block of README.md and docs/ runs, as far as it can.
 
-- `python` blocks of a page run in their order, with the names of `given.py`, on a real server,
-  which stands in for redis://localhost; `stores.py` has those of other stores. A block with `title="name.py"` is a file instead, for the
-  commands of the page; one with tests is run by pytest.
+- `python` blocks of a page run in their order, with the names of `given.py`, on real servers, which
+  stand in for redis://localhost and for the URLs of `stores.py`. A block with `title="name.py"` is
+  a file instead, for the commands of the page; one with tests is run by pytest.
 - `sh` blocks are checked by `shell.py`; those of a page with files are run beside them, and a
   `text` block that follows is what they must print.
 - `sql` runs in SQLite where the page has made the table; `yaml`, `toml` and `json` are read.

@@ -50,7 +50,7 @@ async def test_a_row_is_true_on_a_real_server(row: dict[str, str], stores: Store
 
         async def wait() -> int:
             async with other.get_fenced_lock("readme") as lease:
-                return lease.token
+                return int(lease.token)
 
         async with one.get_fenced_lock("readme") as first:
             assert await other.get_lock("readme").try_acquire() is None
