@@ -169,7 +169,7 @@ async def test_renews_what_is_there_and_nothing_else(store: ZooKeeperStore, name
     hold, other_hold = await granted(store, name, mine), await granted(store, f"{name}2", lost)
     await store.force_release(f"{name}2", soon())
     before = now()
-    untils = await store.renew(
+    ends = await store.renew(
         [
             renewal(name, mine, hold),
             renewal(f"{name}2", lost, other_hold),
@@ -179,9 +179,9 @@ async def test_renews_what_is_there_and_nothing_else(store: ZooKeeperStore, name
         ],
         soon(),
     )
-    assert [until is not None for until in untils] == [True, False, False, False, True]
-    assert untils[0] is not None
-    assert before < untils[0] <= before + LEASE
+    assert [until is not None for until in ends] == [True, False, False, False, True]
+    assert ends[0] is not None
+    assert before < ends[0] <= before + LEASE
 
 
 async def test_renews_nothing_without_a_question(store: ZooKeeperStore) -> None:
@@ -373,6 +373,6 @@ async def test_renewals_of_many_holds_are_one_exchange(store: ZooKeeperStore, na
     holds = [(f"{name}-{number}", new_owner()) for number in range(50)]
     grants = await asyncio.gather(*(granted(store, *hold) for hold in holds))
     batch = [renewal(*hold, grant) for hold, grant in zip(holds, grants, strict=True)]
-    untils = await store.renew(batch, soon())
-    assert len(set(untils)) == 1
-    assert untils[0] is not None
+    ends = await store.renew(batch, soon())
+    assert len(set(ends)) == 1
+    assert ends[0] is not None

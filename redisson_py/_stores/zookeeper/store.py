@@ -151,9 +151,9 @@ class ZooKeeperStore:
             for place, hold in enumerate(batch)
             if (contender := self._contenders.get((hold.name, hold.owner))) is not None
         ]
-        untils: list[float | None] = [None] * len(batch)
+        ends: list[float | None] = [None] * len(batch)
         if not asked:
-            return untils
+            return ends
 
         async def attempt(session: Session) -> list[float | None]:
             began = now()
@@ -164,8 +164,8 @@ class ZooKeeperStore:
             for (place, hold, path), stat in zip(asked, stats, strict=True):
                 self._ensemble.check(stat, path)
                 there = stat is not None and stat.czxid == hold.token
-                untils[place] = until if there else None
-            return untils
+                ends[place] = until if there else None
+            return ends
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
