@@ -3,8 +3,8 @@
 How a lock is acquired, step by step:
 
 1. `RLock.acquire` (`locks/lock_like`) checks its arguments and calls the ownership of its name
-   (`locks/_ownership`), which looks up what the current task holds. A task that holds the lock
-   already re-enters under the same owner.
+   (`_engine/task_ownership`), which looks up what the current task holds. A task that holds the
+   lock already re-enters under the same owner.
 2. Otherwise the task joins the local queue: the tasks of this client that want the same lock
    (`_engine/local_queue`). The head of the queue asks Redis; the others sleep until a hold is
    passed to them or they become the head.
@@ -33,8 +33,8 @@ Semaphores, read-write locks and composites take the same steps with other comma
 
 from redisson_py import errors
 from redisson_py._client import Redisson
-from redisson_py._engine.inspecting import HolderSnapshot, LockSnapshot
 from redisson_py._engine.lease import FencedLease, Lease
+from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._listener import (
     AcquiredEvent,
     ConnectionLostEvent,
@@ -69,6 +69,8 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
+from redisson_py.locks.anywhere import Locks
+from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
@@ -90,6 +92,8 @@ __all__ = [
     "FencedLock",
     "Lease",
     "LockLike",
+    "FencedLockLike",
+    "Locks",
     "MultiLock",
     "RLock",
     "ReadLock",
@@ -150,6 +154,8 @@ for _public in (
     FencedLock,
     Lease,
     LockLike,
+    FencedLockLike,
+    Locks,
     MultiLock,
     RLock,
     ReadLock,

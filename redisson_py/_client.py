@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Literal, Self, Unpack, final
 
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
-from redisson_py._engine.context import Context, Recent
+from redisson_py._engine.context import Recent
 from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.inspecting import own_description
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name
@@ -35,6 +34,8 @@ from redisson_py._loop import (
     wait_for_all,
     wake,
 )
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import own_description
 from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
@@ -256,7 +257,7 @@ class Redisson:
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
         self._followers.attach(self._watchdog)
-        self._context = Context(
+        self._context = RedisContext(
             options,
             self._executor,
             self._bus,

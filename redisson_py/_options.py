@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -40,6 +41,15 @@ LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
 
 #: Shortest `idle_lifetime`: longer than the interval at which waiters ask again.
 SHORTEST_IDLE = 10.0
+
+
+def grace(late: float) -> float:
+    """Return seconds to wait for an answer when a deadline was noticed this late.
+
+    The event loop was blocked past the deadline. It waits as long again, at most half a second: on
+    a busy machine the server may have had no time either.
+    """
+    return min(max(late, SHORTEST_WAIT), LAST_LOOK)
 
 
 class RedissonOptions(TypedDict, total=False):
@@ -157,7 +167,7 @@ def check_options(
         ValueError: An option is out of range, or two of them exclude each other.
     """
     if unknown:
-        raise TypeError(_unknown_option(next(iter(unknown))))
+        raise TypeError(unknown_option(next(iter(unknown)), RedissonOptions.__annotations__))
     if on_lost not in ("cancel", "raise"):
         raise ValueError(f"on_lost must be 'cancel' or 'raise', not {on_lost!r}")
     if on_release_error not in ("log", "raise"):
@@ -187,10 +197,11 @@ def check_options(
     )
 
 
-def _unknown_option(name: str) -> str:
+def unknown_option(name: str, options: Iterable[str]) -> str:
+    """Return the text of the error for an option that does not exist."""
     from difflib import get_close_matches
 
-    known = sorted(RedissonOptions.__annotations__)
+    known = sorted(options)
     close = get_close_matches(name, known, n=1)
     meant = f" (is {close[0]!r} meant?)" if close else ""
     return f"there is no option {name!r}{meant}; the options are {', '.join(known)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from redisson_py._commands.replies import Answer
+from redisson_py._answers import Answer
 from redisson_py._commands.request import Field, Wish
 from redisson_py._scripts.source import Script
 

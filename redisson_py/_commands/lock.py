@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._commands.replies import (
-    GIVEN_UP,
-    GRANTED,
-    LOST,
-    UNKNOWN_WAIT,
-    Answer,
-    Busy,
-    Granted,
-    decode,
-)
+from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
+from redisson_py._commands.replies import decode
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._options import TOMBSTONE
@@ -332,7 +324,7 @@ class FairLockCommands(LockCommands):
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
-            wait_ms=wish.wait_ms,
+            wait_ms=wish.wait_ms or REDISSON_WAIT_MS,
             alive_ms=milliseconds(self.alive),
             places=0 if wish.once else 1,
             channel=self.channel,
@@ -351,7 +343,7 @@ class FairLockCommands(LockCommands):
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back a hold, or a place in the queue."""
-        field, wait_ms = wish.field, wish.wait_ms
+        field, wait_ms = wish.field, wish.wait_ms or REDISSON_WAIT_MS
         return self._release(field, 0, wish.lease_ms, tombstone_ms, version, version_ms, wait_ms)
 
     def _release(

@@ -11,7 +11,8 @@ import uuid
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._commands.replies import Answer, decode
+from redisson_py._answers import Answer
+from redisson_py._commands.replies import decode
 from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE
 from redisson_py._commands.wakes import permit_wakes

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from redisson_py._commands.contract import Commands
-from redisson_py._commands.request import REDISSON_WAIT_MS
 from redisson_py._scripts.packing import CallForm
 from redisson_py._time import milliseconds
 
@@ -42,7 +41,7 @@ class _PlainWish:
     once: bool = False
     version: int = 0
     version_ms: int = 0
-    wait_ms: int = REDISSON_WAIT_MS
+    wait_ms: int = 0
 
     @property
     def owner(self) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
+from redisson_py._answers import Answer, Busy
 from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.replies import Answer, Busy
 from redisson_py._commands.request import Wish
 from redisson_py._commands.wakes import read_write_wakes, writers_first_wakes
 from redisson_py._scripts import source

@@ -37,7 +37,7 @@ class Wish(Protocol):
     def version_ms(self) -> int: ...
     @property
     def wait_ms(self) -> int:
-        """How long it may wait in a queue in Redis, in milliseconds."""
+        """How long it may wait in a queue in Redis, in milliseconds; 0: its time is not limited."""
         ...
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._commands.replies import Answer, decode
+from redisson_py._answers import Answer
+from redisson_py._commands.replies import decode
 from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source

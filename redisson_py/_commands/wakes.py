@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-#: Wakes every waiter of a channel.
-ALL = 1 << 30
-
-#: Tells how many waiters a message wakes.
-Wakes = Callable[[int], int]
+from redisson_py._answers import ALL
 
 
 def lock_wakes(message: int) -> int:
@@ -39,8 +33,3 @@ def permit_wakes(message: int) -> int:
     Redisson publishes negative numbers too; they wake nobody.
     """
     return max(0, message)
-
-
-def wakes_everybody(message: int) -> int:
-    """A latch, a barrier: whatever the message says, all look again."""
-    return ALL

@@ -14,20 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from redisson_py._commands.wakes import Wakes
+from redisson_py._answers import Wakes
+from redisson_py._engine.server import Source, Sources
 from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
-from redisson_py._stream.router import Router
-
-if TYPE_CHECKING:
-    from redisson_py._stream.call import Call
-    from redisson_py._stream.stream import Stream
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
 #: subscribe and unsubscribe at every hand-off.
 LINGER = 1.0
+
+
+class Subscription(Protocol):
+    """A SUBSCRIBE or UNSUBSCRIBE on its way."""
+
+    @property
+    def channel(self) -> bytes | None: ...
+    @property
+    def subscribes(self) -> bool: ...
 
 
 class Sleeper:
@@ -83,13 +88,13 @@ class Bus:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._router: Router | None = None
+        self._sources: Sources | None = None
         self._linger: Timer | None = None
         self._closed = False
 
-    def attach(self, router: Router) -> None:
-        """Use these streams."""
-        self._router = router
+    def attach(self, sources: Sources) -> None:
+        """Subscribe there. Without it nothing is subscribed: a store rings by itself."""
+        self._sources = sources
 
     @contextmanager
     def listen(
@@ -98,7 +103,7 @@ class Bus:
         """Hold a seat on a channel; what is sent inside the block is ordered after SUBSCRIBE."""
         sleeper = sleeper or Sleeper()
         sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
-        if subscribe and self._router is not None:
+        if subscribe and self._sources is not None:
             self._subscribe(sleeper.seat.channel)
         try:
             yield sleeper
@@ -130,7 +135,7 @@ class Bus:
         for channel in self._concerned(concerns):
             self.table.wake(channel)
 
-    def gone(self, name: bytes, stream: Stream) -> bool:
+    def gone(self, name: bytes, stream: Source) -> bool:
         """Note that a server ended or refused a subscription; return whether it is still needed.
 
         If so, the router finds the slot's present node and calls `recover`.
@@ -144,7 +149,7 @@ class Bus:
             self.table.drop(channel)
         return bool(channel.seats)
 
-    def put_off(self, stream: Stream, call: Call) -> bool:
+    def put_off(self, stream: Source, call: Subscription) -> bool:
         """Return whether a SUBSCRIBE or UNSUBSCRIBE that a server refused still applies."""
         assert call.channel is not None
         channel = self.table.channel(call.channel)
@@ -164,8 +169,8 @@ class Bus:
         return [channel for name, channel in self.table.channels.items() if concerns(name)]
 
     def _subscribe(self, channel: Channel) -> None:
-        assert self._router is not None
-        stream, before = self._router.stream_for(channel.name), channel.stream
+        assert self._sources is not None
+        stream, before = self._sources.stream_for(channel.name), channel.stream
         if before is not None and before is not stream:
             before.unsubscribe(channel.name)
         channel.stream = stream

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.local_queue import H, LocalQueue
+from redisson_py._engine.server import Executor
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._listener import Teller
 from redisson_py._loop import Task, running_loop
 from redisson_py._options import Options
 from redisson_py._owner import Owners, TaskKey, TaskRef, reference
-from redisson_py._scripts.executor import Executor
 from redisson_py._statistics import Counts
 
 if TYPE_CHECKING:

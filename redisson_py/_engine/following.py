@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from redisson_py._engine.bus import Bus
+from redisson_py._engine.server import Source, Sources
 from redisson_py._engine.watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from redisson_py._stream.router import Router
-    from redisson_py._stream.stream import Stream
 
 
 class Followers:
@@ -38,7 +34,7 @@ class Followers:
         """Wake the waiters of keys whose connection to the master is down."""
         self._bus.wake(concerns)
 
-    def gone(self, stream: Stream, channel: bytes) -> bool:
+    def gone(self, stream: Source, channel: bytes) -> bool:
         """Note that a server ended a subscription; return whether it is still needed."""
         return self._bus.gone(channel, stream)
 
@@ -46,7 +42,7 @@ class Followers:
         """Subscribe again to channels whose subscription a server ended."""
         self._bus.recover()
 
-    def rely_on(self, stream: Stream, router: Router) -> bool:
+    def rely_on(self, stream: Source, router: Sources) -> bool:
         """Return whether tasks hold or wait for keys that a stream serves."""
         serves = router.stream_for
         return any(

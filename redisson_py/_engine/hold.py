@@ -40,7 +40,7 @@ from redisson_py._time import now
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
     from redisson_py._engine.ownership import Ownership
-    from redisson_py._stream.call import Call
+    from redisson_py._engine.server import Call
 
 log = logging.getLogger("redisson_py")
 
@@ -55,7 +55,7 @@ Reason = Literal["expired", "ended", "taken", "forced"]
 REASONS: dict[Reason, str] = {
     "expired": "expired: no renewal was confirmed in time",
     "ended": "ended: its own time is over",
-    "taken": "taken: Redis says that somebody else holds it, or nobody",
+    "taken": "taken: the server says that somebody else holds it, or nobody",
     "forced": "forced: it was released by force, or its client was closed",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, final
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from redisson_py._engine.block import Block, give_back
 from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, tell_lost
@@ -365,7 +365,6 @@ class Lease:
         return lost_error(self._hold.ownership, self.owner, held_for, self._reason)
 
 
-@final
 class FencedLease(Lease):
     """The lease of a `FencedLock`, with a fencing token."""
 

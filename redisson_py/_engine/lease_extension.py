@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.server import Call
 from redisson_py._loop import Future, fail, new_future, wake
 from redisson_py._options import TOMBSTONE
-from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ReplicationError
 
@@ -87,10 +88,10 @@ class LeaseExtension:
         if error is not None:
             if counts:
                 self._restore()
-            if call.uncertain or not isinstance(error, ReplyError):
+            if call.uncertain or not isinstance(error, RefusedError):
                 # An earlier copy without an answer may have set it.
                 hold.lease_maybe_set(self._sent_at, self._needed)
-            if isinstance(error, ReplyError):
+            if isinstance(error, RefusedError):
                 error = self._ownership.refusal(hold, lease, call, error)
             if isinstance(error, ReplicationError):
                 # The text of the error is about a grant; this lease is still held.

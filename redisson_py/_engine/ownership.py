@@ -1,15 +1,15 @@
 """A client's holds on one name, from the grant to the end: extension, release and loss.
 
-Acquiring is in `locks/_ownership.py`, for tasks that may re-enter, and in
+Acquiring is in `_engine/task_ownership.py`, for tasks that may re-enter, and in
 `semaphores/_ownership.py`, for units of a semaphore.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
-from redisson_py._commands.contract import Commands
-from redisson_py._commands.plain import PlainCalls
+from redisson_py._answers import RefusedError
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
@@ -17,10 +17,9 @@ from redisson_py._engine.lease_extension import LeaseExtension, set_needed_lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.partial_release import answer_lowered, lower, release_failed
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
+from redisson_py._engine.server import Call, Commands, PlainCalls, Stream
 from redisson_py._keys import Name
 from redisson_py._options import OnLost, OnReleaseError
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 
@@ -84,17 +83,6 @@ class Ownership:
         return self.context.options.on_release_error
 
     # Asking.
-
-    async def look(self) -> bool:
-        """Return whether the key exists, which changes nothing in Redis.
-
-        For a task that asks once while other tasks of its client come first: the lock is busy if
-        Redis still answers.
-        """
-        key, executor = self.commands.key, self.context.executor
-        call = executor.command(key, "EXISTS", key)
-        call.fails_fast = True
-        return executor.number(call, await executor.answer(call)) > 0
 
     @property
     def stream(self) -> Stream:
@@ -160,7 +148,8 @@ class Ownership:
         until = sent_at + (max(RELEASE_LEAST, keep))
         if until < deadline:
             deadline = until
-        call = Call(packed, deadline, commands.release_script, True, commands.key, until)
+        script, key = commands.release_script, commands.key
+        call: Call = executor.new_call(packed, deadline, script, True, key, until)
         stream.send(call)
         return self, hold, (call, own_message, was_valid)
 
@@ -207,7 +196,7 @@ class Ownership:
         (call, own_message, was_valid), reply = release, None
         try:
             reply = await call.future
-        except ReplyError as error:
+        except RefusedError as error:
             raise self.refusal(hold, lease, call, error) from error
         except ConnectionLostError as error:
             if not was_valid:
@@ -223,9 +212,9 @@ class Ownership:
             lease._lose_late("taken" if was_valid else lease._overdue_reason)
             raise lease._loss()
 
-    def refusal(self, hold: Hold, lease: Lease, call: Call, error: ReplyError) -> Exception:
-        """Return the error for an error reply: a key of another type means a loss."""
-        if "WRONGTYPE" not in str(error):
+    def refusal(self, hold: Hold, lease: Lease, call: Call, error: RefusedError) -> Exception:
+        """Return the error for a refusal, which may mean a loss."""
+        if not error.means_gone:
             return call.refusal(error)
         if hold.state == "held":
             self.context.watchdog.lose(hold, "taken")
@@ -318,16 +307,16 @@ class Ownership:
         packed = self.plain.release[len(field)](self.commands.key, field)
         return self._start_packed_release(packed, keep)
 
-    def start_release(self, args: bytes, keep: float, *, in_line: bool = False) -> Call:
+    def start_release(self, args: Any, keep: float, *, in_line: bool = False) -> Call:
         """Send a release, and repeat it until it is answered or `keep` seconds have passed.
 
         Its future fails after `command_timeout` at the latest. With `in_line` it uses the stream of
         grants, for an owner that remains in use.
         """
-        packed = self.commands.release_script.head + args
+        packed = self.context.executor.pack(self.commands.release_script, args)
         return self._start_packed_release(packed, keep, in_line)
 
-    def _start_packed_release(self, packed: bytes, keep: float, in_line: bool = False) -> Call:
+    def _start_packed_release(self, packed: Any, keep: float, in_line: bool = False) -> Call:
         commands, executor = self.commands, self.context.executor
         until = executor.time() + max(keep, RELEASE_LEAST)
         deadline = min(executor.limit(), until)
@@ -359,10 +348,9 @@ class Ownership:
     def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
         """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
         args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
-        script = self.commands.set_lease_script
-        return self.context.executor.start_grant(
-            script, self.commands.key, script.head + args, bool, must=True
-        )
+        script, executor = self.commands.set_lease_script, self.context.executor
+        packed = executor.pack(script, args)
+        return executor.start_grant(script, self.commands.key, packed, bool, must=True)
 
     # Its end.
 

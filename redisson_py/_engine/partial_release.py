@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.server import Call
 from redisson_py._options import TOMBSTONE
-from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ConnectionLostError, ReleaseFailedError
 
@@ -52,7 +53,7 @@ async def answer_lowered(
     """
     try:
         reply = await call.future
-    except ReplyError as error:
+    except RefusedError as error:
         raise ownership.refusal(hold, lease, call, error) from error
     except ConnectionLostError as error:
         raise release_failed(ownership, error) from error

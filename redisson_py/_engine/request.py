@@ -7,21 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from redisson_py._commands.replies import GIVEN_UP, GRANTED, LOST, Answer, Busy, Granted
-from redisson_py._commands.request import REDISSON_WAIT_MS
-from redisson_py._commands.wakes import Wakes
+from redisson_py._answers import GIVEN_UP, GRANTED, LOST, Answer, Busy, Granted, RefusedError, Wakes
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import call_later, running_loop
 from redisson_py._options import TOMBSTONE
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
     from redisson_py._engine.ownership import Ownership
-    from redisson_py._stream.stream import Stream
+    from redisson_py._engine.server import Call, Stream
 
 TOMBSTONE_MS = milliseconds(TOMBSTONE)
 
@@ -44,7 +40,9 @@ class AcquireRequest:
         parent: The write hold whose owner the read uses.
 
     Attributes:
-        sent_at: The time just before the granting request was first written.
+        renewed: The hold will be renewed.
+        sent_at: The time just before the granting request was first written, or from which the
+            lease of the grant counts, if the answer says so.
         uncertain: The request may arrive twice, or late.
         fails_fast: The first failed attempt to connect fails the request.
         heard_busy_at: When Redis last told the caller "busy", in loop time.
@@ -67,6 +65,7 @@ class AcquireRequest:
         "ownership",
         "parent",
         "reentry",
+        "renewed",
         "sent_at",
         "target",
         "turn",
@@ -98,6 +97,7 @@ class AcquireRequest:
         self.once: bool = once
         self.deadline: float | None = deadline
         self.reentry: Hold | None = reentry
+        self.renewed: bool = True
         self.parent: Hold | None = parent
         self.sent_at: float = 0.0
         self.uncertain: bool = False
@@ -118,9 +118,9 @@ class AcquireRequest:
 
     @property
     def wait_ms(self) -> int:
-        """The wait in milliseconds that a queue in Redis is given; fixed by the first request."""
+        """The wait in milliseconds, fixed by the first request; 0: it does not end by itself."""
         if self.once or self.deadline is None:
-            return REDISSON_WAIT_MS
+            return 0
         if not self._wait_ms:
             left = min(self.deadline - running_loop().time(), _LONGEST_WAIT)
             self._wait_ms = max(1, math.ceil(left * 1000))
@@ -158,7 +158,7 @@ class AcquireRequest:
             patience = call_later(seconds, ownership.fail_together)
         try:
             reply = await call.future
-        except ReplyError as error:
+        except RefusedError as error:
             # This copy was granted nothing. An earlier copy without an answer may be granted, and
             # a script that fails halfway may have left an entry in a queue.
             queues = self.ownership.commands.queues and not self.once
@@ -184,6 +184,8 @@ class AcquireRequest:
         if answer is GIVEN_UP:
             raise BackendError(f"{self.ownership!r}: this request was given up already")
         if type(answer) is not Busy:
+            if type(answer) is Granted and answer.sent_at is not None:
+                self.sent_at = answer.sent_at
             return answer
         if not self.once and self.ownership.queue is not None:
             self.ownership.queue.heard_busy()
@@ -220,14 +222,14 @@ class AcquireRequest:
         ):
             packed = plain.acquire[len(field)](commands.key, field)
         else:
-            packed = commands.acquire_script.head + commands.acquire(self)
+            packed = context.executor.pack(commands.acquire_script, commands.acquire(self))
         script, executor = commands.acquire_script, context.executor
         if stream is not None:
             if deadline is None:
                 deadline = executor.time() + executor.command_timeout
-            call = Call(packed, deadline, script, False, commands.key)
+            call: Call = executor.new_call(packed, deadline, script, False, commands.key)
             if executor.confirms:
-                call.future = Unconfirmed(self._gives)
+                call.future = executor.unconfirmed(self._gives)
             stream.send(call)
         elif executor.confirms:
             call = executor.start_grant(script, commands.key, packed, self._gives, deadline)
@@ -259,6 +261,8 @@ class AcquireRequest:
             or present - self.sent_at > self.lease_time / 2
         ):
             return None
+        if answer.sent_at is not None:
+            self.sent_at = answer.sent_at
         del pending[self]
         self.call = None
         return answer

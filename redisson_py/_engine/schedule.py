@@ -32,14 +32,6 @@ _BUCKETS = 16
 _LATE = _BUCKETS // 2
 
 
-def only_looks(holds: list[Hold]) -> int:
-    """Return the lease in milliseconds that only checks that these holds are there.
-
-    The scripts never shorten a lease, so the shortest that they take changes nothing.
-    """
-    return 0 if holds[0].ownership.commands.shares_lease else 1
-
-
 class LeaseSchedule:
     """The times at which one client's holds are due, and at which they end.
 

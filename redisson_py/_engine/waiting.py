@@ -18,12 +18,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard, TypeVar
 
-from redisson_py._commands.replies import Busy
-from redisson_py._commands.wakes import Wakes
+from redisson_py._answers import Busy, Wakes
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import running_loop
-from redisson_py._options import LAST_LOOK, SHORTEST_WAIT
-from redisson_py._stream.deadlines import grace
+from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, grace
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import ConnectionLostError
 
@@ -169,7 +167,8 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
             if is_fresh(request.heard_busy_at, deadline):
                 return outcome
             # The event loop was blocked when it was time for the last look.
-            late, deadline = True, running_loop().time() + grace(deadline)
+            present = running_loop().time()
+            late, deadline = True, present + grace(present - deadline)
             continue
         if request.turn is not None:
             # Otherwise the order of subscriptions would decide which process gets it.

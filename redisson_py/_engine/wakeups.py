@@ -18,15 +18,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
-from redisson_py._commands.wakes import ALL, Wakes, wakes_everybody
-
-
-class Source(Protocol):
-    """Where the messages of a channel come from."""
-
-    def unsubscribe(self, channel: bytes) -> None: ...
+from redisson_py._answers import ALL, Wakes, wakes_everybody
+from redisson_py._engine.server import Source
 
 
 class Seat:

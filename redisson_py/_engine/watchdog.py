@@ -24,18 +24,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.late_renewals import tell_late_renewal
 from redisson_py._engine.long_waits import warn_of_long_waits
-from redisson_py._engine.schedule import LeaseSchedule, only_looks
+from redisson_py._engine.schedule import LeaseSchedule
+from redisson_py._engine.server import Call, Executor
 from redisson_py._loop import Timer, call_later
-from redisson_py._scripts.executor import Executor
-from redisson_py._scripts.source import Script
 from redisson_py._statistics import Counts
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.retry import is_moving
-from redisson_py._stream.unconfirmed import denied
-from redisson_py._time import milliseconds, now
+from redisson_py._time import now
 from redisson_py.errors import RedissonError
 
 if TYPE_CHECKING:
@@ -259,7 +256,7 @@ class Watchdog:
 
     def _ask(self, taken: list[Hold], moment: float) -> None:
         """Renew holds, or check that they are there."""
-        groups: defaultdict[tuple[Script, int, float], list[Hold]] = defaultdict(list)
+        groups: defaultdict[tuple[object, int, float], list[Hold]] = defaultdict(list)
         group = self._executor.router.group
         for hold in taken:
             task = hold.task()
@@ -273,9 +270,9 @@ class Watchdog:
             lease_time = self.lease_time if plain else self._lease_of(hold)
             commands = hold.ownership.commands
             groups[commands.renew_script, group(commands.key), lease_time].append(hold)
-        for (script, _, lease_time), holds in groups.items():
+        for (_, _, lease_time), holds in groups.items():
             for start in range(0, len(holds), BATCH):
-                self._renew(holds[start : start + BATCH], script, lease_time, moment)
+                self._renew(holds[start : start + BATCH], lease_time, moment)
 
     def _lease_of(self, hold: Hold) -> float:
         """Return the lease to renew a hold to; 0 only checks that it is there."""
@@ -291,25 +288,12 @@ class Watchdog:
         return self.lease_time
 
     def _renew(
-        self, holds: list[Hold], script: Script, lease_time: float, sent: float, again: bool = False
+        self, holds: list[Hold], lease_time: float, sent: float, again: bool = False
     ) -> None:
         # Given up after a sixth of the lease, which leaves time to ask again before it ends.
         try:
-            call = self._executor.start_batch(
-                script,
-                [
-                    key
-                    for family in zip(
-                        *(hold.ownership.commands.renewal_keys for hold in holds), strict=True
-                    )
-                    for key in family
-                ],
-                [hold.field for hold in holds],
-                self.lease_time / 6,
-                splits=len(holds) > 1 and not again,
-                lease_ms=milliseconds(lease_time) if lease_time else only_looks(holds),
-                **holds[0].ownership.commands.renewal_values,
-            )
+            splits = len(holds) > 1 and not again
+            call = self._executor.renew(holds, lease_time, self.lease_time / 6, splits=splits)
         except RedissonError as error:
             log.warning("renewal failed: %s", error)
             self._retry(holds)
@@ -319,14 +303,13 @@ class Watchdog:
             # Redis may execute it as late as its deadline.
             hold.renewal_sent(sent + self.lease_time / 6 + lease_time)
         call.future.add_done_callback(
-            lambda done: self._answered(call, holds, script, lease_time, sent, done)
+            lambda done: self._answered(call, holds, lease_time, sent, done)
         )
 
     def _answered(
         self,
         call: Call,
         holds: list[Hold],
-        script: Script,
         lease_time: float,
         sent_at: float,
         done: Future[list[int]],
@@ -336,32 +319,33 @@ class Watchdog:
         self._unanswered.pop(done, None)
         if self._closed:
             return
-        if call.splits and is_moving(str(error)):
+        refused = error if isinstance(error, RefusedError) else None
+        if call.splits and refused is not None and refused.means_moving:
             # Key by key, so that keys that are served do not wait for those that move.
             of_keys: defaultdict[bytes, list[Hold]] = defaultdict(list)
             for hold in holds:
                 of_keys[hold.ownership.commands.key].append(hold)
             for some in of_keys.values():
-                self._renew(some, script, lease_time, now(), again=True)
+                self._renew(some, lease_time, now(), again=True)
             return
-        if isinstance(error, ReplyError) and len(holds) > 1:
+        if refused is not None and len(holds) > 1:
             # Redis refuses one of them; split the batch so that the rest is renewed.
             middle = len(holds) // 2
-            self._renew(holds[:middle], script, lease_time, now())
-            self._renew(holds[middle:], script, lease_time, now())
+            self._renew(holds[:middle], lease_time, now())
+            self._renew(holds[middle:], lease_time, now())
             return
         if done.cancelled() or error is not None:
-            for hold in denied(call.future, holds):
+            for hold in self._executor.denied(call, holds):
                 # Replicas did not confirm the renewals, but the master said that these are gone.
                 self.lose(hold, "taken")
             # Without an answer they are repeated, and the outage has a log record of its own.
             log.log(
-                logging.WARNING if isinstance(error, ReplyError) else logging.DEBUG,
+                logging.DEBUG if refused is None else logging.WARNING,
                 "%d leases could not be renewed yet, of them %s %r: %s",
                 len(holds),
                 holds[0].ownership.kind,
                 holds[0].ownership.name,
-                call.refusal(error) if isinstance(error, ReplyError) else error,
+                error if refused is None else call.refusal(refused),
             )
             self._retry(holds)
             return

@@ -10,7 +10,8 @@ from redisson_py._loop import Loop, clock_of
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
-from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py._stream.unconfirmed import Unconfirmed, denied
+from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError
 
 
@@ -22,6 +23,9 @@ class Executor:
         begin: Called before the first command, and whenever there is no connection.
         command_timeout: Seconds to wait for Redis while it does not answer.
     """
+
+    new_call = Call
+    unconfirmed = Unconfirmed
 
     def __init__(self, router: Router, begin: Callable[[], None], command_timeout: float) -> None:
         self.router = router
@@ -153,6 +157,34 @@ class Executor:
         patience = self.command_timeout if seconds is None else seconds
         return self.router.stream_for(key).command(args, patience, key, must=must)
 
+    @staticmethod
+    def pack(script: Script, args: bytes) -> bytes:
+        """Return a call of `script` with what `script.bind` returned."""
+        return script.head + args
+
+    def renew(
+        self, holds: Sequence[Any], lease_time: float, seconds: float, *, splits: bool
+    ) -> Call:
+        """Renew holds of one kind and group; 0 only checks that they are there."""
+        first = holds[0].ownership.commands
+        families = zip(*(hold.ownership.commands.renewal_keys for hold in holds), strict=True)
+        # The scripts never shorten a lease, so the shortest that they take changes nothing.
+        only_looks = 0 if first.shares_lease else 1
+        return self.start_batch(
+            first.renew_script,
+            [key for family in families for key in family],
+            [hold.field for hold in holds],
+            seconds,
+            splits=splits,
+            lease_ms=milliseconds(lease_time) if lease_time else only_looks,
+            **first.renewal_values,
+        )
+
+    @staticmethod
+    def denied(call: Any, holds: Sequence[Any]) -> Sequence[Any]:
+        """Return the holds of which the server said that they are gone, in a call that failed."""
+        return denied(call.future, holds)
+
     async def run(self, script: Script, key: bytes, /, **values: Arg) -> Any:
         """Run `script` and return its raw reply.
 
@@ -170,6 +202,12 @@ class Executor:
         """Run a plain command whose reply is a number; errors as for `run`."""
         call = self.command(key, *args)
         return self.number(call, await self.answer(call))
+
+    async def exists(self, key: bytes) -> bool:
+        """Return whether a key exists; fail with the first attempt to connect that fails."""
+        call = self.command(key, "EXISTS", key)
+        call.fails_fast = True
+        return self.number(call, await self.answer(call)) > 0
 
     @staticmethod
     def number(call: Call, reply: object) -> int:

@@ -9,6 +9,9 @@ Rules for each call, which the engine relies on:
 - It ends by its `deadline`, a moment of `_time.now()`, with an answer or with
   `ConnectionLostError`, whose `maybe_held` says whether the server may have carried it out. Until
   then it may connect, or send again. The engine cancels it only when the client has closed.
+- The store may ring for a name while a request about it is under way: what rang before the answer
+  may be newer than the answer.
+- An ask of an owner that gave back is a `BackendError`: nothing is granted to those that left.
 - Any other refusal is a `BackendError` with a text that says what to do. Nothing was changed.
 - Clocks are the server's. A moment that a store returns is one of `_time.now()`, counted from
   before the request was written, so that it never lies after the server's; the engine takes the
@@ -149,6 +152,12 @@ class Store(Protocol):
     async def stop(self) -> None:
         """Disconnect. Everything that was given back before is gone; the rest ends by its lease."""
 
+    def leave_behind(self) -> None:
+        """Forget what belongs to an event loop that was closed, without waiting; `start` follows.
+
+        Sockets are closed, and nothing is left that Python would warn about.
+        """
+
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
 
@@ -156,10 +165,11 @@ class Store(Protocol):
         """Take the hold if it is free, or held by this owner already."""
         ...
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
         """End a hold, or the wait of an owner; return whether it held.
 
         With `unsure` a request of this owner had no answer: if it arrives later, it is refused.
+        None: it does not hold, but an earlier copy of this request had no answer, and may be why.
         """
         ...
 

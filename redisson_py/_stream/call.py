@@ -10,8 +10,10 @@ from typing import Any, Protocol, TypeVar
 
 import hiredis
 
+from redisson_py._answers import RefusedError
 from redisson_py._dialect import Dialect
 from redisson_py._loop import Future
+from redisson_py._stream.retry import is_moving
 from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
 
 Arg = bytes | str | int
@@ -69,17 +71,13 @@ def shortened(reply: object) -> str:
     return reprlib.repr(reply)
 
 
-class ReplyError(BackendError):
-    """Raised when Redis answered a command with an error: it was not executed.
-
-    Attributes:
-        where: The address of the server, if there are several.
-    """
-
-    where: str = ""
+class ReplyError(RefusedError):
+    """Raised when Redis answered a command with an error: it was not executed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(without_user(text))
+        self.means_gone = "WRONGTYPE" in text
+        self.means_moving = is_moving(text)
 
 
 class Call:
@@ -161,7 +159,7 @@ class Call:
         """The name for error messages: a script and its version, or a command."""
         return str(self.script or self.args[0])
 
-    def refusal(self, error: ReplyError) -> ScriptError:
+    def refusal(self, error: RefusedError) -> ScriptError:
         """Return the error for the caller, from an error reply."""
         key = self.key.decode(errors="replace")
         return ScriptError(self.name, str(error), key, error.where)

@@ -13,20 +13,10 @@ import math
 from collections.abc import Callable, Iterable
 
 from redisson_py._loop import Timer, running_loop
-from redisson_py._options import LAST_LOOK, SHORTEST_WAIT
 from redisson_py._stream.call import Call
 
 #: How many entries must be over before the heap is searched for them.
 _SWEEP_FROM = 128
-
-
-def grace(deadline: float) -> float:
-    """Return seconds to wait for an answer after a deadline that a blocked event loop missed.
-
-    The loop waits as long as it was blocked past the deadline, at most half a second: on a busy
-    machine the server may have had no time either.
-    """
-    return min(max(running_loop().time() - deadline, SHORTEST_WAIT), LAST_LOOK)
 
 
 class Deadlines:

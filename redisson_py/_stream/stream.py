@@ -31,7 +31,7 @@ from redisson_py._loop import (
     wait_until,
     wake,
 )
-from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT, SHORTEST_WAIT
+from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT, SHORTEST_WAIT, grace
 from redisson_py._stream.call import (
     ASKING,
     Arg,
@@ -42,7 +42,7 @@ from redisson_py._stream.call import (
     load_command,
     told_again,
 )
-from redisson_py._stream.deadlines import Deadlines, grace
+from redisson_py._stream.deadlines import Deadlines
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
 from redisson_py._stream.retry import (
@@ -321,10 +321,10 @@ class Stream:
 
     async def answered_at(self, moment: float) -> bool:
         """Return whether Redis answers at a moment that has come, in loop time."""
-        late = running_loop().time() > moment + SHORTEST_WAIT
-        if late and self.ready and not self.answers_at(moment):
+        late = running_loop().time() - moment
+        if late > SHORTEST_WAIT and self.ready and not self.answers_at(moment):
             # The event loop was blocked: the probe before that moment had no time to be answered.
-            await wait_until(self.ping().future, grace(moment))
+            await wait_until(self.ping().future, grace(late))
         return self.answers_at(moment)
 
     # The life of the connection.

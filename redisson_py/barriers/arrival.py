@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from redisson_py._answers import Busy, Wakes, wakes_everybody
 from redisson_py._commands import barrier as commands
 from redisson_py._commands.barrier import (
     BarrierCommands,
@@ -11,11 +12,9 @@ from redisson_py._commands.barrier import (
     Void,
     Waiting,
 )
-from redisson_py._commands.replies import Busy
-from redisson_py._commands.wakes import Wakes, wakes_everybody
-from redisson_py._engine.context import Context
 from redisson_py._keys import Name
 from redisson_py._loop import current_task, running_loop, wait_until
+from redisson_py._on_redis.context import RedisContext
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.barriers.common import receipt_time
@@ -47,7 +46,7 @@ class Arrival:
     fails_fast = False
 
     def __init__(
-        self, context: Context, barrier: BarrierCommands, name: Name, parties: int
+        self, context: RedisContext, barrier: BarrierCommands, name: Name, parties: int
     ) -> None:
         self._context = context
         self._barrier = barrier

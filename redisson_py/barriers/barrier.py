@@ -9,12 +9,12 @@ from typing import final
 from redisson_py._commands import barrier as commands
 from redisson_py._commands.barrier import BarrierCommands, InspectReply
 from redisson_py._engine import waiting
-from redisson_py._engine.context import Context
-from redisson_py._engine.inspecting import description, texts
-from redisson_py._engine.receipts import Receipts
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, barrier_channel
 from redisson_py._numbers import check_whole
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import description, texts
+from redisson_py._on_redis.receipts import Receipts
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_timeout
@@ -118,7 +118,7 @@ class CyclicBarrier:
 
     kind = "barrier"
 
-    def __init__(self, context: Context, name: Name, parties: int) -> None:
+    def __init__(self, context: RedisContext, name: Name, parties: int) -> None:
         self._parties = check_whole(parties, "parties")
         self._context = context
         self._name = name

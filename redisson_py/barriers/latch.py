@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, final
 
+from redisson_py._answers import Busy, Wakes, wakes_everybody
 from redisson_py._commands import latch as commands
 from redisson_py._commands.latch import LatchCommands
-from redisson_py._commands.replies import Busy
-from redisson_py._commands.wakes import Wakes, wakes_everybody
 from redisson_py._engine import waiting
-from redisson_py._engine.context import Context
-from redisson_py._engine.inspecting import texts
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
-from redisson_py._engine.receipts import Receipts, receipt_key
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, latch_channel
 from redisson_py._loop import call_later, current_task, fail, wake
 from redisson_py._numbers import check_whole
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import texts
+from redisson_py._on_redis.receipts import Receipts, receipt_key
 from redisson_py._owner import TaskRef, reference
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._stream.stream import Stream
@@ -73,7 +72,7 @@ class CountDownLatch:
 
     kind = "latch"
 
-    def __init__(self, context: Context, name: Name, count: int | None) -> None:
+    def __init__(self, context: RedisContext, name: Name, count: int | None) -> None:
         self._context = context
         self._name = name
         self._key = context.options.names.key(name, latch_channel)

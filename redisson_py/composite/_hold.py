@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, cast
 
 from redisson_py._engine.hold import Hold, Reason, State, max_hold_end
 from redisson_py._engine.lease import Composed, Lease, tell_acquired
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._listener import LostEvent, Teller
 from redisson_py._loop import Task, running_loop
@@ -30,7 +31,6 @@ from redisson_py._owner import TaskRef
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._member import Pending, hand_over, is_waited_for, release_all
-from redisson_py.locks._ownership import TaskOwnership
 
 if TYPE_CHECKING:
     from redisson_py.composite._ownership import CompositeOwnership

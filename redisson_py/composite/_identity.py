@@ -14,12 +14,12 @@ import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Future
+from redisson_py._on_redis.context import redis_of
 from redisson_py._stream.call import ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.wire import Traffic
-from redisson_py.composite._member import stream_of
-from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
 _RUN_ID = re.compile(r"run_id:(\w+)")
@@ -49,16 +49,24 @@ class _Identity:
 _known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary()
 
 
+def _stream_of(member: TaskOwnership) -> Stream | None:
+    """Return the stream to the server of a member; None if that is no Redis."""
+    context = redis_of(member.context)
+    return None if context is None else context.executor.router.stream_for(member.commands.key)
+
+
 def ask(member: TaskOwnership) -> None:
     """Ask the server of a member for its run id, unless it was asked on this connection.
 
-    Commands that are sent to it later are answered later.
+    Commands that are sent to it later are answered later. Other stores than Redis have none.
     """
-    stream = stream_of(member)
+    context, stream = redis_of(member.context), _stream_of(member)
+    if context is None or stream is None:
+        return
     identity = _known.setdefault(stream, _Identity())
     if identity.asked is not None or identity.is_of(stream):
         return
-    call = member.context.executor.command(member.commands.key, "INFO", "server")
+    call = context.executor.command(member.commands.key, "INFO", "server")
     identity.asked = call.future
 
     def answered(reply: Future[object]) -> None:
@@ -67,7 +75,8 @@ def ask(member: TaskOwnership) -> None:
         if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
             return
         # When it was sent, the cluster node of the key may not have been known.
-        here = stream_of(member)
+        here = _stream_of(member)
+        assert here is not None
         known = _known.setdefault(here, _Identity())
         known.connections = here.traffic.connections
         text = b"" if error is not None else reply.result()
@@ -81,27 +90,34 @@ def ask(member: TaskOwnership) -> None:
 async def learn(member: TaskOwnership) -> None:
     """Ask the server of a member for its run id, and wait for the answer."""
     ask(member)
-    if (asked := _known[stream_of(member)].asked) is not None:
-        await asked
+    identity = _identity_of(member)
+    if identity is not None and identity.asked is not None:
+        await identity.asked
+
+
+def _identity_of(member: TaskOwnership) -> _Identity | None:
+    stream = _stream_of(member)
+    return None if stream is None else _known.get(stream)
 
 
 def is_stranger(member: TaskOwnership) -> bool:
     """Return whether the server of a member has never answered the request for its run id."""
-    if cluster_of(member):
+    if cluster_of(member) or redis_of(member.context) is None:
         return False
-    identity = _known.get(stream_of(member))
+    identity = _identity_of(member)
     return identity is None or not identity.connections
 
 
 def run_id(member: TaskOwnership) -> str | None:
     """Return the run id of a member's server, if known."""
-    identity = _known.get(stream_of(member))
+    identity = _identity_of(member)
     return None if identity is None else identity.run_id
 
 
 def cluster_of(member: TaskOwnership) -> frozenset[str]:
     """Return the node ids of a member's cluster, as far as they are known."""
-    return member.context.executor.router.node_ids
+    context = redis_of(member.context)
+    return frozenset() if context is None else context.executor.router.node_ids
 
 
 class Servers:
@@ -113,7 +129,6 @@ class Servers:
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
-        self._places = [(member.context.executor.router, member.commands.key) for member in members]
         #: The traffic of their streams when all were known to be different, and how many
         #: connections each had had.
         self._traffic: list[Traffic] = []
@@ -122,7 +137,8 @@ class Servers:
     @property
     def streams(self) -> list[Stream]:
         """The streams to the servers. A client has a new one after a move to another event loop."""
-        return [router.stream_for(key) for router, key in self._places]
+        streams = [_stream_of(member) for member in self._members]
+        return [stream for stream in streams if stream is not None]
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some servers for unknown run ids; return whether all answered at some time."""

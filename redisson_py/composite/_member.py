@@ -7,16 +7,16 @@ from collections.abc import Coroutine, Sequence
 from contextvars import Context, copy_context
 from typing import Any, cast
 
-from redisson_py._commands.replies import Busy, Granted
+from redisson_py._answers import Busy, Granted
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Ownership, Release
 from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import Stream
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, running_loop
-from redisson_py._stream.stream import Stream
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather, Sent
-from redisson_py.locks._ownership import TaskOwnership
 
 #: Unanswered requests by member.
 Pending = dict[TaskOwnership, AcquireRequest]

@@ -8,9 +8,11 @@ from typing import Any, Self, TypeVar
 
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.not_held import not_held
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.snapshots import LockSnapshot
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
@@ -22,8 +24,6 @@ from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._member import extend_all, release_all, release_pending
 from redisson_py.composite._snapshot import JointSnapshot
 from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
-from redisson_py.locks._not_held import not_held
-from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
 #: Seconds to wait for the other servers after enough have answered a query.

@@ -20,10 +20,11 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self
 
-from redisson_py._commands.replies import Busy
-from redisson_py._commands.wakes import Wakes, lock_wakes
+from redisson_py._answers import Busy, Wakes
+from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.lease import Lease
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.waiting import Turn, is_fresh
 from redisson_py._loop import Future, Task, call_later, new_future, running_loop, wake
 from redisson_py.composite._gather import Gather
@@ -42,7 +43,6 @@ from redisson_py.errors import (
     ConnectionLostError,
     LeaseLostError,
 )
-from redisson_py.locks._ownership import TaskOwnership
 
 if TYPE_CHECKING:
     from redisson_py.composite.red_lock import QuorumOwnership

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from redisson_py._engine.inspecting import LockSnapshot
+from redisson_py._engine.snapshots import LockSnapshot
 
 
 @dataclass(frozen=True, slots=True)

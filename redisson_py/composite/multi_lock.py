@@ -9,6 +9,7 @@ from typing import final
 
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.task_ownership import STALE_GRANTS, TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, running_loop, sleep
@@ -34,7 +35,6 @@ from redisson_py.errors import (
     LeaseLostError,
     QuorumError,
 )
-from redisson_py.locks._ownership import STALE_GRANTS, TaskOwnership
 from redisson_py.locks.lock_like import LockLike
 
 #: Seconds after a refusal in which the members are only asked one after another. Asking all at
@@ -191,7 +191,7 @@ class MultiOwnership(CompositeOwnership):
             for owner in self.owners:
                 if is_ahead(owner, task):
                     # It is busy if Redis answers; if Redis does not answer, that error is raised.
-                    await owner.look()
+                    await owner.view.look()
                     return None
         heard_busy_at = 0.0
         if self.simple and (once or self._undisturbed(task)):

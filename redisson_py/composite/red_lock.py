@@ -10,6 +10,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.task_ownership import STALE_GRANTS
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, running_loop
 from redisson_py._owner import reference
@@ -27,7 +28,6 @@ from redisson_py.composite._ownership import (
 )
 from redisson_py.composite._quorum_rounds import QuorumRounds, answer_time
 from redisson_py.errors import ConnectionLostError, QuorumError
-from redisson_py.locks._ownership import STALE_GRANTS
 from redisson_py.locks.lock import FairLock, RLock, ServerLock
 
 

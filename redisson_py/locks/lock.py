@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, final
+from typing import Self, final
 
 from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
-from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.context import Context
-from redisson_py._engine.inspecting import Describer, LockSnapshot, texts
-from redisson_py._engine.lease import FencedLease
+from redisson_py._engine.snapshots import LockSnapshot
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
-from redisson_py._time import Duration
-from redisson_py.locks._ownership import TaskOwnership
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import Describer, texts
+from redisson_py.locks._view import ownership_of
+from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock_like import LockLike
 
 
@@ -20,12 +20,12 @@ class ServerLock(LockLike):
 
     _ownership: TaskOwnership  # type: ignore[mutable-override]
 
-    def __init__(self, ownership: TaskOwnership) -> None:
-        super().__init__(ownership, ownership.commands.key)
-
-    @property
-    def _context(self) -> Context:
-        return self._ownership.context
+    def __init__(
+        self, context: RedisContext, commands: LockCommands, ownership: TaskOwnership
+    ) -> None:
+        super().__init__(ownership, commands.key)
+        self._context = context
+        self._commands = commands
 
     async def inspect(self) -> LockSnapshot:
         """Return the holder, as a snapshot for people. Decide nothing from it."""
@@ -34,7 +34,7 @@ class ServerLock(LockLike):
         left, *fields = await context.executor.run(INSPECT, self.key, lock=self.key)
         describer = Describer(context, ownership.all_holds())
         holders = await describer.holders_of(fields, left)
-        return LockSnapshot(holders, (), texts(ownership.commands.keys))
+        return LockSnapshot(holders, (), texts(self._commands.keys))
 
 
 @final
@@ -66,16 +66,17 @@ class RLock(ServerLock):
     PPoPP 2012.
     """
 
-    def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
+    def __init__(self, context: RedisContext, name: Name, *, reentrant: bool = True) -> None:
         commands = LockCommands(context.options.names.key(name))
-        super().__init__(TaskOwnership(context, name, commands, reentrant=reentrant))
+        ownership = ownership_of(context, name, commands, reentrant=reentrant)
+        super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, reentrant=self._ownership.reentrant)
 
 
 @final
-class FencedLock(ServerLock):
+class FencedLock(FencedLockLike, ServerLock):
     """A reentrant lock whose leases carry a fencing token, for resources that can check it.
 
     What it gives is a `FencedLease`, whose `token` is greater than that of every earlier holder.
@@ -100,38 +101,9 @@ class FencedLock(ServerLock):
     see Kleppmann, "How to do distributed locking", 2016.
     """
 
-    def __init__(self, context: Context, name: Name) -> None:
+    def __init__(self, context: RedisContext, name: Name) -> None:
         commands = FencedLockCommands(context.options.names.key(name), context.options.idle_ms)
-        super().__init__(TaskOwnership(context, name, commands))
-
-    if TYPE_CHECKING:
-        # The methods of every lock, which give a `FencedLease` here.
-
-        async def acquire(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease: ...
-
-        async def try_acquire(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = 0,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease | None: ...
-
-        def hold(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> HoldBlock[Self, FencedLease]: ...
-
-        async def __aenter__(self) -> FencedLease: ...
+        super().__init__(context, commands, ownership_of(context, name, commands))
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name)
@@ -177,19 +149,18 @@ class FairLock(ServerLock):
     waiters show that they are alive, a live one is never forgotten, and none asks without a pause.
     """
 
-    def __init__(self, context: Context, name: Name, *, reentrant: bool = True) -> None:
+    def __init__(self, context: RedisContext, name: Name, *, reentrant: bool = True) -> None:
         alive = max(context.options.lease_time, _SHORTEST_ALIVE)
-        self._commands = FairLockCommands(context.options.names.key(name), alive)
-        super().__init__(
-            TaskOwnership(context, name, self._commands, passes=False, reentrant=reentrant)
-        )
+        commands = self._fair = FairLockCommands(context.options.names.key(name), alive)
+        ownership = ownership_of(context, name, commands, passes=False, reentrant=reentrant)
+        super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, reentrant=self._ownership.reentrant)
 
     async def inspect(self) -> LockSnapshot:
         """Return the holder, and the waiters in order, as a snapshot. Decide nothing from it."""
-        context, commands = self._context, self._commands
+        context, commands = self._context, self._fair
         context.check()
         left, words, *rest = await context.executor.answer(
             context.executor.start(commands.inspect_script, self.key, commands.inspect())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from redisson_py._engine.block import Acquired, Block, BlockHalf, HoldBlock, acquire
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.decorating import Fill, P, R, decorate
-from redisson_py._engine.inspecting import LockSnapshot
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name

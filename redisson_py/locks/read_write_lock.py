@@ -18,11 +18,12 @@ from redisson_py._commands.read_write_lock import (
     WriteLockCommands,
     YieldingReadLockCommands,
 )
-from redisson_py._engine.context import Context
-from redisson_py._engine.inspecting import Describer, HolderSnapshot, LockSnapshot, seconds, texts
+from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._keys import Name, read_write_channel
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import Describer, seconds, texts
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.locks._view import ownership_of
 from redisson_py.locks.lock import ServerLock
 
 Prefer = Literal["readers", "writers"]
@@ -68,13 +69,13 @@ class ReadLock(ServerLock):
     frees it from all readers, but not from a writer. Protocol: Redisson's RReadWriteLock.
     """
 
-    def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
+    def __init__(self, context: RedisContext, name: Name, *, prefer: Prefer = "readers") -> None:
         kind = YieldingReadLockCommands if prefer == "writers" else ReadLockCommands
         commands = kind(context.options.names.key(name, read_write_channel))
         self._prefer: Prefer = prefer
-        ownership = TaskOwnership(context, name, commands, passes=False)
+        ownership = ownership_of(context, name, commands, passes=False)
         ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
-        super().__init__(ownership)
+        super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, prefer=self._prefer)
@@ -112,14 +113,14 @@ class WriteLock(ServerLock):
     readers. Protocol: Redisson's RReadWriteLock.
     """
 
-    def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
+    def __init__(self, context: RedisContext, name: Name, *, prefer: Prefer = "readers") -> None:
         kind = PreferredWriteLockCommands if prefer == "writers" else WriteLockCommands
         commands = kind(context.options.names.key(name, read_write_channel))
         self._prefer: Prefer = prefer
-        ownership = TaskOwnership(context, name, commands)
+        ownership = ownership_of(context, name, commands)
         ownership.reads_waiting_key = b"read lock:" + commands.key
         ownership.reads = context.registry.task_holds(ownership.reads_waiting_key)
-        super().__init__(ownership)
+        super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, prefer=self._prefer)
@@ -176,7 +177,7 @@ class ReadWriteLock:
     message when a writer goes on reading, which Redisson's own clients ignore.
     """
 
-    def __init__(self, context: Context, name: Name, *, prefer: Prefer = "readers") -> None:
+    def __init__(self, context: RedisContext, name: Name, *, prefer: Prefer = "readers") -> None:
         if prefer not in ("readers", "writers"):
             raise ValueError(f"prefer must be 'readers' or 'writers', not {prefer!r}")
         self._read_lock = ReadLock(context, name, prefer=prefer)
@@ -246,4 +247,4 @@ async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
         elif left != -2:
             readers.append(await describer.holder(owner, holds, seconds(left)))
     holders = (*(() if writer is None else (writer,)), *readers)
-    return ReadWriteSnapshot(holders, (), texts(ownership.commands.keys), writer, tuple(readers))
+    return ReadWriteSnapshot(holders, (), texts(side._commands.keys), writer, tuple(readers))

@@ -9,24 +9,24 @@ from __future__ import annotations
 import weakref
 from typing import Any, cast
 
+from redisson_py._answers import Granted
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.plain import plain_calls
-from redisson_py._commands.replies import Granted
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import waiting
-from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
-from redisson_py._engine.receipts import Receipts
 from redisson_py._engine.request import TOMBSTONE_MS
+from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, running_loop
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.receipts import Receipts
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._stream.call import Call
 from redisson_py._time import PUNCTUAL, now
 from redisson_py.errors import ConnectionLostError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
@@ -46,10 +46,11 @@ class PermitOwnership(Ownership):
     """One client's units of one semaphore."""
 
     commands: Commands  # type: ignore[mutable-override]
+    context: RedisContext  # type: ignore[mutable-override]
 
     def __init__(
         self,
-        context: Context,
+        context: RedisContext,
         name: Name,
         commands: SemaphoreCommands | PermitExpirableSemaphoreCommands,
     ) -> None:
@@ -177,7 +178,7 @@ class PermitOwnership(Ownership):
                 return self._granted(request, task, lease_time)
         elif once:
             # It is busy if Redis answers; if Redis does not answer, that error is raised.
-            queue.absent = not await self.look()
+            queue.absent = not await context.executor.exists(self.commands.key)
         if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
             return None
         wait.start()

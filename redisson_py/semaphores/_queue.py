@@ -16,22 +16,21 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from redisson_py._commands.replies import Answer, Busy, Granted
-from redisson_py._commands.wakes import Wakes
+from redisson_py._answers import Answer, Busy, Granted, Wakes
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import Call
 from redisson_py._engine.waiting import SAFETY_POLL, Turn, is_fresh
 from redisson_py._engine.wakeups import Channel
 from redisson_py._loop import running_loop
 from redisson_py._options import LAST_LOOK
 from redisson_py._owner import TaskRef
-from redisson_py._stream.call import Call
 from redisson_py._time import PUNCTUAL
 
 if TYPE_CHECKING:
-    from redisson_py._stream.stream import Stream
+    from redisson_py._engine.server import Stream
     from redisson_py.semaphores._ownership import PermitOwnership
 
 PASSED = Granted()

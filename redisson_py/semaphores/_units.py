@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.ownership import Release
 from redisson_py._engine.partial_release import answer_lowered
+from redisson_py._engine.server import Call
 from redisson_py._loop import Task
-from redisson_py._stream.call import Call
 from redisson_py._time import now
 from redisson_py.errors import NotHeldError, RedissonError
 from redisson_py.semaphores._ownership import PermitOwnership
@@ -89,9 +89,9 @@ async def _finish(
 ) -> None:
     """Wait for the answer to a release; raise if the permit was lost before."""
     hold = permit._hold
-    if isinstance(release, Call):
-        await answer_lowered(ownership, hold, permit, release)
-    elif release is not None:
+    if isinstance(release, tuple):
         await ownership.finish_release(hold, permit, release)
+    elif release is not None:
+        await answer_lowered(ownership, hold, permit, release)
     elif permit._state == "lost":
         raise permit._loss()

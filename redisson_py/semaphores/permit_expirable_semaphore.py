@@ -15,12 +15,12 @@ from redisson_py._commands.permit_expirable_semaphore import (
     owner_of,
 )
 from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.inspecting import seconds
 from redisson_py._keys import Name
 from redisson_py._loop import Future
 from redisson_py._numbers import EXACT_LIMIT, check_whole
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import seconds
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 from redisson_py.errors import LeaseLostError, NotHeldError, RedissonError
 from redisson_py.semaphores._ownership import PermitOwnership
@@ -58,7 +58,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     their leases on the server's clock, and a message.
     """
 
-    def __init__(self, context: Context, name: Name, permits: int | None = None) -> None:
+    def __init__(self, context: RedisContext, name: Name, permits: int | None = None) -> None:
         super().__init__(context, name, permits, PermitExpirableSemaphoreCommands)
         commands = self._ownership.commands
         assert isinstance(commands, PermitExpirableSemaphoreCommands)

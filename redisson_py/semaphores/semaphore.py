@@ -8,12 +8,12 @@ from typing import Self, final
 from redisson_py._commands.replies import stored_number
 from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommands
 from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.inspecting import seconds, texts
 from redisson_py._keys import Name
 from redisson_py._loop import current_task
 from redisson_py._numbers import EXACT_LIMIT, check_whole
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import seconds, texts
 from redisson_py._owner import reference
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
 from redisson_py.errors import LeaseLostError, NotHeldError
@@ -55,7 +55,7 @@ class Semaphore(SemaphoreLike):
     it record which owner has how many units until when. Passing in one process: see `RLock`.
     """
 
-    def __init__(self, context: Context, name: Name, permits: int | None = None) -> None:
+    def __init__(self, context: RedisContext, name: Name, permits: int | None = None) -> None:
         super().__init__(context, name, permits, SemaphoreCommands)
         commands = self._ownership.commands
         assert isinstance(commands, SemaphoreCommands)

@@ -13,16 +13,17 @@ from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSema
 from redisson_py._commands.replies import stored_number
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine.block import Block, BlockHalf, acquire
-from redisson_py._engine.context import Context
 from redisson_py._engine.decorating import Fill, P, R, decorate
-from redisson_py._engine.inspecting import Describer, HolderSnapshot, texts
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
-from redisson_py._engine.receipts import Receipts, Started
+from redisson_py._engine.snapshots import HolderSnapshot
 from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name, permit_channel
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._numbers import check_whole
+from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.inspecting import Describer, texts
+from redisson_py._on_redis.receipts import Receipts, Started
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_lease_time, check_timeout
@@ -66,7 +67,7 @@ class SemaphoreLike(ABC):
 
     def __init__(
         self,
-        context: Context,
+        context: RedisContext,
         name: Name,
         permits: int | None,
         kind: Callable[[bytes, int, int], Commands],

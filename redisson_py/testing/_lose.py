@@ -88,11 +88,17 @@ async def lose(held: Held) -> None:
 
 
 async def _take_away(hold: Hold) -> None:
+    from redisson_py._answers import RefusedError
+
     ownership = hold.ownership
     ownership.context.check()
     if hold.state == "held":
         # The script of a release, but the hold here is not marked as released.
-        await ownership.context.executor.answer(ownership._send_release(hold))
+        call = ownership._send_release(hold)
+        try:
+            await call.future
+        except RefusedError as error:
+            raise call.refusal(error) from error
     while hold.state == "held":
         # Again, because a renewal that was sent before may be answered first.
         ownership.context.watchdog.ask_now(lambda key: key == ownership.commands.key)

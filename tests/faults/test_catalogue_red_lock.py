@@ -8,12 +8,11 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ConnectionLostError, QuorumError, Redisson
-from redisson_py.composite._member import stream_of
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.streams import answered
+from tests.support.streams import answered, stream_of_member
 from tests.support.waiting import until, until_async
 
 LEASE = 30.0
@@ -132,7 +131,7 @@ async def test_red_lock_without_a_quorum_gives_up_in_time_and_sends_few_commands
         await server.kill()
     with pytest.raises(QuorumError):
         await lock.try_acquire()
-    traffic = stream_of(lock._ownership.owners[2]).traffic
+    traffic = stream_of_member(lock._ownership.owners[2]).traffic
     sent = traffic.commands
     with pytest.raises(QuorumError) as caught:
         await lock.acquire(timeout=0.5)

@@ -11,13 +11,13 @@ import pytest
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
 from redisson_py._engine.lease import Lease
 from redisson_py._stream.stream import Stream
-from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.measured import Measured
 from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.streams import stream_of_member
 from tests.support.waiting import until, until_async
 
 SHORT = 1.6
@@ -25,14 +25,13 @@ SHORT = 1.6
 
 def is_missing(lock: RedLock, number: int) -> bool:
     """Whether a server is known to be silent."""
-    return is_unresponsive(stream_of(lock._ownership.owners[number]))
+    return is_unresponsive(stream_of_member(lock._ownership.owners[number]))
 
 
 def under_way(lock: RedLock, number: int) -> int:
     """Return how many calls to a server are not answered."""
-    return len(
-        [call for call in stream_of(lock._ownership.owners[number])._under_way() if call.wanted]
-    )
+    stream = stream_of_member(lock._ownership.owners[number])
+    return len([call for call in stream._under_way() if call.wanted])
 
 
 async def warm(lock: RedLock) -> RedLock:
@@ -220,7 +219,7 @@ async def test_server_with_too_much_unanswered_is_not_asked(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = await warm(fleet.red_lock(3))
-    full = [stream_of(each) for each in lock._ownership.owners[:2]]
+    full = [stream_of_member(each) for each in lock._ownership.owners[:2]]
     monkeypatch.setattr(Stream, "full", property(lambda stream: stream in full))
     with pytest.raises(QuorumError, match="too much is unanswered"):
         await lock.acquire(timeout=0)

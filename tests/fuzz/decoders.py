@@ -6,8 +6,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from redisson_py._answers import Granted
 from redisson_py._commands import barrier, lock, permit_expirable_semaphore, plain, semaphore
-from redisson_py._commands.replies import Granted, decode, stored_number
+from redisson_py._commands.replies import decode, stored_number
 from redisson_py._engine.wakeups import Table
 from redisson_py._scripts.source import Script, load_all
 from redisson_py._stream.handshake import dialect_of, is_master

@@ -19,12 +19,11 @@ from redisson_py import (
     ScriptError,
 )
 from redisson_py.composite._gather import Gather
-from redisson_py.composite._member import stream_of
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.streams import answered
+from tests.support.streams import answered, stream_of_member
 from tests.support.waiting import until, until_async
 
 
@@ -93,7 +92,7 @@ async def test_member_held_by_another_task_here_is_asked_for_all_the_same(fleet:
 
 async def test_member_without_a_connection_is_waited_for_as_before(fleet: Fleet) -> None:
     lock = await warm(fleet.red_lock(3))
-    stream = stream_of(lock._ownership.owners[0])
+    stream = stream_of_member(lock._ownership.owners[0])
     connections = stream.traffic.connections
     stream.abort("for a test")
     async with lock as lease:

@@ -178,8 +178,8 @@ MUTANTS = (
         "a batch whose slot moves is not split",
         "a slot that moves key by key costs no plain lock its lease",
         "redisson_py/_engine/watchdog.py",
-        "splits=len(holds) > 1 and not again,",
-        "splits=False,",
+        "splits = len(holds) > 1 and not again",
+        "splits = False",
         ("tests/unit/test_watchdog_asks.py",),
     ),
     # Python: the queue of one client.
@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant(
         "a grant that is over is used",
         "whoever gets a lease can rely on it",
-        "redisson_py/locks/_ownership.py",
+        "redisson_py/_engine/task_ownership.py",
         'if present < hold.ends_at and hold.state == "held":',
         "if True:",
         (_ACQUIRE_RELEASE,),

@@ -45,7 +45,7 @@ ENDS = (
     Mutant(
         "a receipt's caller is freed when its call is cancelled",
         "calls that are refused with BUSY and cancelled all count",
-        "redisson_py/_engine/receipts.py",
+        "redisson_py/_on_redis/receipts.py",
         "        reply = await self._context.executor.answer(call)\n",
         "        try:\n"
         "            reply = await self._context.executor.answer(call)\n"
@@ -76,8 +76,8 @@ ENDS = (
         "a refused extension has changed nothing, whatever became of the copy before it",
         "a holder does not rely on a lease that Redis ends sooner",
         "redisson_py/_engine/lease_extension.py",
-        "if call.uncertain or not isinstance(error, ReplyError):",
-        "if not isinstance(error, ReplyError):",
+        "if call.uncertain or not isinstance(error, RefusedError):",
+        "if not isinstance(error, RefusedError):",
         (f"{_REFUSED}::test_a_shorter_lease_counts_although_its_repetition_is_refused",),
     ),
     Mutant(

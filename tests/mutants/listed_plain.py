@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _BLOCK = "redisson_py/_engine/block.py"
 _OWNERSHIP = "redisson_py/_engine/ownership.py"
 _REQUEST = "redisson_py/_engine/request.py"
-_LOCKS = "redisson_py/locks/_ownership.py"
+_LOCKS = "redisson_py/_engine/task_ownership.py"
 _QUEUE = "redisson_py/_engine/local_queue.py"
 
 _ACQUIRE_RELEASE = "tests/contract/test_acquire_release.py"

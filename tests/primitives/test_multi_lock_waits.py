@@ -11,8 +11,8 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, Redisson
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py.composite import _identity, multi_lock
-from redisson_py.locks._ownership import TaskOwnership
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet

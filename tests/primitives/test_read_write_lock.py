@@ -12,7 +12,8 @@ from redisson_py import (
     LeaseLostError,
     Redisson,
 )
-from redisson_py._commands.wakes import ALL, read_write_wakes
+from redisson_py._answers import ALL
+from redisson_py._commands.wakes import read_write_wakes
 from redisson_py._time import now
 from redisson_py.locks.read_write_lock import ReadWriteLock
 from tests.fixtures.client import ClientFactory

@@ -14,19 +14,19 @@ from redisson_py import (
     ScriptError,
 )
 from redisson_py._time import now
-from redisson_py.composite._member import stream_of
 from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support.counting import Counted
 from tests.support.kinds import in_a_task
 from tests.support.leases import assert_left
+from tests.support.streams import parts_of, stream_of_member
 from tests.support.waiting import until, until_async
 
 
 async def until_asleep(lock: RedLock) -> None:
     """Return when somebody listens for a release on every server, and no answer is due."""
-    contexts = [member.context for member in lock._ownership.owners]
+    contexts = [parts_of(member) for member in lock._ownership.owners]
     streams = [each.executor.router.stream_for(b"") for each in contexts]
     await until(
         lambda: (
@@ -237,7 +237,7 @@ async def test_caller_in_a_hurry_makes_no_server_silent(fleet: Fleet) -> None:
         await server.pause()
     with pytest.raises(QuorumError):
         await lock.try_acquire(timeout=0.01)
-    assert not any(is_unresponsive(stream_of(owner)) for owner in lock._ownership.owners)
+    assert not any(is_unresponsive(stream_of_member(owner)) for owner in lock._ownership.owners)
     for server in fleet.servers[:2]:
         await server.resume()
     async with lock.hold(timeout=10):

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from redisson_py import Lease, Redisson
+from redisson_py._engine.task_ownership import TaskOwnership
 from tests.lifecycle.subjects import PERMITS, SUBJECTS, SemaphoreSubject, Subject
 from tests.simulation.network import Node
+from tests.support.streams import stream_of_member
 
 #: Servers of a red lock.
 RED_SERVERS = 5
@@ -124,7 +126,8 @@ def members_of(lease: Lease) -> Sequence[Lease]:
 def _node_of(nodes: Sequence[Node], member: Lease) -> Node:
     """Return the server of one lease of a red lock."""
     ownership = member._hold.ownership
-    where = ownership.context.executor.router.stream_for(ownership.commands.key).where
+    assert isinstance(ownership, TaskOwnership)
+    where = stream_of_member(ownership).where
     return next(node for node in nodes if f"{node.address[0]}:{node.address[1]}" == where)
 
 

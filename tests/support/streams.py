@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from redisson_py import Redisson
+from redisson_py._engine.task_ownership import TaskOwnership
+from redisson_py._on_redis.context import RedisContext, redis_of
 from redisson_py._stream.router import SingleRouter
 from redisson_py._stream.stream import Stream
 from redisson_py._topology.synced import SyncedStream
@@ -35,3 +37,15 @@ async def answered_at(client: Redisson, key: str) -> None:
     stream = stream_of(client, key)
     if isinstance(stream, SyncedStream):
         await client._executor.answer(stream.grants.command(("PING",), 10, key.encode()))
+
+
+def parts_of(member: TaskOwnership) -> RedisContext:
+    """Return the parts of the client of a lock on Redis."""
+    context = redis_of(member.context)
+    assert context is not None
+    return context
+
+
+def stream_of_member(member: TaskOwnership) -> Stream:
+    """Return the stream to the server of a lock on Redis."""
+    return parts_of(member).executor.router.stream_for(member.commands.key)

@@ -17,8 +17,8 @@ from redisson_py._commands.latch import LatchCommands
 from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.semaphore import SemaphoreCommands
-from redisson_py._engine.receipts import receipt_key
 from redisson_py._keys import Names, key_slot
+from redisson_py._on_redis.receipts import receipt_key
 from redisson_py._scripts.source import Arg
 
 NAMES = st.text("ab{}", min_size=1, max_size=8)

@@ -15,7 +15,7 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.waiting import Turn
 from redisson_py.errors import ClientClosedError
-from redisson_py.locks._ownership import TaskOwnership
+from redisson_py.locks._view import ownership_of
 from tests.unit.fakes import FakeContext, FakeTask, make_hold
 from tests.unit.waiting_tasks import send_away, turns, wait_in
 
@@ -167,7 +167,7 @@ class TestTaskHolds:
     async def test_only_the_hold_that_a_task_has_is_taken_from_it(self) -> None:
         context: Any = FakeContext()
         context.registry = Registry()
-        ownership = TaskOwnership(context, "k", LockCommands(b"k"))
+        ownership = ownership_of(context, "k", LockCommands(b"k"))
         task = asyncio.create_task(ended())
         old, new = make_hold(), make_hold()
         for hold in (old, new):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from redisson_py._commands.replies import Busy
+from redisson_py._answers import Busy
 from redisson_py._engine import waiting
 from redisson_py._engine.waiting import SAFETY_POLL, Turn, acquire
 from redisson_py._options import LAST_LOOK

@@ -16,8 +16,8 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 
-from redisson_py._commands.replies import GRANTED, UNKNOWN_WAIT, Busy, Granted
-from redisson_py._commands.wakes import Wakes, lock_wakes
+from redisson_py._answers import GRANTED, UNKNOWN_WAIT, Busy, Granted, Wakes
+from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import bus as bus_module
 from redisson_py._engine import waiting
 from redisson_py._engine.bus import LINGER, Bus, Sleeper
@@ -88,7 +88,7 @@ class Client(Link):
     def __init__(self, server: Server, table: Table) -> None:
         super().__init__(server, table)
         self.bus = NotingBus(table)
-        self.bus.attach(self)  # type: ignore[arg-type]  # router and stream in one
+        self.bus.attach(self)  # sources and stream in one
         self.askers: list[Task] = []
 
     def resubscribe(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from redisson_py._commands.wakes import ALL, lock_wakes
+from redisson_py._answers import ALL
+from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine.wakeups import Seat, Table
 
 

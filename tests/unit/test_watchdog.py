@@ -193,7 +193,7 @@ async def test_not_the_owner_is_lost_at_once_and_only_that_hold(
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
-        "lost lock 'k1': taken: Redis says that somebody else holds it, or nobody"
+        "lost lock 'k1': taken: the server says that somebody else holds it, or nobody"
         " (owner c:1, held for 10.000 s)"
     )
     for hold in (lost, kept):

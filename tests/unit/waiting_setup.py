@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from redisson_py._commands.replies import Busy
-from redisson_py._commands.wakes import Wakes, lock_wakes
+from redisson_py._answers import Busy, Wakes
+from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine.waiting import Sleeper, Turn
 from tests.unit.fakes import FakeClock
 

@@ -10,6 +10,7 @@ import pytest
 
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.watchdog import Watchdog
+from redisson_py._scripts.executor import Executor
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._statistics import Counts
 from redisson_py._stream.call import ReplyError
@@ -73,6 +74,9 @@ class FakeExecutor:
         future = asyncio.get_running_loop().create_future()
         self.renewals.append(Renewal(script, keys, rest, seconds, values, future, splits))
         return self.renewals[-1]
+
+    renew = Executor.renew
+    denied = staticmethod(Executor.denied)
 
     @property
     def unanswered(self) -> list[Renewal]:

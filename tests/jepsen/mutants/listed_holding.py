@@ -35,7 +35,7 @@ HOLDING = (
         sabotage(
             "a lost hold is passed on to the next local waiter",
             "nobody is given what is over",
-            "redisson_py/locks/_ownership.py",
+            "redisson_py/_engine/task_ownership.py",
             'if present < hold.ends_at and hold.state == "held":',
             # What was passed has no request of its own.
             "if hold.sent_at is None or present < hold.ends_at:",

@@ -1,27 +1,24 @@
-"""A client's view of a lock: its own holds, and the state in Redis. Acquiring is elsewhere."""
+"""A client's view of a lock: its own holds, and its state on the server. Acquiring is elsewhere."""
 
 from __future__ import annotations
 
-import secrets
 from contextlib import suppress
 
-from redisson_py import _keys
-from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.replies import stored_number
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.lease_extension import set_needed_lease
+from redisson_py._engine.not_held import not_held
 from redisson_py._engine.ownership import Ownership
+from redisson_py._engine.server import LockCommands, View
 from redisson_py._loop import Task, current_task
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
 from redisson_py.errors import ClientClosedError, LeaseLostError
-from redisson_py.locks._not_held import not_held
 
 
 class ServerState(Ownership):
-    """The holds of one client's tasks on one lock, and queries of its state in Redis."""
+    """The holds of one client's tasks on one lock, and queries of its state on the server."""
 
     __slots__ = (
         "holds",
@@ -29,12 +26,15 @@ class ServerState(Ownership):
         "reads",
         "reads_waiting_key",
         "reentrant",
+        "view",
         "waiting_key",
         "writes",
     )
 
     commands: LockCommands  # type: ignore[mutable-override]
     holds: TaskHolds[Hold]
+    #: Looks at it on the server.
+    view: View
     #: The class of its leases.
     lease_kind: type[Lease]
     #: The holds of the read side, where this is the write side: they share owners.
@@ -50,45 +50,34 @@ class ServerState(Ownership):
     async def locked(self) -> bool:
         """Return whether anybody holds it now."""
         self.context.check()
-        key = self.commands.key
-        return await self.context.executor.ask_number(key, "EXISTS", key) > 0
+        return await self.view.locked()
 
     async def hold_count(self) -> int:
-        """Return how many holds the current task has, as Redis sees it."""
+        """Return how many holds the current task has, as the server sees it."""
         self.context.check()
         hold = self.holds.of(current_task())
         if hold is None or hold.state != "held":
             return 0
-        key = self.commands.key
-        found = await self.context.executor.ask(key, "HGET", key, hold.field)
-        return stored_number(found) if isinstance(found, bytes) else 0
+        return await self.view.count_of(hold)
 
     async def remaining(self) -> float | None:
         """Return the seconds left on the server; None when it is free, infinity without expiry."""
         self.context.check()
-        key = self.commands.key
-        left = await self.context.executor.ask_number(key, "PTTL", key)
-        if left == -2:
-            return None
-        return float("inf") if left == -1 else left / 1000
+        return await self.view.remaining()
 
     async def force_release(self) -> bool:
         """Free it whoever holds it; return whether anybody did."""
-        context, commands = self.context, self.commands
-        context.check()
-        receipt = b"redisson_py:receipt:" + secrets.token_hex(16).encode()
-        args = commands.force_release(_keys.suffixed(commands.key, receipt))
+        self.context.check()
         before = set(self.all_holds())
-        call = context.executor.start(commands.force_release_script, commands.key, args)
-        freed = bool(await context.executor.answer(call))
+        freed, once = await self.view.force_release()
         for holds in (self.holds, self.reads):
             # The writer's own reads end with the write hold.
             for hold in [] if holds is None else holds.all():
                 if hold.state != "held":
                     continue
                 # A hold granted since it was sent, or since its first run, is not released.
-                sure = freed and not call.uncertain and hold in before
-                if sure or not await self._is_there(hold):
+                sure = freed and once and hold in before
+                if sure or not await self.view.is_there(hold):
                     self._force_out(hold, "forced" if freed else "taken")
         return freed
 
@@ -103,10 +92,6 @@ class ServerState(Ownership):
         task = hold.task()
         read = None if self.reads is None or task is None else self.reads.of(task)
         return read if read is not None and read.parent is hold else None
-
-    async def _is_there(self, hold: Hold) -> bool:
-        key = self.commands.key
-        return await self.context.executor.ask_number(key, "HEXISTS", key, hold.field) > 0
 
     async def release_newest(self) -> None:
         """Give back the newest hold of the current task.

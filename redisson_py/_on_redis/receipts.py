@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._engine.context import Context
+from redisson_py._on_redis.context import RedisContext
 from redisson_py._options import TOMBSTONE
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call
@@ -50,7 +50,7 @@ Started = tuple[_Caller, Call]
 class Receipts:
     """The callers of one object."""
 
-    def __init__(self, context: Context, key: bytes) -> None:
+    def __init__(self, context: RedisContext, key: bytes) -> None:
         self._context = context
         self._key = key
         self._free: list[_Caller] = []

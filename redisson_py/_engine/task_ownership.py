@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from redisson_py._commands.lock import LockCommands
-from redisson_py._commands.plain import PlainCalls, plain_calls
-from redisson_py._commands.replies import Granted
+from redisson_py._answers import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
@@ -14,6 +12,8 @@ from redisson_py._engine.lease import FencedLease, Lease, tell_acquired
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
+from redisson_py._engine.server import LockCommands, PlainCalls, View
+from redisson_py._engine.server_state import ServerState
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
@@ -21,7 +21,6 @@ from redisson_py._loop import Future, Task
 from redisson_py._owner import TaskKey, reference
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
-from redisson_py.locks._server_state import ServerState
 
 #: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
 STALE_GRANTS = 3
@@ -34,6 +33,8 @@ class TaskOwnership(ServerState):
         context: The parts of the client.
         name: The name, as it was given.
         commands: The commands of this kind of lock.
+        view: Looks at it on the server.
+        plain: The calls of an uncontended pair, if they are packed in advance.
         passes: Tasks wait in a local queue, and holds are passed among them.
         reentrant: A task may acquire it again.
     """
@@ -45,6 +46,8 @@ class TaskOwnership(ServerState):
         context: Context,
         name: Name,
         commands: LockCommands,
+        view: View,
+        plain: PlainCalls | None = None,
         *,
         passes: bool = True,
         reentrant: bool = True,
@@ -53,15 +56,11 @@ class TaskOwnership(ServerState):
         hold_key, kind = commands.hold_key, commands.kind.encode()
         # A hold can only be passed to a task that wants the same: fenced to fenced.
         waiting_key = kind + b":" + commands.key
-        if waiting_key == hold_key:
-            # Share one object: there may be very many names.
-            waiting_key = hold_key
-        self.waiting_key = waiting_key
-        queue: LocalQueue[Hold] | None = None
-        if passes:
-            queue = registry.queue(waiting_key, LocalQueue)
+        # Share one object if they are equal: there may be very many names.
+        self.waiting_key = waiting_key = hold_key if waiting_key == hold_key else waiting_key
+        queue = registry.queue(waiting_key, LocalQueue[Hold]) if passes else None
         super().__init__(context, name, commands, queue)
-        self.plain: PlainCalls | None = plain_calls(commands, context.options.lease_time)
+        self.plain, self.view = plain, view
         self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
         self.reentrant = reentrant
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
@@ -136,7 +135,7 @@ class TaskOwnership(ServerState):
         field, sent_at = request.field, request.sent_at
         hold = Hold(self, field, key, sent_at, request.lease_time, True, granted_at=present)
         if answer.token is not None:
-            hold.bring_tokens(answer.token, self.commands.tokens)
+            hold.bring_tokens(answer.token, answer.tokens or self.commands.tokens)
         if queue is not None:
             queue.hold = hold
         return self._own(hold, present)
@@ -224,7 +223,7 @@ class TaskOwnership(ServerState):
         elif once:
             if queue is not None and (queue.is_ahead or self.readers_wait):
                 # It is busy if Redis answers; if Redis does not answer, that error is raised.
-                await self.look()
+                await self.view.look()
                 return None
         elif queue is None:
             self.context.waiters[self.waiting_key] += 1
@@ -296,6 +295,7 @@ class TaskOwnership(ServerState):
         request = AcquireRequest(
             self, owner, 1, lease, turn, once=once, deadline=deadline, parent=parent
         )
+        request.renewed = lease_time is None
         if parent is not None:
             # Late duplicates of earlier reads under this owner must not be taken for this one.
             request.version = owners.new_number()
@@ -317,7 +317,7 @@ class TaskOwnership(ServerState):
             parent=request.parent,
         )
         if answer.token is not None:
-            hold.bring_tokens(answer.token, self.commands.tokens)
+            hold.bring_tokens(answer.token, answer.tokens or self.commands.tokens)
         if self.queue is not None:
             self.queue.hold = hold
         return hold

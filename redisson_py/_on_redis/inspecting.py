@@ -1,58 +1,20 @@
-"""Snapshots of holders, for people. The library decides nothing from them."""
+"""Describes holders in Redis, for people. The library decides nothing from that."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from redisson_py import _keys
 from redisson_py._commands.replies import stored_number
-from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.snapshots import HolderSnapshot
+from redisson_py._on_redis.context import RedisContext
 from redisson_py.errors import BackendError
 
 #: The description that a client keeps in Redis: host, process id, client name.
 Description = tuple[str | None, int | None, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class HolderSnapshot:
-    """A holder.
-
-    Attributes:
-        owner: The client's id and a number; in Redisson the number of a thread.
-        holds: The hold count.
-        remaining: Seconds left of its lease on the server; infinity if it has none.
-        host: Its host name, if it is a client of this library.
-        pid: Its process id, likewise.
-        client_name: The name its client was given, likewise.
-        task: The name of its task, if it is this client's own.
-    """
-
-    owner: str
-    holds: int
-    remaining: float
-    host: str | None = None
-    pid: int | None = None
-    client_name: str | None = None
-    task: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LockSnapshot:
-    """A lock as Redis had it a moment ago.
-
-    Attributes:
-        holders: Its holders: at most one for an exclusive lock.
-        waiters: The waiting owners, where Redis records them (only in fair queues).
-        keys: The keys it uses.
-    """
-
-    holders: tuple[HolderSnapshot, ...]
-    waiters: tuple[str, ...]
-    keys: tuple[str, ...]
 
 
 class Describer:
@@ -63,7 +25,7 @@ class Describer:
         holds: The holds of that client.
     """
 
-    def __init__(self, context: Context, holds: Iterable[Hold]) -> None:
+    def __init__(self, context: RedisContext, holds: Iterable[Hold]) -> None:
         self._context = context
         self._tasks = {hold.owner: hold.task() for hold in holds}
         self._known: dict[str, Description] = {}
@@ -103,7 +65,7 @@ def own_description(client_name: str | None) -> str:
     )
 
 
-async def description(context: Context, client_id: str) -> Description:
+async def description(context: RedisContext, client_id: str) -> Description:
     """Return a client's description; empty for Redisson, or if it cannot be read."""
     import json
 

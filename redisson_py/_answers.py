@@ -1,0 +1,80 @@
+"""What a store answers to a request, and how many waiters its messages wake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from redisson_py.errors import BackendError
+
+
+class RefusedError(BackendError):
+    """Raised when a server answered a request with an error: it was not carried out.
+
+    Attributes:
+        where: The address of the server, if there are several.
+        means_gone: It means that the hold it is about is not there.
+        means_moving: It means that another server may carry out parts of the request.
+    """
+
+    where: str = ""
+    means_gone: bool = False
+    means_moving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The request was granted.
+
+    Attributes:
+        token: The first of the fencing tokens that come with it, if there are any.
+        tokens: How many come with it; 0: as many as the commands say.
+        sent_at: The moment from which its lease counts; None: the moment the request was sent.
+    """
+
+    token: int | None = None
+    tokens: int = 0
+    sent_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """The request was not granted yet.
+
+    Attributes:
+        retry_in: Seconds after which to ask again even if no message comes; None: not known.
+        queued: The store remembers the request, so a waiter that leaves must say so.
+        absent: Nothing can become free: the number of permits of the semaphore was never set.
+    """
+
+    retry_in: float | None
+    queued: bool = False
+    absent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The earlier hold that this re-entry relies on is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """The request arrived after it had been undone, and was refused."""
+
+
+Answer = Granted | Busy | Lost | GivenUp
+
+GRANTED, LOST, GIVEN_UP = Granted(), Lost(), GivenUp()
+UNKNOWN_WAIT = Busy(None)
+NOT_THERE = Busy(None, absent=True)
+
+#: Wakes every waiter of a channel.
+ALL = 1 << 30
+
+#: Tells how many waiters a message wakes.
+Wakes = Callable[[int], int]
+
+
+def wakes_everybody(message: int) -> int:
+    """A latch, a barrier: whatever the message says, all look again."""
+    return ALL

@@ -1,0 +1,361 @@
+"""Carries requests to a store: in order for each owner, and again after a failure.
+
+A store has several connections, so requests overtake each other. What must not: an undo its own
+request, a new lease a renewal that is under way. So the requests of one owner form a line, and each
+is sent when the one before it was answered or given up. A store never sees two requests of one
+owner at once.
+
+Invariants: a line with calls has a task that works on it. A line without is dropped when nothing of
+its owner can be left in the store.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from redisson_py import _answers
+from redisson_py._answers import LOST, Answer
+from redisson_py._loop import (
+    Future,
+    Task,
+    fail,
+    new_future,
+    sleep,
+    start_task,
+    stop_task,
+    wait_for_all,
+    wake,
+)
+from redisson_py._options import SHORTEST_WAIT
+from redisson_py._stores.contract import Granted, Renewal, Store
+from redisson_py._stores.requests import (
+    Ask,
+    Enter,
+    ForceRelease,
+    GiveBack,
+    Look,
+    Owned,
+    Renew,
+    SetLease,
+    StoreCall,
+    StoreRefusedError,
+)
+from redisson_py._time import now
+from redisson_py.errors import BackendError, ConnectionLostError
+
+log = logging.getLogger("redisson_py")
+
+#: Longest pause in seconds between two attempts to reach a store.
+_LONGEST_PAUSE = 1.0
+
+#: An answer "busy" counts again for as long as this, in seconds, unless the store rang meanwhile:
+#: the waiting loop asks twice, as some servers hear of a waiter only with its second request.
+_STILL_BUSY = 0.05
+
+
+class Line:
+    """The requests of one owner, and what is known of it.
+
+    Attributes:
+        name: The name that it asks for.
+        calls: Those that wait, in order.
+        working: The task that sends them.
+        token: The first fencing token of its hold; 0: it had none yet.
+        kept: The store may have something of it: a hold, or a waiter.
+        unsure: A request for a hold had no answer.
+        renewing: The renewal under way that its hold is part of.
+        rings: How often the store has rung for its name.
+        busy: The last answer, if that was "busy", and the loop time at which it came.
+    """
+
+    __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.calls: deque[StoreCall] = deque()
+        self.working: Task | None = None
+        self.token = 0
+        self.kept = False
+        self.unsure = False
+        self.rings = 0
+        self.renewing: Future[Any] | None = None
+        self.busy: tuple[_answers.Busy, float] | None = None
+
+
+class Carrier:
+    """Carries the requests of one client to its store.
+
+    Args:
+        store: The store.
+        command_timeout: Seconds to wait for it while it does not answer.
+        wake: Called with a name that may be free; with None all that wait must ask again, and all
+            holds are looked after.
+
+    Attributes:
+        lines: The lines, by owner.
+        time: The clock of the event loop.
+        requests: How often the store was asked.
+        starts: How often it was started.
+        ready: It is started, and has answered the last request.
+        heard_at: When it last answered, in loop time.
+    """
+
+    def __init__(
+        self, store: Store, command_timeout: float, wake: Callable[[str | None], None]
+    ) -> None:
+        self.store = store
+        self.command_timeout = command_timeout
+        self.lines: dict[str, Line] = {}
+        self.time: Callable[[], float] = time.monotonic
+        self.requests = 0
+        self.starts = 0
+        self.ready = False
+        self.heard_at = 0.0
+        self._wake = wake
+        self._closing = False
+        self._started = False
+        self._starting: Future[None] | None = None
+        self._tasks: set[Task] = set()
+
+    def send(self, call: StoreCall) -> None:
+        """Carry a call out in its turn; its future gets the answer."""
+        request = call.request
+        if not isinstance(request, Owned):
+            self._spawn(self._carry(call, None))
+            return
+        line = self.lines.get(request.owner)
+        if line is None:
+            name = request.wish.name if isinstance(request, Ask) else request.name
+            line = self.lines[request.owner] = Line(name)
+        line.calls.append(call)
+        if line.working is None:
+            line.working = self._spawn(self._work(request.owner, line))
+
+    def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
+        """Return the error of a caller whose deadline passed."""
+        text = f"no answer from {self.store.title} at {self.store.where} in time"
+        return ConnectionLostError(text, maybe_held=maybe_held)
+
+    def ring(self, name: str) -> None:
+        """Note that the store says that a name may be free."""
+        self._rang(name)
+
+    def ring_all(self) -> None:
+        """Note that something may have been missed: a connection or a session is new."""
+        self._rang(None)
+
+    def _rang(self, name: str | None) -> None:
+        for line in self.lines.values():
+            if name is None or line.name == name:
+                line.busy = None
+                line.rings += 1
+        if not self._closing:
+            self._wake(name)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> Task:
+        task = start_task(work, f"redisson_py {self.store.title}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _work(self, owner: str, line: Line) -> None:
+        """Send the calls of a line, one after the other."""
+        try:
+            while line.calls:
+                call = line.calls.popleft()
+                await self._carry(call, line)
+                if isinstance(call.request, GiveBack):
+                    # Given back, or its lease is over.
+                    line.kept = line.unsure = False
+        finally:
+            line.working = None
+            if line.calls and not self._closing:
+                # The event loop ends every task; what must arrive goes on for as long as it can.
+                line.working = self._spawn(self._work(owner, line))
+            elif not (line.kept or line.unsure):
+                self.lines.pop(owner, None)
+
+    async def _carry(self, call: StoreCall, line: Line | None) -> None:
+        """Carry out one call, and again until it is answered or given up."""
+        attempt = 0
+        while call.wanted:
+            try:
+                await self._start()
+                await self._once(call, line)
+            except ConnectionLostError as error:
+                self.ready = False
+                left = call.until - self.time()
+                if call.fails_fast or left <= 0 or self._closing:
+                    call.fail(error)
+                    return
+                attempt += 1
+                await sleep(min(_pause(attempt), left))
+            except BackendError as error:
+                call.fail(StoreRefusedError(error))
+            except Exception as error:
+                # A defect of the driver: never a request that nobody answers.
+                log.exception("a request to %s failed", self.store.title)
+                told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
+                told.__cause__ = error
+                call.fail(StoreRefusedError(told))
+            except BaseException:
+                # The event loop ends every task, or the client was closed.
+                self._is_unsure(call, line, sent=call.sends > 0)
+                call.fail(self.no_answer(maybe_held=call.sends > 0))
+                raise
+
+    async def _once(self, call: StoreCall, line: Line | None) -> None:
+        """Ask the store once."""
+        request = call.request
+        if line is not None and isinstance(request, Ask):
+            if line.busy is not None and self.time() - line.busy[1] <= _STILL_BUSY:
+                call.succeed(line.busy[0])
+                return
+        elif line is not None and line.renewing is not None:
+            # A renewal that arrives later must not undo a shorter lease.
+            await wait_for_all([line.renewing])
+            line.renewing = None
+        # The store gives up no later than the caller; what must arrive is sent again.
+        left = (call.until if call.must else call.deadline) - self.time()
+        deadline = now() + max(SHORTEST_WAIT, min(left, self.command_timeout))
+        if not call.wanted:
+            # Its caller left while the store was started; no undo follows what was never sent.
+            return
+        call.sends += 1
+        self.requests += 1
+        try:
+            reply = await self._ask(call, line, deadline)
+        except ConnectionLostError as error:
+            self._is_unsure(call, line, sent=error.maybe_held)
+            raise
+        except BackendError:
+            self._heard()
+            raise
+        self._heard()
+        call.succeed(reply)
+
+    def _is_unsure(self, call: StoreCall, line: Line | None, *, sent: bool) -> None:
+        """Note that a call had no answer; if it was sent, it may still be carried out."""
+        call.uncertain = call.uncertain or sent
+        if line is not None and sent and isinstance(call.request, Ask):
+            line.unsure = True
+
+    def _heard(self) -> None:
+        self.heard_at = self.time()
+        self.ready = True
+
+    async def _ask(self, call: StoreCall, line: Line | None, deadline: float) -> Any:
+        """Make one request of the store; return the answer as the engine takes it."""
+        store, request = self.store, call.request
+        if line is None:
+            match request:
+                case Renew(batch):
+                    found = await store.renew(batch, deadline)
+                    return [int(each is not None) for each in found]
+                case Look(name):
+                    return await store.look(name, deadline)
+                case ForceRelease(name):
+                    return await store.force_release(name, deadline)
+                case _:
+                    return await store.ping(deadline)
+        match request:
+            case Ask():
+                return await self._ask_for_hold(request, line, deadline)
+            case Enter(name, owner, lease):
+                entered = Renewal(name, owner, line.token, lease)
+                (until,) = await store.renew([entered], deadline)
+                return LOST if until is None else _answers.GRANTED
+            case SetLease(name, owner, lease):
+                changed = Renewal(name, owner, line.token, lease, exact=True)
+                (until,) = await store.renew([changed], deadline)
+                return None if until is None else 1
+            case GiveBack(name, owner):
+                if not (line.kept or line.unsure):
+                    return None
+                held = await store.give_back(name, owner, line.unsure, deadline)
+                call.uncertain = call.uncertain or held is None
+                return held or None
+        raise AssertionError(request)
+
+    async def _ask_for_hold(self, request: Ask, line: Line, deadline: float) -> Answer:
+        wish, sent_at, rings = request.wish, now(), line.rings
+        line.kept = line.kept or wish.waits
+        line.busy = None
+        answer = await self.store.ask(wish, deadline)
+        if isinstance(answer, Granted):
+            line.kept, line.token = True, answer.token
+            # What lasts longer than was asked for is not relied on.
+            counts_from = min(answer.until - wish.lease, sent_at)
+            token = answer.token if wish.tokens else None
+            return _answers.Granted(token, min(answer.tokens, wish.tokens), counts_from)
+        busy = _answers.Busy(answer.retry_in, queued=wish.waits)
+        if wish.waits and line.rings == rings:
+            line.busy = busy, self.time()
+        return busy
+
+    # From the first use to the end.
+
+    async def _start(self) -> None:
+        """Return when the store is started.
+
+        Raises:
+            BackendError: It could not be started.
+        """
+        if self._started:
+            return
+        if self._starting is None:
+            self._starting = new_future()
+            self._spawn(self._start_store(self._starting))
+        starting = self._starting
+        await wait_for_all([starting])
+        starting.result()
+
+    async def _start_store(self, started: Future[None]) -> None:
+        error: BaseException = self.no_answer(maybe_held=False)
+        try:
+            await self.store.start(self, now() + self.command_timeout)
+            self._started = self.ready = True
+            self.starts += 1
+            wake(started)
+        except Exception as problem:
+            error = problem
+        finally:
+            self._starting = None
+            if not started.done():
+                fail(started, error)
+                # Perhaps nobody waits for it any more.
+                started.exception()
+
+    async def finish(self, seconds: float) -> None:
+        """Wait until everything under way was answered, for at most some seconds."""
+        await wait_for_all(list(self._tasks), seconds)
+
+    async def close(self) -> None:
+        """Give up what is under way, and disconnect."""
+        self._closing = True
+        for task in list(self._tasks):
+            await stop_task(task)
+        if self._started:
+            self._started = self.ready = False
+            await self.store.stop()
+
+    def start_over(self) -> None:
+        """Forget everything, for another event loop or another life of the client."""
+        if self._started:
+            # The event loop was closed before the client.
+            self.store.leave_behind()
+        self.lines.clear()
+        self._tasks.clear()
+        self._closing = self._started = self.ready = False
+        self._starting = None
+        self.heard_at = 0.0
+
+
+def _pause(attempt: int) -> float:
+    """Return seconds to wait before an attempt: exponential, capped, with jitter."""
+    return random.uniform(0.2, 1.0) * min(0.02 * 2.0 ** min(attempt, 10), _LONGEST_PAUSE)

@@ -1,0 +1,301 @@
+"""The client of a store other than Redis: its watchdog, its waiters, and its locks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from types import MappingProxyType, TracebackType
+from typing import Self, TypedDict
+
+from redisson_py._engine.bus import Bus
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.wakeups import Table
+from redisson_py._engine.watchdog import Watchdog
+from redisson_py._keys import Name, NameMapper
+from redisson_py._listener import Listener, Teller
+from redisson_py._loop import Future, here, is_closed, new_future, sleep, wait_for_all, wake
+from redisson_py._options import OnLost, OnReleaseError, check_options, unknown_option
+from redisson_py._owner import Owners
+from redisson_py._statistics import ClientStatistics, Counts
+from redisson_py._stores.contract import Store
+from redisson_py._stores.executor import StoreExecutor
+from redisson_py._stores.locks import FencedStoreLock, StoreLock
+from redisson_py._stores.requests import Ping
+from redisson_py._time import Duration, check_timeout
+from redisson_py.errors import ClientClosedError
+
+log = logging.getLogger("redisson_py")
+
+#: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
+_LAST_TURNS = 100
+
+
+class StoreOptions(TypedDict, total=False):
+    """The keyword arguments of every store: those of `Redisson` that do not need Redis."""
+
+    lease_time: Duration
+    prefix: str
+    name_mapper: NameMapper | None
+    on_lost: OnLost
+    turn: Duration
+    command_timeout: Duration
+    acquire_timeout: Duration | None
+    on_release_error: OnReleaseError
+    listener: Listener | None
+
+
+class StoreClient:
+    """Base of the clients of stores: makes locks and keeps what they hold.
+
+    Use it as `async with`, or call `aclose()` in the end; `async with` opens it again, with a new
+    id. Nothing connects until first use. It belongs to the event loop of its first use; when that
+    was closed, and the client holds nothing and nobody waits, the next use moves it to the running
+    loop. It must not have connected before a fork.
+
+    Args:
+        make_store: Makes the store, for a lease time in seconds.
+        options: As for `Redisson`.
+    """
+
+    def __init__(self, make_store: Callable[[float], Store], options: StoreOptions) -> None:
+        known = StoreOptions.__annotations__
+        for name in options:
+            if name not in known:
+                raise TypeError(unknown_option(name, known))
+        checked = self._options = check_options(**options)
+        teller = None if checked.listener is None else Teller(checked.listener)
+        store = self._store = make_store(checked.lease_time)
+        self._owners = Owners()
+        self._table = Table()
+        self._executor = StoreExecutor(store, self._check, checked.command_timeout, self._rang)
+        counts = Counts()
+        self._watchdog = Watchdog(self._executor, checked.lease_time, counts=counts)
+        self._context = Context(
+            checked,
+            self._executor,
+            Bus(self._table),
+            self._watchdog,
+            self._owners,
+            self._check,
+            lambda present: None,
+            f"{store.title} at {store.where}",
+            counts,
+            teller,
+        )
+        self._loop: object = None
+        self._closed = False
+        self._closing: Future[None] | None = None
+        self._pid = 0
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
+        return f"<{type(self).__name__} {self._store.where}: {state}>"
+
+    @property
+    def id(self) -> str:
+        """The client's id. It is the first part of every owner of this client."""
+        return self._owners.client_id
+
+    async def __aenter__(self) -> Self:
+        if self._closed:
+            await self._reopen()
+        self._check()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def ping(self, *, timeout: Duration | None = None) -> None:
+        """Return when the store has answered. Cancelling is harmless.
+
+        Args:
+            timeout: Seconds to wait, connecting included; None for `command_timeout`, 0 fails with
+                the first attempt that fails.
+
+        Raises:
+            ConnectionLostError: It did not answer in time.
+            BackendError: It refused us.
+            ClientClosedError: The client was closed.
+            ValueError: The timeout is negative or NaN; nothing was sent.
+        """
+        seconds = check_timeout(timeout)
+        self._check()
+        executor = self._executor
+        call = executor.start(Ping(), executor.time() + seconds if seconds else None)
+        call.fails_fast = seconds == 0
+        await executor.answer(call)
+
+    def get_lock(self, name: Name, *, reentrant: bool = True) -> StoreLock:
+        """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
+
+        Raises:
+            TypeError: The name is neither str nor bytes.
+            ValueError: It is empty, longer than 4 KiB, no UTF-8, or has a NUL character.
+        """
+        return StoreLock(self._context, self._executor, name, reentrant=reentrant)
+
+    def get_fenced_lock(self, name: Name) -> FencedStoreLock:
+        """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
+        return FencedStoreLock(self._context, self._executor, name)
+
+    def statistics(self) -> ClientStatistics:
+        """Return local counters. No I/O."""
+        counts, carrier = self._context.counts, self._executor.carrier
+        return ClientStatistics(
+            waiters=self._context.registry.waiting + self._context.waiters.total(),
+            held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
+            renewals=self._watchdog.renewals,
+            losses=sum(counts.losses.values()),
+            wake_ups=self._table.wakeups,
+            commands_sent=carrier.requests,
+            connections=carrier.starts,
+            acquires=counts.acquires,
+            waits=counts.waits,
+            waited=counts.waited,
+            longest_wait=counts.longest_wait,
+            timeouts=counts.timeouts,
+            losses_by_reason=MappingProxyType(dict(counts.losses)),
+            reconnects=counts.reconnects,
+            late_renewals=counts.late_renewals,
+            evictions=0,
+        )
+
+    async def aclose(self) -> None:
+        """Close: release what is still held, send waiters away, disconnect. Idempotent.
+
+        Waiters get `ClientClosedError`. What is still held is released, with one warning that
+        names it; a block that is still running is told that it lost its lock. A second call
+        returns when the first has finished. If cancelled, the client is closed all the same,
+        though the store may learn of it only by the leases.
+        """
+        if self._closing is not None and not self._closing.done() and self._loop is here():
+            await wait_for_all([self._closing])
+        if self._closed or self._loop is None:
+            self._closed = True
+            return
+        self._refuse_after_fork()
+        if is_closed(self._loop):
+            # Nothing can release what it left there: the leases run out.
+            self._let_go()
+            self._closed = True
+            return
+        self._check()
+        closing = self._closing = new_future()
+        self._let_everything_go(ClientClosedError("the client was closed"))
+        self._closed = True
+        self._executor.close()
+        self._watchdog.close()
+        self._table.wake_all()
+        try:
+            await self._executor.carrier.finish(self._options.reply_timeout)
+        finally:
+            try:
+                await self._executor.carrier.close()
+            finally:
+                self._context.bus.close()
+                wake(closing)
+
+    def _let_everything_go(self, error: ClientClosedError) -> None:
+        """Send what must be sent before closing, without waiting."""
+        context, holds = self._context, list(self._watchdog.holds)
+        for request in list(context.pending):
+            request.give_up(error)
+        context.registry.close(error)
+        if holds:
+            some = ", ".join(_named(hold) for hold in holds[:10])
+            more = f" and {len(holds) - 10} more" if len(holds) > 10 else ""
+            log.warning("closing while still holding %s%s", some, more)
+        for hold in holds:
+            for lease in hold.live:
+                lease._close(error)
+            hold.ownership.give_back(hold)
+
+    def _rang(self, name: str | None) -> None:
+        """Wake those that wait for a name; with None all of them, and look after all holds."""
+        if name is None:
+            self._table.wake_all()
+            self._watchdog.ask_now(lambda key: True)
+        elif (channel := self._table.channel(name.encode())) is not None:
+            self._table.wake(channel)
+
+    def _check(self) -> None:
+        """Raise unless the client may be used now and here; it may have to move here first."""
+        if self._closed:
+            raise ClientClosedError("the client is closed")
+        loop = here()
+        if self._loop is loop and self._pid == os.getpid():
+            return
+        if self._loop is not None:
+            self._refuse_after_fork()
+            self._refuse_to_move()
+            self._start_over()
+        self._loop, self._pid = loop, os.getpid()
+        self._executor.use(loop)
+
+    def _refuse_after_fork(self) -> None:
+        if self._pid != os.getpid():
+            raise ClientClosedError(
+                "the client was used before a fork; make one in the child, or use it no earlier"
+                " than there"
+            )
+
+    def _refuse_to_move(self) -> None:
+        """Raise if the last event loop may go on, or has left what cannot be moved to another."""
+        if not is_closed(self._loop):
+            raise ClientClosedError(
+                "the client belongs to another event loop, which is not closed; make one for each"
+            )
+        held = next((hold for hold in self._watchdog.holds if hold.valid), None)
+        if held is not None or self._context.waits:
+            what = "tasks waited" if held is None else f"it held {held.ownership!r}"
+            raise ClientClosedError(
+                f"the client's event loop was closed while {what}, and that does not move to"
+                " another; make a client for each event loop"
+            )
+
+    async def _reopen(self) -> None:
+        """Begin again after `aclose`, as another client."""
+        if self._loop is not None and not is_closed(self._loop):
+            if self._loop is not here():
+                raise ClientClosedError("the client was closed in another event loop")
+            if self._closing is not None:
+                await wait_for_all([self._closing])
+        for _ in range(_LAST_TURNS):
+            # The waiters that `aclose` failed have not left yet.
+            if not self._context.waits:
+                break
+            await sleep(0)
+        # Another task may have been faster.
+        if self._closed:
+            self._start_over()
+            self._owners.renew()
+
+    def _let_go(self) -> None:
+        """End what an event loop that was closed has left."""
+        for hold in list(self._watchdog.holds):
+            # A task that waits for the loss belongs to the closed loop.
+            with suppress(RuntimeError, ClientClosedError):
+                self._watchdog.lose(hold, "expired")
+
+    def _start_over(self) -> None:
+        """Reset everything for another event loop or another life; nothing is held or waits."""
+        if is_closed(self._loop):
+            self._let_go()
+        self._context.bus.start_over()
+        self._watchdog.start_over()
+        self._context.start_over()
+        self._executor.start_over()
+        self._loop = self._closing = None
+        self._closed = False
+
+
+def _named(hold: Hold) -> str:
+    return f"{hold.ownership.kind} {hold.ownership.name!r}"

@@ -1,0 +1,106 @@
+"""The engine's requests about one lock of a store, as values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from redisson_py._answers import Answer, wakes_everybody
+from redisson_py._stores.contract import Wish
+from redisson_py._stores.requests import Ask, Enter, GiveBack, SetLease
+
+if TYPE_CHECKING:
+    from redisson_py._engine.hold import Hold
+    from redisson_py._engine.request import AcquireRequest
+
+#: Fencing tokens taken with each grant, where a store can take several: a hold can be passed on
+#: this often in this process.
+TOKENS = 64
+
+
+class StoreLockCommands:
+    """A lock of a store; `_engine/server.py` says what each part is for.
+
+    Args:
+        name: The name, with the client's prefix.
+        fenced: Its grants come with fencing tokens.
+    """
+
+    __slots__ = ("key", "kind", "name", "tokens")
+
+    acquire_script = release_script = set_lease_script = renew_script = None
+    queues = False
+    shares_lease = False
+    #: Not every store ends a hold by itself; and a waiter is there until it is given back.
+    leaves_traces = True
+
+    def __init__(self, name: str, *, fenced: bool) -> None:
+        self.name: str = name
+        self.key: bytes = name.encode()
+        self.kind: str = "fenced lock" if fenced else "lock"
+        self.tokens: int = TOKENS if fenced else 0
+
+    @property
+    def hold_key(self) -> bytes:
+        """The key that a lock and its fenced lock have in common."""
+        return b"lock:" + self.key
+
+    @property
+    def channel(self) -> bytes:
+        """The name under which the store rings."""
+        return self.key
+
+    def request_channel(self, owner: str) -> bytes:
+        """Return the name under which the store rings."""
+        return self.key
+
+    @staticmethod
+    def wakes(message: int) -> int:
+        """Return how many waiters of this client a message is for: all."""
+        return wakes_everybody(message)
+
+    field: staticmethod[[str], bytes] = staticmethod(str.encode)
+    owner: staticmethod[[bytes], str] = staticmethod(bytes.decode)
+
+    def acquire(self, wish: AcquireRequest) -> Ask | Enter:
+        """Return the request for a hold, or to enter it again."""
+        if wish.reentry is not None:
+            return Enter(self.name, wish.owner, wish.lease_time)
+        renewed, waits = wish.renewed, not wish.once
+        return Ask(Wish(self.name, wish.owner, wish.lease_time, renewed, waits, self.tokens))
+
+    @staticmethod
+    def answer(reply: Answer, wish: object) -> Answer:
+        """Return the reply, which is an answer already."""
+        return reply
+
+    def release(
+        self,
+        hold: Hold,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> GiveBack | SetLease:
+        """Return the request that ends a hold, or lowers its lease to what is left of it.
+
+        Hold counts are this client's affair: a store knows one hold of an owner.
+        """
+        if target:
+            return SetLease(self.name, hold.owner, lease_ms / 1000)
+        return GiveBack(self.name, hold.owner)
+
+    @staticmethod
+    def was_lost(reply: object) -> bool:
+        """Return whether a final release did not find its hold."""
+        return not reply
+
+    def undo(
+        self, wish: AcquireRequest, tombstone_ms: int, version: int, version_ms: int
+    ) -> GiveBack:
+        """Return the request that gives back what another may have got."""
+        return GiveBack(self.name, wish.owner)
+
+    def set_lease(self, hold: Hold, lease_ms: int, version: int, version_ms: int) -> SetLease:
+        """Return the request that sets the lease of a hold."""
+        return SetLease(self.name, hold.owner, lease_ms / 1000)

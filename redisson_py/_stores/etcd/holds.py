@@ -1,0 +1,279 @@
+"""What a client has in etcd: holds, places in queues, and what it still has to give back.
+
+Invariants: an owner with a place is in `_places` until it is granted the hold or gives back; its
+key is under the session. `_own` has the holds under a lease of their own, from before they are
+moved there. What ends with the session is forgotten with it; holds under their own leases go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from redisson_py._stores.contract import Granted, Renewal, Wish
+from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.link import LeaseEndedError
+from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
+from redisson_py._stores.etcd.session import Session, Sessions
+from redisson_py._stores.etcd.watches import Waiter
+from redisson_py._time import now
+from redisson_py.errors import BackendError, ConnectionLostError
+
+#: Seconds in which a lease is ended that no key needs any more.
+_PARTING = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _OwnHold:
+    """A hold under a lease of its own.
+
+    Attributes:
+        key: Its key.
+        revision: The create revision of its key.
+        written: The revision at which its key was last written, as far as is known.
+        lease: The lease.
+        moved: Whether etcd has said so; if not, the key may still be under the lease before.
+    """
+
+    key: bytes
+    revision: int
+    written: int
+    lease: Session
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Debt:
+    """What is to be given back.
+
+    Attributes:
+        unsure: A request of the owner had no answer.
+        waited: The owner had a place in the queue, and no hold.
+        sent: It may have been given back, without an answer.
+    """
+
+    unsure: bool
+    waited: bool
+    sent: bool
+
+
+class Holds:
+    """The holds and waits of a client.
+
+    Args:
+        queue: Where they are.
+        sessions: The lease that they are under.
+    """
+
+    def __init__(self, queue: Queue, sessions: Sessions) -> None:
+        self._queue = queue
+        self._sessions = sessions
+        # The create revisions of keys in the queue that had others before them.
+        self._places: dict[Waiter, int] = {}
+        # Holds under a lease of their own.
+        self._own: dict[Waiter, _OwnHold] = {}
+        # What was to be given back, but there was no answer yet.
+        self._owed: dict[Waiter, _Debt] = {}
+        # Whether those that were given back later had the hold: the engine may ask again.
+        self._given: dict[Waiter, bool] = {}
+
+    def may_have(self, waiter: Waiter) -> bool:
+        """Return whether an owner has a place, or may have got a hold when it asked before."""
+        return waiter in self._places or waiter in self._own
+
+    def session_ended(self) -> None:
+        """Forget what was under the session."""
+        self._places.clear()
+        self._owed.clear()
+        self._given.clear()
+
+    async def place(
+        self, wish: Wish, session: Session, if_free: bool, deadline: float
+    ) -> Place | None:
+        """Return the place of an owner, which enters the queue; None if it was removed there."""
+        waiter = wish.name, wish.owner
+        own = self._own.get(waiter)
+        if own is not None:
+            place = await self._queue.place(wish.name, own.key, own.revision, deadline)
+            if place is None:
+                del self._own[waiter]
+            return place
+        revision = self._places.get(waiter)
+        if revision is not None:
+            key = key_of(wish.name, session.number)
+            place = await self._queue.place(wish.name, key, revision, deadline)
+            if place is None:
+                self._places.pop(waiter, None)
+            return place
+        try:
+            place = await self._queue.enter(
+                wish.name, wish.owner, session.number, if_free, deadline
+            )
+        except LeaseEndedError:
+            self._sessions.drop(session)
+            return None
+        except GivenBackError:
+            raise BackendError(
+                f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
+            ) from None
+        if self._sessions.current is not session:
+            return None
+        if place.revision:
+            self._places[waiter] = place.revision
+        return place
+
+    async def granted(
+        self, wish: Wish, session: Session, place: Place, deadline: float
+    ) -> Granted | None:
+        """Return the grant of an owner with nobody before it; None if it has to ask again."""
+        waiter = wish.name, wish.owner
+        own = self._own.get(waiter)
+        if not wish.renewed and (own is None or not own.moved):
+            key = key_of(wish.name, session.number)
+            hold = own or _OwnHold(key, place.revision, place.revision, session, moved=False)
+            try:
+                own = await self._moved(waiter, hold, wish.lease, deadline)
+            except ConnectionLostError:
+                raise
+            except BackendError:
+                # Nothing may be left of what is refused.
+                await self.give_back(waiter, False, deadline)
+                raise
+            if own is None:
+                return None
+        if own is None and await self._sessions.fresh(deadline) is not session:
+            return None
+        self._places.pop(waiter, None)
+        return Granted(own.lease.until if own else session.until, place.revision)
+
+    async def _moved(
+        self, waiter: Waiter, hold: _OwnHold, lease: float, deadline: float
+    ) -> _OwnHold | None:
+        """Put a hold under a new lease of its own; return None if there is no such hold."""
+        while True:
+            new = await self._sessions.grant(lease, deadline)
+            # Until the answer it may be under either, and is given back wherever it is.
+            until = min(new.until, hold.lease.until)
+            self._own[waiter] = replace(hold, lease=replace(new, until=until), moved=False)
+            try:
+                written = await self._queue.move(
+                    hold.key, hold.revision, hold.written, new.number, deadline
+                )
+            except LeaseEndedError:
+                # It ended before it was used, if it was short and etcd slow.
+                continue
+            moved = replace(hold, written=written, lease=new, moved=True)
+            if written:
+                self._own[waiter] = moved
+            else:
+                del self._own[waiter]
+            old = hold.lease if written else new
+            if old is not self._sessions.current:
+                await self._end_lease(old, deadline)
+            return moved if written else None
+
+    async def give_back(self, waiter: Waiter, unsure: bool, deadline: float) -> bool:
+        """End a hold or a wait; return whether it was a hold."""
+        if waiter in self._given:
+            return self._given.pop(waiter)
+        debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places, sent=False))
+        debt = replace(debt, unsure=debt.unsure or unsure)
+        self._places.pop(waiter, None)
+        try:
+            held = await self._deleted(waiter, debt, deadline)
+        except ConnectionLostError as error:
+            self._owed[waiter] = replace(debt, sent=debt.sent or error.maybe_held)
+            raise
+        except asyncio.CancelledError:
+            self._owed[waiter] = replace(debt, sent=True)
+            raise
+        self._owed.pop(waiter, None)
+        return held
+
+    async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool:
+        """Delete the key of an owner, and return whether it had the hold."""
+        name, owner = waiter
+        own, session = self._own.get(waiter), self._sessions.current
+        if own is None and session is None:
+            return False
+        key = own.key if own else key_of(name, session.number if session else 0)
+        lease = session.number if debt.unsure and session is not None else None
+        try:
+            answer = await self._queue.delete(name, key, owner, lease, deadline)
+        except LeaseEndedError:
+            # With the session, so that a late request is refused for that.
+            if session is not None:
+                self._sessions.drop(session)
+            if own is None:
+                return False
+            return await self._deleted(waiter, replace(debt, unsure=False), deadline)
+        self._own.pop(waiter, None)
+        if own is not None:
+            await self._end_lease(own.lease, deadline)
+        if debt.waited:
+            return False
+        if debt.unsure:
+            first = messages.first_entry(answer.reply, 0) if answer.reply.succeeded else None
+            return first is not None and first.key == key
+        # Where it was asked before without an answer, it was that request that deleted the key.
+        return bool(answer.reply.succeeded) or debt.sent or answer.repeated
+
+    async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
+        """Renew holds, with one renewal of the session; return until when each is kept."""
+        session = self._sessions.current
+        in_session = [each for each in batch if (each.name, each.owner) not in self._own]
+        if session is not None and any(each.lease for each in in_session):
+            await self._sessions.renew(session, deadline)
+        keys = [self._key_of(each) for each in batch]
+        kept: list[float | None] = []
+        for each, revision in zip(batch, await self._queue.present(keys, deadline), strict=True):
+            there = revision == each.token
+            kept.append(await self._kept(each, session, deadline) if there else None)
+        return kept
+
+    async def _kept(
+        self, renewal: Renewal, session: Session | None, deadline: float
+    ) -> float | None:
+        """Return until when a hold that is there is kept; give it another lease if it needs one."""
+        waiter = renewal.name, renewal.owner
+        own = self._own.get(waiter)
+        if own is None and (
+            session is None or session.ending or session is not self._sessions.current
+        ):
+            return None
+        lease = own.lease if own else session
+        assert lease is not None
+        enough = own.lease.left if own else lease.seconds
+        if not renewal.lease or (not renewal.exact and enough >= renewal.lease):
+            return lease.until
+        hold = own or _OwnHold(
+            self._key_of(renewal), renewal.token, renewal.token, lease, moved=False
+        )
+        moved = await self._moved(waiter, hold, renewal.lease, deadline)
+        return moved.lease.until if moved else None
+
+    def _key_of(self, renewal: Renewal) -> bytes:
+        own, session = self._own.get((renewal.name, renewal.owner)), self._sessions.current
+        if own is not None:
+            return own.key
+        # Without a session nothing of it is there: the prefix is the key of nothing.
+        return prefix_of(renewal.name) if session is None else key_of(renewal.name, session.number)
+
+    async def _end_lease(self, lease: Session, deadline: float) -> None:
+        """End a lease that no key needs; without an answer it ends by itself."""
+        with suppress(ConnectionLostError, BackendError):
+            await self._sessions.end(lease, min(deadline, now() + _PARTING))
+
+    async def tend(self, deadline: float) -> None:
+        """Renew the session for waits, and give back what could not be given back before."""
+        session = self._sessions.current
+        if session is not None and (self._places or self._owed):
+            if session.left > 0:
+                await self._sessions.renew(session, deadline)
+            else:
+                await self._sessions.fresh(deadline)
+        for waiter, debt in list(self._owed.items()):
+            self._given[waiter] = await self._deleted(waiter, debt, deadline)
+            self._owed.pop(waiter, None)

@@ -1,0 +1,391 @@
+"""Calls to a cluster of etcd: one connection at a time, to any of its members.
+
+A call that gets no answer is made again, on a new connection to the next endpoint, until its
+deadline; so each must be one that may be carried out twice. All calls ask for a member that knows
+a leader, so that one that was cut off refuses, and the next endpoint has its turn.
+
+Invariants: a connection that failed is never used for another call; it is closed when the calls
+that are under way on it have ended. A token that was refused is never used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.messages import Message, Method
+from redisson_py._stores.etcd.url import Target
+from redisson_py._time import now
+from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+
+_T = TypeVar("_T")
+
+_OPTIONS = (
+    # Connections are shared by nothing, and wait for nothing but our own back-off.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    # What a silent connection costs is bounded by the deadlines of calls; this is for a watch.
+    # etcd refuses those that probe every 5 s or more often.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+)
+_NEEDS_LEADER = ("hasleader", "true")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
+#: An attempt takes half of the time that is left, so that another can follow; not less than this.
+_LEAST_ATTEMPT = 0.5
+#: Seconds for the first attempt to connect; each further one has as much more.
+_CONNECTING = 1.0
+
+_FINAL = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.ALREADY_EXISTS,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.OUT_OF_RANGE,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+}
+_OLD_TOKEN = ("invalid auth token", "revision of auth store is old")
+_NO_LEASE = "requested lease not found"
+_BAD_CERTIFICATE = ("CERTIFICATE_VERIFY_FAILED", "is not in peer certificate")
+_HINTS = {
+    "permission denied": "the role of this user needs to read and write the names of locks, and"
+    " what begins with redisson_py/",
+    "user name is empty": "the cluster wants a user name and password",
+    "database space exceeded": "the cluster takes no writes until it is compacted and its alarm"
+    " disarmed",
+}
+
+
+class LeaseEndedError(Exception):
+    """Raised when etcd does not know a lease: it has ended, with all its keys, for good."""
+
+
+class _FailedError(Exception):
+    """Raised when a connection gave no answer, or could not be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call was answered.
+
+    Attributes:
+        reply: The reply.
+        written: The moment before the request that was answered was written.
+        repeated: Whether it may have been carried out before, without an answer.
+    """
+
+    reply: Message
+    written: float
+    repeated: bool
+
+
+class Connection:
+    """A channel to one endpoint.
+
+    Attributes:
+        channel: The channel.
+        users: The number of calls and streams on it.
+        retired: Whether it failed.
+        when_retired: Called when it fails.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self.users = 0
+        self.retired = False
+        self.when_retired: list[Callable[[], object]] = []
+
+
+_open: set[Connection] = set()
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or bool(_open)
+
+
+# Otherwise the first call in the child would crash it, or never return.
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Link:
+    """Makes calls.
+
+    Args:
+        target: Where to, and as whom.
+        ca: A file with the authorities to trust, with TLS; None: those of the system.
+        cert: A file with the client's own certificates, if it has some.
+        key: A file with their key.
+        recovered: Called when a call was answered after one that was not.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        ca: str | None,
+        cert: str | None,
+        key: str | None,
+        recovered: Callable[[], object],
+    ) -> None:
+        self.where = ", ".join(target.endpoints)
+        self._target = target
+        self._credentials = _credentials(ca, cert, key) if target.tls else None
+        self._recovered = recovered
+        self._next_endpoint = 0
+        self._connection: Connection | None = None
+        self._token: str | None = None
+        self._away = False
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def call(self, method: Method, request: Message, deadline: float) -> Answer:
+        """Return the answer of etcd.
+
+        Raises:
+            LeaseEndedError: etcd does not know the lease of the request.
+            ConnectionLostError: There was none by the deadline.
+            BackendError: etcd refused.
+        """
+        sent = repeated = False
+        pause = _FIRST_PAUSE
+        cause: BaseException | None = None
+        token: str | None = None
+        tries = 0
+        while (left := deadline - now()) > 0:
+            attempt = min(left, max(left / 2, _LEAST_ATTEMPT))
+            end = now() + attempt
+            connection = self.take()
+            try:
+                tries += 1
+                await self._ready(connection, min(end, now() + tries * _CONNECTING))
+                if self._target.user and self._token is None:
+                    await self._authenticate(connection, end)
+                token = self._token
+                repeated, sent, written = sent, True, now()
+                reply = await self._ask(connection, method, request, end)
+            except _FailedError as error:
+                cause = error.__cause__
+                self.retire(connection)
+            except grpc.aio.AioRpcError as error:
+                if token is not None and _says(error, *_OLD_TOKEN):
+                    # Said before anything else is looked at: it was not carried out.
+                    self._token = None if self._token == token else self._token
+                    cause = error
+                else:
+                    raise self._refusal(error) from error
+            else:
+                if self._away:
+                    self._away = False
+                    self._recovered()
+                return Answer(reply, written, repeated)
+            finally:
+                self.leave(connection)
+            await asyncio.sleep(min(random.uniform(0, pause), max(0.0, deadline - now())))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        raise ConnectionLostError(
+            f"no answer from etcd at {self.where} in time", maybe_held=sent
+        ) from cause
+
+    def take(self) -> Connection:
+        """Return the present connection, which stays open at least until `leave`.
+
+        Raises:
+            BackendError: This process was forked while there were connections.
+        """
+        if _forked:
+            raise BackendError(
+                "gRPC works in no process that was forked while a client of etcd was open: open"
+                " clients after the fork, or start the process with spawn"
+            )
+        if self._connection is None:
+            endpoint = self._target.endpoints[self._next_endpoint % len(self._target.endpoints)]
+            where = f"dns:///{endpoint}"
+            if self._credentials is None:
+                channel = grpc.aio.insecure_channel(where, options=_OPTIONS)
+            else:
+                channel = grpc.aio.secure_channel(where, self._credentials, options=_OPTIONS)
+            self._connection = Connection(channel)
+            _open.add(self._connection)
+        self._connection.users += 1
+        return self._connection
+
+    def leave(self, connection: Connection) -> None:
+        """Use a connection no more."""
+        connection.users -= 1
+        self._close_if_idle(connection)
+
+    def retire(self, connection: Connection) -> None:
+        """Use a connection for nothing new; the next call has another endpoint."""
+        if connection.retired:
+            return
+        connection.retired = True
+        self._away = True
+        if self._connection is connection:
+            self._connection = None
+            self._next_endpoint += 1
+        for each in connection.when_retired:
+            each()
+        self._close_if_idle(connection)
+
+    async def metadata(self, connection: Connection, end: float) -> tuple[tuple[str, str], ...]:
+        """Return what goes along with a stream on a connection, which is ready then.
+
+        Raises:
+            BackendError: etcd refused the credentials.
+            OSError: The connection failed.
+        """
+        try:
+            await self._ready(connection, end)
+            if self._target.user:
+                await self._authenticate(connection, end)
+        except _FailedError as error:
+            raise OSError("the connection failed") from error.__cause__
+        return self._metadata()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self.retire(self._connection)
+        self._away = False
+        while self._closing:
+            await asyncio.wait(self._closing)
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        return (_NEEDS_LEADER,) if self._token is None else (_NEEDS_LEADER, ("token", self._token))
+
+    async def _ask(
+        self, connection: Connection, method: Method, request: Message, end: float
+    ) -> Any:
+        """Ask once.
+
+        Raises:
+            _FailedError: There was no answer, or one that says nothing of the request.
+            grpc.aio.AioRpcError: etcd refused.
+        """
+        question = connection.channel.unary_unary(
+            method.path,
+            request_serializer=messages.serialized,
+            response_deserializer=method.reply.FromString,
+        )
+        try:
+            return await question(request, timeout=end - now(), metadata=self._metadata())
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _FINAL and not _says(error, "too many requests"):
+                raise
+            raise _FailedError from error
+
+    async def _ready(self, connection: Connection, end: float) -> None:
+        """Return when a connection is made, so that nothing was sent if that fails.
+
+        Raises:
+            _FailedError: It could not be made.
+            BackendError: The server's certificate is not trusted.
+        """
+        channel = connection.channel
+        ready = grpc.ChannelConnectivity.READY
+        while (state := channel.get_state(try_to_connect=True)) is not ready:
+            if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                try:
+                    # The reason is not in the state; this fails at once, and tells.
+                    await self._ask(connection, messages.STATUS, messages.status(), end)
+                except _FailedError as error:
+                    if _says(error.__cause__, *_BAD_CERTIFICATE):
+                        raise BackendError(
+                            f"TLS with etcd at {self.where} failed: {_details(error.__cause__)}"
+                        ) from error.__cause__
+                    raise
+            else:
+                try:
+                    async with asyncio.timeout(end - now()):
+                        await channel.wait_for_state_change(state)
+                except TimeoutError as error:
+                    raise _FailedError from error
+
+    async def _authenticate(self, connection: Connection, end: float) -> None:
+        request = messages.authenticate(self._target.user, self._target.password)
+        try:
+            reply = await self._ask(connection, messages.AUTHENTICATE, request, end)
+        except grpc.aio.AioRpcError as error:
+            if _says(error, "authentication is not enabled"):
+                return
+            raise BackendError(
+                f"etcd at {self.where} refused the credentials: {_details(error)}"
+            ) from error
+        self._token = reply.token
+
+    def _refusal(self, error: grpc.aio.AioRpcError) -> Exception:
+        if _says(error, _NO_LEASE):
+            return LeaseEndedError()
+        said = _details(error)
+        if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+            return UnsupportedServerError(
+                f"the server at {self.where} is no etcd, or older than 3.4: {said}"
+            )
+        hint = next((f": {text}" for part, text in _HINTS.items() if part in said), "")
+        return BackendError(f"etcd at {self.where} refused: {said}{hint}")
+
+    def _close_if_idle(self, connection: Connection) -> None:
+        if connection.retired and not connection.users:
+            connection.users = -1
+            _open.discard(connection)
+            task = asyncio.create_task(connection.channel.close(), name="redisson_py etcd close")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+async def telling(work: Awaitable[_T], entered: bool | None) -> _T:
+    """Return what `work` returns; its error says whether a key may be in the queue.
+
+    Args:
+        work: Calls to etcd.
+        entered: Whether it may be; None: if a call of `work` may have been carried out.
+    """
+    try:
+        return await work
+    except ConnectionLostError as error:
+        if entered is None or error.maybe_held is entered:
+            raise
+        raise ConnectionLostError(str(error), maybe_held=entered) from error.__cause__
+
+
+def _details(error: BaseException | None) -> str:
+    return str(error.details()) if isinstance(error, grpc.aio.AioRpcError) else ""
+
+
+def _says(error: BaseException | None, *parts: str) -> bool:
+    said = _details(error)
+    return any(part in said for part in parts)
+
+
+def _credentials(ca: str | None, cert: str | None, key: str | None) -> grpc.ChannelCredentials:
+    """Return what TLS needs.
+
+    Raises:
+        ValueError: A file is missing, or only one of `cert` and `key` is given.
+    """
+    if (cert is None) != (key is None):
+        raise ValueError("give cert and key, or neither")
+    trusted = ca or ssl.get_default_verify_paths().cafile
+    contents = [None if each is None else _content(each) for each in (trusted, key, cert)]
+    return grpc.ssl_channel_credentials(*contents)
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"a file for TLS cannot be read: {error.strerror}") from None

@@ -1,0 +1,257 @@
+"""The messages of etcd's API that the store uses, as protobuf reads and writes them.
+
+They live in a descriptor pool of their own, so nothing here can collide with another etcd package
+in the process. On the wire only numbers and types of fields count, and the paths of calls. Each
+field is optional in the sense of proto2: what is set is sent, zero too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+#: A message of the pool: its fields are attributes.
+Message = Any
+
+_PACKAGE = "redisson_py_etcd"
+#: A line for each message: its fields with type and number. `*` is repeated; another message's
+#: name is a type.
+_SCHEMA = """
+Header: revision=int64:3
+Entry: key=bytes:1 create_revision=int64:2 mod_revision=int64:3 value=bytes:5 lease=int64:6
+Range: key=bytes:1 range_end=bytes:2 limit=int64:3 sort_order=int32:5 sort_target=int32:6 \
+    keys_only=bool:8 count_only=bool:9 max_create_revision=int64:13
+RangeReply: header=Header:1 kvs=*Entry:2 count=int64:4
+Put: key=bytes:1 value=bytes:2 lease=int64:3 ignore_value=bool:5
+PutReply: header=Header:1
+Delete: key=bytes:1
+DeleteReply: header=Header:1 deleted=int64:2
+Operation: range=Range:1 put=Put:2 delete=Delete:3
+OperationReply: range=RangeReply:1 put=PutReply:2 delete=DeleteReply:3
+Compare: result=int32:1 target=int32:2 key=bytes:3 create_revision=int64:5 mod_revision=int64:6 \
+    value=bytes:7 range_end=bytes:64
+Txn: compare=*Compare:1 success=*Operation:2 failure=*Operation:3
+TxnReply: header=Header:1 succeeded=bool:2 responses=*OperationReply:3
+LeaseGrant: seconds=int64:1 id=int64:2
+LeaseGrantReply: header=Header:1 id=int64:2 seconds=int64:3
+Lease: id=int64:1
+LeaseReply: header=Header:1 id=int64:2 seconds=int64:3
+WatchCreate: key=bytes:1 start_revision=int64:3 filters=*int32:5 watch_id=int64:7
+WatchCancel: watch_id=int64:1
+Watch: create=WatchCreate:1 cancel=WatchCancel:2
+Event: type=int32:1 kv=Entry:2
+WatchReply: header=Header:1 watch_id=int64:2 created=bool:3 canceled=bool:4 \
+    compact_revision=int64:5 cancel_reason=string:6 events=*Event:11
+Authenticate: name=string:1 password=string:2
+AuthenticateReply: header=Header:1 token=string:2
+Status:
+StatusReply: header=Header:1 version=string:2
+"""
+
+_EQUAL = 0
+_BY_CREATION, _BY_CHANGE, _BY_VALUE = 1, 2, 3
+_DESCENDING, _ASCENDING, _CREATION = 2, 1, 2
+NO_PUTS, DELETED = 0, 1
+
+
+def _message_types() -> dict[str, Any]:
+    field_type = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(
+        name=f"{_PACKAGE}.proto", package=_PACKAGE, syntax="proto2"
+    )
+    for line in _SCHEMA.strip().splitlines():
+        name, _, fields = line.partition(":")
+        message = file.message_type.add(name=name)
+        for each in fields.split():
+            field_name, _, rest = each.partition("=")
+            kind, _, number = rest.partition(":")
+            repeated, kind = kind.startswith("*"), kind.lstrip("*")
+            field = message.field.add(
+                name=field_name,
+                number=int(number),
+                label=field_type.LABEL_REPEATED if repeated else field_type.LABEL_OPTIONAL,
+            )
+            if kind[0].isupper():
+                field.type = field_type.TYPE_MESSAGE
+                field.type_name = f".{_PACKAGE}.{kind}"
+            else:
+                field.type = getattr(field_type, f"TYPE_{kind.upper()}")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {
+        each.name: message_factory.GetMessageClass(
+            pool.FindMessageTypeByName(f"{_PACKAGE}.{each.name}")
+        )
+        for each in file.message_type
+    }
+
+
+_TYPES = _message_types()
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A call of etcd's API.
+
+    Attributes:
+        path: Its path.
+        reply: The type of its reply.
+    """
+
+    path: str
+    reply: Any
+
+
+def _method(path: str, reply: str) -> Method:
+    return Method(f"/etcdserverpb.{path}", _TYPES[reply])
+
+
+TXN = _method("KV/Txn", "TxnReply")
+RANGE = _method("KV/Range", "RangeReply")
+LEASE_GRANT = _method("Lease/LeaseGrant", "LeaseGrantReply")
+LEASE_REVOKE = _method("Lease/LeaseRevoke", "LeaseReply")
+#: A stream; with one question in it, it is as good as a plain call.
+LEASE_RENEW = _method("Lease/LeaseKeepAlive", "LeaseReply")
+LEASE_LOOK = _method("Lease/LeaseTimeToLive", "LeaseReply")
+AUTHENTICATE = _method("Auth/Authenticate", "AuthenticateReply")
+STATUS = _method("Maintenance/Status", "StatusReply")
+WATCH = _method("Watch/Watch", "WatchReply")
+
+
+def after_prefix(prefix: bytes) -> bytes:
+    """Return the end of the range of all keys with a prefix; its last byte is no 0xff."""
+    return prefix[:-1] + bytes((prefix[-1] + 1,))
+
+
+def created(key: bytes, revision: int, *, prefix: bool = False) -> Message:
+    """Return the condition that a key was created at a revision; 0: that it does not exist.
+
+    Args:
+        key: The key.
+        revision: Its create revision.
+        prefix: All keys with this prefix.
+    """
+    condition = _TYPES["Compare"](
+        result=_EQUAL, target=_BY_CREATION, key=key, create_revision=revision
+    )
+    if prefix:
+        condition.range_end = after_prefix(key)
+    return condition
+
+
+def changed(key: bytes, revision: int) -> Message:
+    """Return the condition that a key was last written at a revision."""
+    return _TYPES["Compare"](result=_EQUAL, target=_BY_CHANGE, key=key, mod_revision=revision)
+
+
+def has_value(key: bytes, value: bytes) -> Message:
+    """Return the condition that a key has a value."""
+    return _TYPES["Compare"](result=_EQUAL, target=_BY_VALUE, key=key, value=value)
+
+
+def get(key: bytes) -> Message:
+    """Return the operation that reads a key."""
+    return _TYPES["Operation"](range=_TYPES["Range"](key=key))
+
+
+def oldest(prefix: bytes) -> Message:
+    """Return the operation that reads the key of a prefix that was created first."""
+    return _TYPES["Operation"](range=in_order(prefix, limit=1))
+
+
+def newest(prefix: bytes, before: int = 0) -> Message:
+    """Return the operation that reads the key of a prefix that was created last.
+
+    Args:
+        prefix: The prefix.
+        before: Only keys that were created before this revision; 0 for all.
+    """
+    found = in_order(prefix, limit=1)
+    found.sort_order = _DESCENDING
+    if before:
+        found.max_create_revision = before - 1
+    return _TYPES["Operation"](range=found)
+
+
+def in_order(prefix: bytes, limit: int = 0) -> Message:
+    """Return the request for the keys of a prefix in the order of their creation."""
+    return _TYPES["Range"](
+        key=prefix,
+        range_end=after_prefix(prefix),
+        limit=limit,
+        sort_order=_ASCENDING,
+        sort_target=_CREATION,
+    )
+
+
+def put(key: bytes, value: bytes, lease: int) -> Message:
+    """Return the operation that writes a key under a lease."""
+    return _TYPES["Operation"](put=_TYPES["Put"](key=key, value=value, lease=lease))
+
+
+def move(key: bytes, lease: int) -> Message:
+    """Return the operation that puts a key that exists under another lease."""
+    return _TYPES["Operation"](put=_TYPES["Put"](key=key, lease=lease, ignore_value=True))
+
+
+def delete(key: bytes) -> Message:
+    """Return the operation that deletes a key."""
+    return _TYPES["Operation"](delete=_TYPES["Delete"](key=key))
+
+
+def txn(
+    conditions: Sequence[Message],
+    success: Sequence[Message],
+    failure: Sequence[Message] = (),
+) -> Message:
+    """Return a transaction: the operations of `success` if all conditions are true."""
+    return _TYPES["Txn"](compare=conditions, success=success, failure=failure)
+
+
+def lease_grant(seconds: int) -> Message:
+    """Return the request for a lease."""
+    return _TYPES["LeaseGrant"](seconds=seconds)
+
+
+def lease(number: int) -> Message:
+    """Return the request that names a lease."""
+    return _TYPES["Lease"](id=number)
+
+
+def authenticate(name: str, password: str) -> Message:
+    """Return the request for a token."""
+    return _TYPES["Authenticate"](name=name, password=password)
+
+
+def status() -> Message:
+    """Return the request for a member's status."""
+    return _TYPES["Status"]()
+
+
+def watch_deletion(number: int, key: bytes, revision: int) -> Message:
+    """Return the request to watch a key from a revision on, except for puts."""
+    return _TYPES["Watch"](
+        create=_TYPES["WatchCreate"](
+            key=key, start_revision=revision, filters=[NO_PUTS], watch_id=number
+        )
+    )
+
+
+def cancel_watch(number: int) -> Message:
+    """Return the request to end a watch."""
+    return _TYPES["Watch"](cancel=_TYPES["WatchCancel"](watch_id=number))
+
+
+def serialized(request: Message) -> bytes:
+    """Return the bytes of a request."""
+    data: bytes = request.SerializeToString()
+    return data
+
+
+def first_entry(reply: Message, index: int) -> Message | None:
+    """Return the first key that an operation of a transaction read, if there is one."""
+    found = reply.responses[index].range.kvs
+    return found[0] if found else None

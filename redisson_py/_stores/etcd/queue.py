@@ -1,0 +1,211 @@
+"""The queue of a name in etcd: what is asked about it, in transactions that may run twice.
+
+It keeps no state of its own; see `store` for what the keys mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.link import Answer, Link, telling
+from redisson_py._stores.etcd.messages import Message
+
+#: What an undo leaves of an owner; outside of all names, because Go takes what is inside for
+#: contenders.
+_UNDONE = b"redisson_py/undone/"
+#: etcd takes 128 operations in a transaction, unless it was told otherwise.
+_MOST_OPERATIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an owner stands.
+
+    Attributes:
+        revision: The create revision of its key; 0 if it has none.
+        ahead: The key that it has to wait for, if there is one.
+        at: The revision at which etcd said so.
+    """
+
+    revision: int
+    ahead: Message | None
+    at: int
+
+
+class GivenBackError(Exception):
+    """Raised when an owner that was given back asks: its request was late."""
+
+
+class Queue:
+    """Asks about queues.
+
+    Args:
+        link: Where.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def enter(
+        self, name: str, owner: str, lease: int, if_free: bool, deadline: float
+    ) -> Place:
+        """Put the key of an owner, unless it is there; return its place.
+
+        Args:
+            name: The name.
+            owner: The owner.
+            lease: The lease for the key.
+            if_free: Put it only if the prefix has no key.
+            deadline: Until when.
+
+        Raises:
+            GivenBackError: The owner has given back before.
+        """
+        prefix, key, value = prefix_of(name), key_of(name, lease), owner.encode()
+        undone = _UNDONE + value
+        free = messages.created(prefix, 0, prefix=True) if if_free else messages.created(key, 0)
+        request = messages.txn(
+            [free, messages.created(undone, 0)],
+            [messages.newest(prefix), messages.put(key, value, lease)],
+            [messages.get(key), messages.newest(prefix), messages.get(undone)],
+        )
+        reply = (await self._link.call(messages.TXN, request, deadline)).reply
+        at = reply.header.revision
+        before = messages.first_entry(reply, 0 if reply.succeeded else 1)
+        if reply.succeeded:
+            return Place(at, await telling(self._contender(prefix, before, deadline), True), at)
+        ours = messages.first_entry(reply, 0)
+        if ours is None and messages.first_entry(reply, 2) is not None:
+            raise GivenBackError
+        if ours is None:
+            return Place(0, await self._contender(prefix, before, deadline), at)
+        if ours.value != value:
+            # An owner of ours that has not gone yet.
+            return Place(0, ours, at)
+        place = await telling(self.place(name, key, ours.create_revision, deadline), True)
+        # If it was deleted in between, it was given back, or its session has ended.
+        return place or Place(0, ours, at)
+
+    async def place(self, name: str, key: bytes, revision: int, deadline: float) -> Place | None:
+        """Return the place of a key with this create revision; None if there is no such key."""
+        prefix = prefix_of(name)
+        request = messages.txn(
+            [messages.created(key, revision)], [messages.newest(prefix, before=revision)]
+        )
+        reply = (await self._link.call(messages.TXN, request, deadline)).reply
+        if not reply.succeeded:
+            return None
+        ahead = await self._contender(prefix, messages.first_entry(reply, 0), deadline)
+        return Place(revision, ahead, reply.header.revision)
+
+    async def _contender(
+        self, prefix: bytes, entry: Message | None, deadline: float
+    ) -> Message | None:
+        """Return a key, or the contender before it if it belongs to a name inside this one."""
+        while entry is not None and not _is_contender(prefix, entry):
+            request = messages.newest(prefix, before=entry.create_revision).range
+            found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
+            entry = found[0] if found else None
+        return entry
+
+    async def contenders(self, name: str, deadline: float) -> list[Message]:
+        """Return the keys of all contenders, the holder's first."""
+        prefix = prefix_of(name)
+        request = messages.in_order(prefix)
+        found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
+        return [each for each in found if _is_contender(prefix, each)]
+
+    async def present(self, keys: Sequence[bytes], deadline: float) -> list[int]:
+        """Return the create revisions of keys; 0 for one that is not there."""
+        found: list[int] = []
+        for start in range(0, len(keys), _MOST_OPERATIONS):
+            part = keys[start : start + _MOST_OPERATIONS]
+            request = messages.txn([], [messages.get(each) for each in part])
+            reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            for index in range(len(part)):
+                entry = messages.first_entry(reply, index)
+                found.append(0 if entry is None else entry.create_revision)
+        return found
+
+    async def move(
+        self, key: bytes, revision: int, written: int, lease: int, deadline: float
+    ) -> int:
+        """Put a key under another lease, but never after a later move.
+
+        Args:
+            key: The key.
+            revision: Its create revision.
+            written: The revision at which it was last written, as far as is known.
+            lease: The lease.
+            deadline: Until when.
+
+        Returns:
+            The revision at which it was moved; 0 if there is no such key.
+        """
+        while True:
+            request = messages.txn(
+                [messages.created(key, revision), messages.changed(key, written)],
+                [messages.move(key, lease)],
+                [messages.get(key)],
+            )
+            reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            if reply.succeeded:
+                return int(reply.header.revision)
+            entry = messages.first_entry(reply, 0)
+            if entry is None or entry.create_revision != revision:
+                return 0
+            written = entry.mod_revision
+            if entry.lease == lease:
+                # An attempt of ours that had no answer.
+                return written
+
+    async def delete(
+        self, name: str, key: bytes, owner: str, undone_under: int | None, deadline: float
+    ) -> Answer:
+        """Delete the key of an owner; in the answer is the key of the prefix that came first.
+
+        Args:
+            name: The name.
+            key: The key.
+            owner: Its owner; that of another is left alone.
+            undone_under: The lease under which to note that the owner has given back, so that a
+                request of it that is still under way is refused; None: there is none under way.
+            deadline: Until when.
+        """
+        value = owner.encode()
+        note = [messages.put(_UNDONE + value, b"", undone_under)] if undone_under else []
+        request = messages.txn(
+            [messages.has_value(key, value)],
+            [messages.oldest(prefix_of(name)), messages.delete(key), *note],
+            note,
+        )
+        return await self._link.call(messages.TXN, request, deadline)
+
+    async def delete_created(self, key: bytes, revision: int, deadline: float) -> bool:
+        """Delete a key with this create revision, whoever owns it; return whether it was there."""
+        request = messages.txn([messages.created(key, revision)], [messages.delete(key)])
+        answer = await self._link.call(messages.TXN, request, deadline)
+        # A request without an answer may have deleted it.
+        return bool(answer.reply.succeeded) or answer.repeated
+
+
+def prefix_of(name: str) -> bytes:
+    """Return what the keys of a name begin with."""
+    return name.encode() + b"/"
+
+
+def key_of(name: str, lease: int) -> bytes:
+    """Return the key of the contender with a lease."""
+    return prefix_of(name) + b"%x" % lease
+
+
+def owner_of(entry: Message) -> str:
+    """Return the owner of a key; the id of its lease for a key of Go's."""
+    value: bytes = entry.value
+    return value.decode(errors="replace") or f"{entry.lease:x}"
+
+
+def _is_contender(prefix: bytes, entry: Message) -> bool:
+    return b"/" not in entry.key[len(prefix) :]

@@ -1,0 +1,249 @@
+"""Holds as keys of etcd, as Go's `concurrency.Mutex` and `etcdctl lock` keep them.
+
+A contender for `name` puts the key `name/<its lease in hex>`. The key that was created first has
+the hold, and the revision at which it was created is its fencing token. The others wait until the
+one before theirs is deleted; so the queue is in etcd, and fair. We write the owner as the value,
+which Go leaves empty and nobody else reads.
+
+Invariants:
+
+- A client has one session, the lease that its keys are under. A hold that is not to be renewed is
+  moved to a lease of its own, which ends by itself; its key stays, and so does its token.
+- A key is deleted only if its value is the owner who gives it back, so a late release cannot
+  delete a newer hold. Owners of one client have the same key for a name: the next one is busy
+  until the one before has gone.
+- A request without an answer may arrive late. Its undo puts `redisson_py/undone/<owner>` under the
+  session; a request to enter the queue is refused if that exists, or if its session has ended.
+- A hold is granted only after etcd has shown its key without another before it, and while the
+  session has time left, counted from before its last renewal was written.
+- A key that could not be deleted would live as long as the session. So what was not given back for
+  want of an answer is given back later, while the session lives.
+
+A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
+taken for a contender here. Go does, and waits for it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Self
+
+from redisson_py._stores.contract import (
+    Bell,
+    Busy,
+    Granted,
+    HolderState,
+    Renewal,
+    State,
+    Wish,
+)
+from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.holds import Holds
+from redisson_py._stores.etcd.link import Link, telling
+from redisson_py._stores.etcd.queue import Queue, owner_of
+from redisson_py._stores.etcd.session import Sessions
+from redisson_py._stores.etcd.url import Target, read_url
+from redisson_py._stores.etcd.watches import Watches
+from redisson_py._time import now
+from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+
+_OLDEST_VERSION = (3, 4)
+#: Seconds in which the session is ended when the store stops.
+_PARTING = 1.0
+
+
+class EtcdStore:
+    """Keeps holds on etcd.
+
+    Args:
+        target: The cluster.
+        lease: The client's lease time, in seconds: whole ones, rounded up, are its session's.
+        ca: A file with the authorities to trust, for TLS; None: those of the system.
+        cert: A file with the client's own certificates, if the cluster wants some.
+        key: A file with their key.
+
+    Raises:
+        ValueError: A file cannot be read.
+    """
+
+    title = "etcd"
+
+    def __init__(
+        self,
+        target: Target,
+        lease: float,
+        ca: str | None = None,
+        cert: str | None = None,
+        key: str | None = None,
+    ) -> None:
+        self._link = Link(target, ca, cert, key, self._recovered)
+        self._lease = lease
+        self.where = self._link.where
+        self._queue = Queue(self._link)
+        self._watches = Watches(self._link, self._ring)
+        self._bell: Bell | None = None
+        self._tending: asyncio.Task[None] | None = None
+        self._forget()
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        lease: float = 30.0,
+        ca: str | None = None,
+        cert: str | None = None,
+        key: str | None = None,
+    ) -> Self:
+        """Make the store for `etcd://host:2379,another:2379`; etcds:// is TLS.
+
+        Raises:
+            TypeError: `url` is not a str.
+            ValueError: It is malformed, or a file cannot be read.
+        """
+        return cls(read_url(url), lease, ca, cert, key)
+
+    def __repr__(self) -> str:
+        return f"<EtcdStore at {self.where}>"
+
+    async def start(self, bell: Bell, deadline: float) -> None:
+        """See the contract."""
+        try:
+            answer = await self._link.call(messages.STATUS, messages.status(), deadline)
+            version = answer.reply.version
+            numbers = tuple(int(each) for each in version.split(".")[:2] if each.isdigit())
+            if numbers < _OLDEST_VERSION:
+                raise UnsupportedServerError(
+                    f"etcd at {self.where} has version {version}: 3.4 or newer is needed"
+                )
+        except BaseException:
+            await self._link.close()
+            raise
+        self._forget()
+        self._bell = bell
+        self._tending = asyncio.create_task(self._tend(), name="redisson_py etcd session")
+
+    async def stop(self) -> None:
+        """See the contract."""
+        task, self._tending = self._tending, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        self._bell = None
+        await self._watches.close()
+        session = self._sessions.current
+        if session is not None:
+            with suppress(ConnectionLostError, BackendError):
+                await self._sessions.end(session, now() + _PARTING)
+            self._sessions.drop(session)
+        await self._link.close()
+
+    async def ping(self, deadline: float) -> None:
+        """See the contract."""
+        await self._link.call(messages.STATUS, messages.status(), deadline)
+
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+        """See the contract."""
+        waiter = wish.name, wish.owner
+        holds = self._holds
+        # Whether our key may be in the queue, whatever becomes of the next call.
+        entered = holds.may_have(waiter)
+        if_free = not wish.waits
+        while True:
+            session = await telling(self._sessions.fresh(deadline), entered)
+            place = await telling(holds.place(wish, session, if_free, deadline), entered or None)
+            entered = True
+            if place is None:
+                continue
+            if place.ahead is None and place.revision:
+                granted = await telling(holds.granted(wish, session, place, deadline), entered)
+                if granted is not None:
+                    self._watches.forget(waiter)
+                    return granted
+            elif place.ahead is None:
+                # Only names inside this one have keys there.
+                if_free = False
+            else:
+                if wish.waits:
+                    self._watches.watch(waiter, place.ahead.key, place.at + 1)
+                elif not if_free:
+                    await telling(holds.give_back(waiter, False, deadline), entered)
+                return Busy(None)
+
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+        """See the contract."""
+        self._watches.forget((name, owner))
+        return await self._holds.give_back((name, owner), unsure, deadline)
+
+    async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
+        """See the contract."""
+        return await self._holds.renew(batch, deadline)
+
+    async def look(self, name: str, deadline: float) -> State:
+        """See the contract."""
+        contenders = await self._queue.contenders(name, deadline)
+        holder = None
+        if contenders:
+            first = contenders[0]
+            remaining = math.inf
+            if first.lease:
+                request = messages.lease(first.lease)
+                answer = await self._link.call(messages.LEASE_LOOK, request, deadline)
+                remaining = max(0.0, float(answer.reply.seconds))
+            holder = HolderState(owner_of(first), remaining, first.create_revision)
+        return State(holder, tuple(owner_of(each) for each in contenders[1:]), (f"{name}/",))
+
+    async def force_release(self, name: str, deadline: float) -> bool:
+        """See the contract."""
+        while contenders := await self._queue.contenders(name, deadline):
+            first = contenders[0]
+            if await self._queue.delete_created(first.key, first.create_revision, deadline):
+                self._ring(name)
+                return True
+        return False
+
+    async def _tend(self) -> None:
+        """Renew the session for those that wait, and give back what could not be given back.
+
+        Holds are renewed by the engine, and with them the session.
+        """
+        while True:
+            session = self._sessions.current
+            period = (session.seconds if session else self._lease) / 3
+            with suppress(TimeoutError):
+                async with asyncio.timeout(period):
+                    await self._news.wait()
+            self._news.clear()
+            try:
+                await self._holds.tend(now() + period)
+            except ConnectionLostError:
+                pass
+            except BackendError:
+                # Those that wait ask again, and are told.
+                self._ring_all()
+
+    def _forget(self) -> None:
+        """Begin without a session, in this event loop."""
+        self._news = asyncio.Event()
+        self._sessions = Sessions(self._link, self._lease, self._session_ended)
+        self._holds = Holds(self._queue, self._sessions)
+
+    def _recovered(self) -> None:
+        self._news.set()
+        self._ring_all()
+
+    def _session_ended(self) -> None:
+        self._holds.session_ended()
+        self._watches.clear()
+        self._ring_all()
+
+    def _ring_all(self) -> None:
+        if self._bell is not None:
+            self._bell.ring_all()
+
+    def _ring(self, name: str) -> None:
+        if self._bell is not None:
+            self._bell.ring(name)

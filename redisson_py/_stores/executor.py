@@ -1,0 +1,215 @@
+"""A store as the engine sees a server: see `_engine/server.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
+from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, grace
+from redisson_py._stores.carrier import Carrier
+from redisson_py._stores.contract import Renewal, Store
+from redisson_py._stores.requests import Ping, Renew, Request, StoreCall, StoreRefusedError
+from redisson_py.errors import ClientClosedError, ConnectionLostError
+
+if TYPE_CHECKING:
+    from redisson_py._engine.hold import Hold
+
+
+class StoreExecutor:
+    """Sends the requests of one client to its store. There is one way to it: its own router.
+
+    Args:
+        store: The store.
+        check: Raises `ClientClosedError` if the client must not be used now or here.
+        command_timeout: Seconds to wait for the store while it does not answer.
+        wake: Called with a name that may be free, or None for all names.
+
+    Attributes:
+        carrier: Carries them out.
+        loop: The event loop to which the client belongs, or None.
+        time: The clock of that loop.
+    """
+
+    new_call = StoreCall
+    confirms = False
+    has_room = False
+    full = False
+
+    def __init__(
+        self,
+        store: Store,
+        check: Callable[[], None],
+        command_timeout: float,
+        wake: Callable[[str | None], None],
+    ) -> None:
+        self.command_timeout = command_timeout
+        self.carrier = Carrier(store, command_timeout, wake)
+        self.loop: object = None
+        self.time: Callable[[], float] = self.carrier.time
+        self._check = check
+        self._closing = False
+        self._probe: Future[Any] | None = None
+
+    @property
+    def router(self) -> StoreExecutor:
+        """The only way to the store."""
+        return self
+
+    def stream_for(self, key: bytes) -> StoreExecutor:
+        """Return the only way to the store."""
+        return self
+
+    def group(self, key: bytes) -> int:
+        """Return the same number for all names: any may be renewed together."""
+        return 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether the store has answered the last request."""
+        return self.carrier.ready
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether a hold may be asked for without waiting for anything first."""
+        return self.carrier.ready and not self._closing
+
+    async def room(self, deadline: float) -> None:
+        """Return: there is always room."""
+
+    def unconfirmed(self, gives: Callable[[Any], bool]) -> Future[Any]:
+        """Return a future: no replica confirms anything."""
+        return Future()
+
+    def probe(self) -> None:
+        """Have the store answer something, unless an answer is due anyway."""
+        if self._probe is None or self._probe.done():
+            self._probe = self.start(Ping()).future
+            # Often nobody waits for it.
+            self._probe.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    async def answered_at(self, moment: float) -> bool:
+        """Return whether the store answers at a moment that has come, in loop time."""
+        late = self.time() - moment
+        if late > SHORTEST_WAIT and self.carrier.heard_at < moment - LAST_LOOK:
+            # The event loop was blocked: the probe before that moment had no time to be answered.
+            self.probe()
+            assert self._probe is not None
+            answered = running_loop().create_future()
+            self._probe.add_done_callback(lambda _: wake(answered))
+            await wait_until(answered, grace(late))
+        return self.carrier.heard_at >= moment - LAST_LOOK
+
+    def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
+        """Return the error of a caller whose deadline passed."""
+        return self.carrier.no_answer(maybe_held=maybe_held)
+
+    def limit(self, deadline: float | None = None) -> float:
+        """Return until when a call waits while the store does not answer, in loop time."""
+        return self.time() + self.command_timeout if deadline is None else deadline
+
+    @staticmethod
+    def pack(script: object, args: Request) -> Request:
+        """Return the request itself."""
+        return args
+
+    def start_packed(
+        self,
+        script: object,
+        key: bytes,
+        call: Request,
+        deadline: float | None = None,
+        must: bool = False,
+        until: float = 0.0,
+    ) -> StoreCall:
+        """Send a request; with `must` it has to arrive even if nobody waits for the answer."""
+        return self.start(call, deadline, must, until)
+
+    start_in_line = start_packed
+
+    def start_grant(
+        self,
+        script: object,
+        key: bytes,
+        call: Request,
+        gives: Callable[[Any], bool],
+        deadline: float | None = None,
+        must: bool = False,
+        until: float = 0.0,
+    ) -> StoreCall:
+        """As `start_packed`."""
+        return self.start(call, deadline, must, until)
+
+    def renew(
+        self, holds: Sequence[Hold], lease_time: float, seconds: float, *, splits: bool
+    ) -> StoreCall:
+        """Renew holds to a lease; 0 only checks that they are there."""
+        batch: list[Renewal] = []
+        lines = [self.carrier.lines.get(hold.owner) for hold in holds]
+        for hold, line in zip(holds, lines, strict=True):
+            name, token = hold.ownership.commands.key.decode(), 0 if line is None else line.token
+            batch.append(Renewal(name, hold.owner, token, lease_time))
+        call = self.start(Renew(tuple(batch)), self.time() + seconds)
+        for line in lines:
+            if line is not None:
+                line.renewing = call.future
+        return call
+
+    @staticmethod
+    def denied(call: object, holds: Sequence[Hold]) -> Sequence[Hold]:
+        """Return none: a store answers for all or for none."""
+        return ()
+
+    def start(
+        self,
+        request: Request,
+        deadline: float | None = None,
+        must: bool = False,
+        until: float = 0.0,
+    ) -> StoreCall:
+        """Send a request; its future gets the answer."""
+        return self.send(StoreCall(request, self.limit(deadline), None, must, b"", until))
+
+    def send(self, call: StoreCall) -> StoreCall:
+        """Send a call in its turn.
+
+        Raises:
+            ClientClosedError: The client is closed.
+        """
+        self._check()
+        if self._closing:
+            raise ClientClosedError("the client is closed")
+        timer = call_later(max(0.0, call.deadline - self.time()), lambda: self._time_up(call))
+        call.future.add_done_callback(lambda _: timer.cancel())
+        self.carrier.send(call)
+        return call
+
+    def _time_up(self, call: StoreCall) -> None:
+        if not call.future.done():
+            call.give_up(self.no_answer(maybe_held=call.sends > 0))
+
+    async def answer(self, call: StoreCall) -> Any:
+        """Wait for the answer to a call.
+
+        Raises:
+            BackendError: The store refused it.
+            ConnectionLostError: It did not answer in time.
+        """
+        try:
+            return await call.future
+        except StoreRefusedError as error:
+            raise error.error from error.error.__cause__
+
+    def use(self, loop: Loop) -> None:
+        """Belong to an event loop."""
+        self.loop = loop
+        self.time = self.carrier.time = clock_of(loop)
+
+    def close(self) -> None:
+        """Refuse all calls from now on; what is under way goes on."""
+        self._closing, self.loop = True, None
+
+    def start_over(self) -> None:
+        """Forget everything, for another event loop or another life of the client."""
+        self.carrier.start_over()
+        self._closing, self.loop, self._probe = False, None, None

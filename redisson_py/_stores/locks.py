@@ -1,0 +1,135 @@
+"""Locks of stores other than Redis."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
+from redisson_py._engine.task_ownership import TaskOwnership
+from redisson_py._keys import Name
+from redisson_py._stores.commands import StoreLockCommands
+from redisson_py._stores.contract import State
+from redisson_py._stores.executor import StoreExecutor
+from redisson_py._stores.requests import ForceRelease, Look
+from redisson_py.locks.fenced import FencedLockLike
+from redisson_py.locks.lock_like import LockLike
+
+
+def name_of(context: Context, name: Name) -> str:
+    """Return the name with the client's prefix, as stores take it.
+
+    Raises:
+        TypeError: It is neither str nor bytes.
+        ValueError: It is empty, longer than 4 KiB, no UTF-8, or has a NUL character.
+    """
+    key = context.options.names.key(name)
+    if b"\0" in key:
+        raise ValueError("name must not have a NUL character")
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise ValueError("name must be valid UTF-8") from None
+
+
+class StoreView:
+    """Looks at one lock in its store, and frees it by force."""
+
+    __slots__ = ("_executor", "_name")
+
+    def __init__(self, executor: StoreExecutor, name: str) -> None:
+        self._executor = executor
+        self._name = name
+
+    async def state(self, *, fails_fast: bool = False) -> State:
+        """Return who holds it, and who waits."""
+        call = self._executor.start(Look(self._name))
+        call.fails_fast = fails_fast
+        state: State = await self._executor.answer(call)
+        return state
+
+    async def look(self) -> bool:
+        """Return whether anybody holds it, or fail with the first attempt that fails."""
+        return (await self.state(fails_fast=True)).holder is not None
+
+    async def locked(self) -> bool:
+        """Return whether anybody holds it."""
+        return (await self.state()).holder is not None
+
+    async def count_of(self, hold: Hold) -> int:
+        """Return the hold count of a hold; 0 if it is not there."""
+        return hold.count if await self.is_there(hold) else 0
+
+    async def is_there(self, hold: Hold) -> bool:
+        """Return whether a hold is there."""
+        holder = (await self.state()).holder
+        return holder is not None and holder.owner == hold.owner
+
+    async def remaining(self) -> float | None:
+        """Return the seconds left of its lease; None when it is free."""
+        holder = (await self.state()).holder
+        return None if holder is None else holder.remaining
+
+    async def force_release(self) -> tuple[bool, bool]:
+        """Free it; return whether anybody held it, and whether that was carried out once."""
+        call = self._executor.start(ForceRelease(self._name))
+        freed = bool(await self._executor.answer(call))
+        return freed, not call.uncertain
+
+
+class StoreLock(LockLike):
+    """A lock of a store: the methods of every lock, and the holder is the current task.
+
+    Promised and not promised, cost, cancellation, times and errors are those of `RLock`, with the
+    store in the place of Redis: see the class of its client, and `docs/stores.md`.
+    """
+
+    _ownership: TaskOwnership  # type: ignore[mutable-override]
+    _fenced = False
+
+    def __init__(
+        self,
+        context: Context,
+        executor: StoreExecutor,
+        name: Name,
+        *,
+        reentrant: bool = True,
+    ) -> None:
+        text = name_of(context, name)
+        self._context = context
+        self._executor = executor
+        self._view = StoreView(executor, text)
+        commands = StoreLockCommands(text, fenced=self._fenced)
+        super().__init__(
+            TaskOwnership(context, name, commands, self._view, reentrant=reentrant), commands.key
+        )
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, self._executor, name, reentrant=self._ownership.reentrant)
+
+    async def inspect(self) -> LockSnapshot:
+        """Return the holder, and the waiters if the store knows them. Decide nothing from it."""
+        self._context.check()
+        state = await self._view.state()
+        if state.holder is None:
+            return LockSnapshot((), state.waiters, state.keys)
+        owner = state.holder.owner
+        own = [hold for hold in self._ownership.all_holds() if hold.owner == owner]
+        task = own[0].task() if own else None
+        holds = own[0].count if own else 1
+        name = None if task is None else task.get_name()
+        holder = HolderSnapshot(owner, holds, state.holder.remaining, task=name)
+        return LockSnapshot((holder,), state.waiters, state.keys)
+
+
+class FencedStoreLock(FencedLockLike, StoreLock):
+    """A lock of a store whose leases carry a fencing token; see `FencedLock`."""
+
+    _fenced = True
+
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        super().__init__(context, executor, name)
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, self._executor, name)

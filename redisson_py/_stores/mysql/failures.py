@@ -1,0 +1,109 @@
+"""What a failed query means: whether it may have been carried out, and what to do next."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Literal, final
+
+from asyncmy.errors import InterfaceError, MySQLError
+
+Verdict = Literal["again", "reconnect", "refused"]
+
+#: Undone by the server, which will take it again: a deadlock, a row or a table locked for too long
+#: (an `ALTER TABLE`), a row that another transaction has changed, also on another node.
+_UNDONE = (1213, 1205, 1020, 3101)
+#: Not carried out by this server now; maybe soon, or by the one that answers to its address then:
+#: too many connections, a node that left its Galera cluster, a server that is read-only.
+_READ_ONLY = (1290, 1836, 1792)
+_NOT_NOW = (1040, 1203, 1047, *_READ_ONLY)
+#: The connection was gone before the query was written.
+_NOT_WRITTEN = (2006,)
+#: By the driver: no connection, one that ended, an answer to something else.
+_LOST = (2003, 2013, 2014)
+#: The connection ended, or the server ended the query, before there was an answer.
+_UNKNOWN = (1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1927, 1969, 3024, 4031, *_LOST)
+#: The login was refused. The server's text tells the user's name.
+_LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 1820, 1862, 2059)
+
+
+@final
+@dataclass(slots=True)
+class Progress:
+    """How far a query got.
+
+    Attributes:
+        written: Whether it was written, in full or in part.
+        done: How many of its statements were carried out for certain.
+    """
+
+    written: bool = False
+    done: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A query that got no answer, or a refusal.
+
+    Attributes:
+        error: The driver's error, or `TimeoutError`.
+        verdict: Whether to send it again, on this connection or on a new one, or not at all.
+        maybe_done: Whether some of it may have been carried out, now or later.
+    """
+
+    error: Exception
+    verdict: Verdict
+    maybe_done: bool
+
+    @property
+    def code(self) -> int:
+        """The number of the error; 0 if it has none."""
+        return _code(self.error)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the server takes no writes."""
+        return self.code in _READ_ONLY
+
+    @property
+    def text(self) -> str:
+        """What went wrong, for people, without the user and the password."""
+        match self.code:
+            case 1045 | 1698:
+                return "wrong user or password, or no login from this host (1045)"
+            case 1044 | 1049:
+                return f"the database is not there, or not for this user ({self.code})"
+            case code if code in _LOGIN:
+                return f"the login was refused ({code})"
+            case 0 if isinstance(self.error, TimeoutError):
+                return "no answer in time"
+            case 0:
+                return f"{type(self.error).__name__}: {self.error}"
+            case code:
+                return f"{self.error.args[1]} ({code})"
+
+
+def failure_of(error: Exception, progress: Progress) -> Failure:
+    """Return what the error of a query means."""
+    code = _code(error)
+    if not isinstance(error, MySQLError):
+        # A RuntimeError of the driver is about a package that a login needs.
+        refused = isinstance(error, RuntimeError) and not progress.written
+        return Failure(error, "refused" if refused else "reconnect", progress.written)
+    if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+        return Failure(error, "refused", False)
+    if code in _UNDONE:
+        return Failure(error, "again", progress.done > 0)
+    if code in _NOT_NOW:
+        return Failure(error, "reconnect", progress.done > 0)
+    if code in _NOT_WRITTEN or isinstance(error, InterfaceError):
+        return Failure(error, "reconnect", progress.done > 0)
+    if code in _UNKNOWN or code == 0:
+        return Failure(error, "reconnect", progress.written)
+    return Failure(error, "refused", progress.done > 0)
+
+
+def _code(error: BaseException) -> int:
+    first = error.args[0] if isinstance(error, MySQLError) and error.args else 0
+    return first if isinstance(first, int) else 0

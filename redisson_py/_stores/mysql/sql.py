@@ -1,0 +1,229 @@
+"""The table, and every statement on it, for MySQL 8 and MariaDB 10.5 and newer alike.
+
+Names, owners and their hashes are written as hexadecimal literals, so no setting of the server
+(`sql_mode`, character sets) changes what they mean. All else in a statement is a number.
+
+Several statements go as one query where the answer must be read back: MySQL has no `RETURNING`.
+Each commits by itself. Every moment is the server's, in microseconds since 1970: `UTC_TIMESTAMP`
+knows no time zone, and is the same on a replica that carries the statement out again. It is the
+moment at which the statement began. One that waited for a row is therefore late by its own clock:
+it takes an expired hold later, and promises a lease that ends sooner.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from redisson_py._stores.contract import Renewal
+
+TABLE = "redisson_py_locks"
+
+#: Seconds for which an owner that gave back without knowing whether it held is refused, at least.
+TOMBSTONE_TIME = 60.0
+
+#: A hold that is renewed for more than ten years would not fit into the sum of two moments.
+_MICRO = 1_000_000
+
+_NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
+
+CREATE = f"""\
+CREATE TABLE IF NOT EXISTS {TABLE} (
+  id BINARY(32) NOT NULL COMMENT 'SHA-256 of the name',
+  name VARCHAR(4096) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  owner VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NULL COMMENT 'NULL: free',
+  token BIGINT NOT NULL COMMENT 'first fencing token of the hold',
+  last_token BIGINT NOT NULL COMMENT 'its last one; the next hold gets greater ones',
+  expires BIGINT NOT NULL COMMENT 'end of the lease, in microseconds since 1970 (UTC); 0: free',
+  released VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT ' '
+    COMMENT 'owners that gave back lately, the newest first',
+  refused TEXT CHARACTER SET ascii COLLATE ascii_bin NULL
+    COMMENT 'owners whose requests are refused if they come late',
+  refused_until BIGINT NOT NULL DEFAULT 0 COMMENT 'then refused may be emptied',
+  PRIMARY KEY (id)
+) ENGINE=InnoDB COMMENT='Locks of redisson_py. A row whose expires and refused_until \
+have passed may be deleted at any time.'"""
+
+#: Sent on each new connection. `READ COMMITTED` would not work with a binary log of statements.
+SETTINGS = (
+    "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 1,"
+    " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615;"
+    " SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE"
+)
+
+PING = "SELECT 1"
+
+#: Whether the table is there, with all its columns, and may be read.
+CHECK = (
+    "SELECT id, name, owner, token, last_token, expires, released, refused, refused_until"
+    f" FROM {TABLE} LIMIT 0"
+)
+
+# A hold is free when `expires` has passed: that decides, and `owner` is for the holder. The server
+# assigns from left to right, and each value may be that of before or after. So `expires` is
+# assigned after all that depends on it, and nothing else depends on what is assigned before it.
+_IS_FREE = f"expires <= {_NOW} AND COALESCE(LOCATE({{entry}}, refused), 0) = 0"
+
+_ASK = f"""\
+INSERT INTO {TABLE} (id, name, owner, token, last_token, expires)
+VALUES ({{id}}, {{name}}, {{owner}}, {_NOW}, {_NOW} + {{more}}, {_NOW} + {{lease}})
+ON DUPLICATE KEY UPDATE
+  token = IF({_IS_FREE}, GREATEST(last_token + 1, {_NOW}), token),
+  last_token = IF({_IS_FREE}, GREATEST(last_token + 1, {_NOW}) + {{more}}, last_token),
+  owner = IF({_IS_FREE}, {{owner}}, owner),
+  expires = IF({_IS_FREE}, {_NOW} + {{lease}}, expires),
+  refused = IF(refused_until > {_NOW}, refused, NULL);
+SELECT owner <=> {{owner}}, expires - {_NOW}, token, last_token - token + 1
+FROM {TABLE} WHERE id = {{id}}"""
+
+_GIVE_BACK = f"""\
+UPDATE {TABLE}
+SET owner = NULL, expires = 0, released = LEFT(CONCAT({{gone}}, released), 1024)
+WHERE id = {{id}} AND owner = {{owner}} AND expires > {_NOW}"""
+
+_HAS_RELEASED = f"SELECT LOCATE({{entry}}, released) > 0 FROM {TABLE} WHERE id = {{id}}"
+
+# `expires` and `released` look at the owner, which is assigned after them.
+_GIVE_BACK_UNSURE = f"""\
+INSERT INTO {TABLE} (id, name, owner, token, last_token, expires, refused, refused_until)
+VALUES ({{id}}, {{name}}, NULL, 0, 0, 0, {{entry}}, {_NOW} + {{tombstone}})
+ON DUPLICATE KEY UPDATE
+  refused = RIGHT(CONCAT(IF(refused_until > {_NOW}, COALESCE(refused, ''), ''), {{entry}}), 65535),
+  refused_until = {_NOW} + {{tombstone}},
+  released = IF(owner <=> {{owner}} AND expires > {_NOW},
+    LEFT(CONCAT({{gone}}, released), 1024), released),
+  expires = IF(owner <=> {{owner}}, 0, expires),
+  owner = NULLIF(owner, {{owner}});
+{_HAS_RELEASED}"""
+
+_RENEW = f"""\
+UPDATE {TABLE} SET expires = CASE {{changes}} ELSE expires END
+WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""
+
+_STILL_THERE = f"""\
+SELECT id, owner, token, expires - {_NOW} FROM {TABLE}
+WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""
+
+_LOOK = f"""\
+SELECT owner, expires - {_NOW}, token FROM {TABLE} WHERE id = {{id}} AND expires > {_NOW}"""
+
+_FORCE_RELEASE = f"""\
+UPDATE {TABLE} SET owner = NULL, expires = 0 WHERE id = {{id}} AND token = {{token}}"""
+
+
+def ask(name: str, owner: str, lease: float, tokens: int) -> str:
+    """Return the query that takes a hold if it is free.
+
+    Its second result is a row: whether this owner holds it, the microseconds that are left to its
+    holder, the first token of its holder and the number of them. No row: it was deleted just now.
+    """
+    return _ASK.format(
+        id=key(name),
+        name=_name(name),
+        owner=_owner(owner),
+        entry=_entry(owner),
+        lease=_micro(lease),
+        more=tokens - 1,
+    )
+
+
+def give_back(name: str, owner: str) -> str:
+    """Return the statement that ends a hold; it changes one row if there was one."""
+    return _GIVE_BACK.format(id=key(name), owner=_owner(owner), gone=_gone(owner))
+
+
+def has_released(name: str, owner: str) -> str:
+    """Return the statement that tells whether an owner gave back a hold lately."""
+    return _HAS_RELEASED.format(id=key(name), entry=_entry(owner))
+
+
+def give_back_unsure(name: str, owner: str) -> str:
+    """Return the query that ends a hold and refuses later requests of its owner.
+
+    Its second result is what `has_released` returns.
+    """
+    return _GIVE_BACK_UNSURE.format(
+        id=key(name),
+        name=_name(name),
+        owner=_owner(owner),
+        entry=_entry(owner),
+        gone=_gone(owner),
+        tombstone=_micro(TOMBSTONE_TIME),
+    )
+
+
+def renew(batch: Sequence[Renewal]) -> str:
+    """Return the query that renews holds.
+
+    Its last result has a row for each that is there: id, owner, token, microseconds left.
+    """
+    still_there = _STILL_THERE.format(ids=_ids(batch), holds=_holds(batch))
+    changed = [each for each in batch if each.lease > 0]
+    if not changed:
+        return still_there
+    update = _RENEW.format(
+        changes=" ".join(map(_change, changed)), ids=_ids(changed), holds=_holds(changed)
+    )
+    return f"{update};\n{still_there}"
+
+
+def look(name: str) -> str:
+    """Return the statement that finds a holder: its owner, the microseconds left, its token."""
+    return _LOOK.format(id=key(name))
+
+
+def force_release(name: str, token: int) -> str:
+    """Return the statement that ends the hold with a token. Late, it ends no other."""
+    return _FORCE_RELEASE.format(id=key(name), token=int(token))
+
+
+def hash_of(name: str) -> bytes:
+    """Return the primary key of a name."""
+    return hashlib.sha256(name.encode()).digest()
+
+
+def key(name: str) -> str:
+    """Return the primary key of a name as SQL."""
+    return _hexadecimal(hash_of(name))
+
+
+def _change(renewal: Renewal) -> str:
+    until = f"{_NOW} + {_micro(renewal.lease)}"
+    new = until if renewal.exact else f"GREATEST(expires, {until})"
+    return f"WHEN id = {key(renewal.name)} AND token = {int(renewal.token)} THEN {new}"
+
+
+def _ids(batch: Sequence[Renewal]) -> str:
+    return ", ".join(key(each.name) for each in batch)
+
+
+def _holds(batch: Sequence[Renewal]) -> str:
+    return ", ".join(
+        f"({key(each.name)}, {_owner(each.owner)}, {int(each.token)})" for each in batch
+    )
+
+
+def _micro(seconds: float) -> int:
+    return max(1, round(seconds * _MICRO))
+
+
+def _name(name: str) -> str:
+    return f"_utf8mb4 {_hexadecimal(name.encode())}"
+
+
+def _owner(owner: str) -> str:
+    return f"_ascii {_hexadecimal(owner.encode('ascii'))}"
+
+
+def _entry(owner: str) -> str:
+    """Return an owner as it stands in a list: between spaces, which no owner has in it."""
+    return _owner(f" {owner} ")
+
+
+def _gone(owner: str) -> str:
+    """Return an owner as it is put in front of a list."""
+    return _owner(f" {owner}")
+
+
+def _hexadecimal(data: bytes) -> str:
+    return f"x'{data.hex()}'"

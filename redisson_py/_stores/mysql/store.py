@@ -1,0 +1,212 @@
+"""The store itself: each call is one query, and what its answer means."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final, Self, final
+
+from redisson_py._stores.contract import (
+    Bell,
+    Busy,
+    Granted,
+    HolderState,
+    Renewal,
+    State,
+    Wish,
+)
+from redisson_py._stores.mysql import sql
+from redisson_py._stores.mysql.address import Target, read_url
+from redisson_py._stores.mysql.connections import Answer, Connections
+from redisson_py.errors import BackendError, ConnectionLostError
+
+#: Seconds until the first poll, if the longest interval is not shorter.
+_FIRST_POLL: Final = 0.01
+#: Seconds between two polls at least, also when the lease ends now.
+_SHORTEST_POLL: Final = 0.001
+_POLL_GROWTH: Final = 1.5
+#: The most holds that one query renews.
+_MOST_RENEWALS: Final = 200
+_MICRO: Final = 1_000_000
+#: Table not there; not allowed to make it.
+_NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227, 1290, 1836)
+
+
+@final
+class MySQLStore:
+    """Keeps holds in a table of a MySQL (8.0 or newer) or MariaDB (10.5 or newer) server.
+
+    Attributes:
+        title: The server for people.
+        where: Its address and database, without credentials.
+    """
+
+    title: str = "MySQL"
+
+    def __init__(self, target: Target) -> None:
+        self.where: str = target.where
+        self._target = target
+        self._bell: Bell | None = None
+        self._connections: Connections | None = None
+        #: The interval to the next poll of each owner that waits.
+        self._polls: dict[str, float] = {}
+        #: Owners one of whose requests had no answer, and may still be carried out.
+        self._uncertain: set[str] = set()
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Make a store for a URL: see `address.read_url`.
+
+        Raises:
+            TypeError: It is not a str.
+            ValueError: It is malformed.
+        """
+        return cls(read_url(url))
+
+    def __repr__(self) -> str:
+        return f"<MySQLStore {self.where}>"
+
+    async def start(self, bell: Bell, deadline: float) -> None:
+        """Connect, and make the table if it is not there.
+
+        Raises:
+            BackendError: It may not be made; the text has the SQL for somebody with more rights.
+            ConnectionLostError: The server did not answer.
+        """
+        self._bell = bell
+        self._polls.clear()
+        self._uncertain.clear()
+        self._connections = Connections(self._target, self.title, bell.ring_all)
+        try:
+            await self._check_table(deadline)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Disconnect. Holds that were not given back end with their leases."""
+        connections, self._connections = self._connections, None
+        self._bell = None
+        if connections is not None:
+            await connections.quit()
+
+    async def ping(self, deadline: float) -> None:
+        """Return when the server has answered."""
+        await self._run(sql.PING, deadline, "a ping")
+
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+        """Take a hold if it is free. One round trip."""
+        query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)
+        try:
+            answer = await self._run(query, deadline, "a request for a hold")
+        except ConnectionLostError as error:
+            if error.maybe_held:
+                self._uncertain.add(wish.owner)
+            raise
+        if answer.resent:
+            self._uncertain.add(wish.owner)
+        remaining = 0.0  # without a row: it was deleted just now
+        if answer.rows:
+            mine, left, token, tokens = answer.rows[0]
+            remaining = max(0.0, left / _MICRO)
+            if mine and left > 0:
+                self._polls.pop(wish.owner, None)
+                return Granted(answer.before + remaining, token, tokens)
+        if answer.resent and not wish.waits:
+            # The caller would leave without giving back, and the first sending may still arrive.
+            raise ConnectionLostError(
+                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
+                " name is busy",
+                maybe_held=True,
+            )
+        return Busy(self._poll_in(wish, remaining))
+
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+        """End a hold, or the wait of an owner. One round trip, and two if it did not hold."""
+        self._polls.pop(owner, None)
+        about = "a release"
+        if unsure or owner in self._uncertain:
+            answer = await self._run(sql.give_back_unsure(name, owner), deadline, about)
+            self._uncertain.discard(owner)
+            return bool(answer.rows and answer.rows[0][0])
+        answer = await self._run(sql.give_back(name, owner), deadline, about)
+        if answer.changed:
+            return True
+        # Maybe an earlier call had no answer, but was carried out.
+        answer = await self._run(sql.has_released(name, owner), deadline, about)
+        return bool(answer.rows and answer.rows[0][0])
+
+    async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
+        """Renew holds, two hundred in one round trip."""
+        ends: list[float | None] = []
+        for start in range(0, len(batch), _MOST_RENEWALS):
+            some = batch[start : start + _MOST_RENEWALS]
+            answer = await self._run(sql.renew(some), deadline, "a renewal")
+            found = {(key, owner, token): left for key, owner, token, left in answer.rows}
+            for each in some:
+                left = found.get((sql.hash_of(each.name), each.owner, each.token))
+                ends.append(None if left is None else answer.before + left / _MICRO)
+        return ends
+
+    async def look(self, name: str, deadline: float) -> State:
+        """Return who holds a name. The store does not know who waits: they poll."""
+        answer = await self._run(sql.look(name), deadline, "a look")
+        holder = None
+        if answer.rows:
+            owner, left, token = answer.rows[0]
+            holder = HolderState(owner, left / _MICRO, token)
+        row = f"{self._target.database}.{sql.TABLE} WHERE id = {sql.key(name)}"
+        return State(holder, (), (row,))
+
+    async def force_release(self, name: str, deadline: float) -> bool:
+        """End the hold that there is, and ring; return whether there was one. Two round trips.
+
+        A request that arrives late ends no later hold.
+        """
+        state = await self.look(name, deadline)
+        if state.holder is not None:
+            query = sql.force_release(name, state.holder.token)
+            await self._run(query, deadline, "a forced release")
+        if self._bell is not None:
+            self._bell.ring(name)
+        return state.holder is not None
+
+    def _poll_in(self, wish: Wish, remaining: float) -> float:
+        """Return when to ask again: soon at first, then less often; at the end of the lease."""
+        longest = self._target.poll_interval
+        interval = self._polls.get(wish.owner, min(_FIRST_POLL, longest))
+        if wish.waits:
+            self._polls[wish.owner] = min(interval * _POLL_GROWTH, longest)
+        return max(_SHORTEST_POLL, min(interval * random.uniform(0.5, 1), remaining))
+
+    async def _check_table(self, deadline: float) -> None:
+        try:
+            await self._run(sql.CHECK, deadline, "a look at its table")
+        except BackendError as error:
+            if _code(error) != _NO_TABLE:
+                raise
+        else:
+            return
+        try:
+            await self._run(sql.CREATE, deadline, "to make its table")
+        except BackendError as error:
+            if _code(error) not in _NOT_ALLOWED:
+                raise
+            raise BackendError(
+                f"{error}\nSomebody who may must make the table once:\n{schema_sql()};"
+            ) from error.__cause__
+
+    async def _run(self, query: str, deadline: float, about: str) -> Answer:
+        if self._connections is None:
+            raise BackendError("the store was not started, or was stopped")
+        return await self._connections.run(query, deadline, about)
+
+
+def schema_sql() -> str:
+    """Return the SQL that makes the table."""
+    return sql.CREATE
+
+
+def _code(error: BackendError) -> object:
+    cause = error.__cause__
+    return cause.args[0] if cause is not None and cause.args else None

@@ -1,0 +1,86 @@
+"""What an error of asyncpg means to a caller."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final, Literal
+
+from asyncpg import exceptions
+
+from redisson_py._stores.postgres.sql import TABLE, schema_sql
+from redisson_py.errors import BackendError, UnsupportedServerError
+
+#: "lost": no answer, a new connection may help. "again": refused for this moment only, and nothing
+#: was changed. "refused": for good.
+Kind = Literal["lost", "again", "refused"]
+
+_LOST: Final = (
+    OSError,  # also TimeoutError
+    EOFError,
+    exceptions.PostgresConnectionError,
+    exceptions.AdminShutdownError,
+    exceptions.CrashShutdownError,
+    exceptions.CannotConnectNowError,
+    exceptions.InternalClientError,
+    exceptions.TargetServerAttributeNotMatched,
+)
+_AGAIN: Final = (
+    exceptions.SerializationError,
+    exceptions.DeadlockDetectedError,
+    exceptions.QueryCanceledError,
+    exceptions.TooManyConnectionsError,
+    # A server that has just become a standby, until it is found who is the primary.
+    exceptions.ReadOnlySQLTransactionError,
+)
+_CREDENTIALS: Final = (
+    exceptions.InvalidAuthorizationSpecificationError,
+    exceptions.InvalidPasswordError,
+)
+_POOLED: Final = (
+    exceptions.InvalidSQLStatementNameError,
+    exceptions.DuplicatePreparedStatementError,
+)
+
+
+def kind_of(error: BaseException) -> Kind:
+    """Return what to do about an error."""
+    if isinstance(error, _AGAIN):
+        return "again"
+    if isinstance(error, exceptions.ClientConfigurationError | ssl.SSLCertVerificationError):
+        return "refused"
+    # asyncpg's own errors are about a connection that is closed or out of step.
+    if isinstance(error, (*_LOST, exceptions.InterfaceError)):
+        return "lost"
+    return "refused"
+
+
+def refusal(error: BaseException, where: str) -> BackendError:
+    """Return the error for the caller. It says nothing of the URL but the address."""
+    at = f"PostgreSQL at {where}"
+    if isinstance(error, _CREDENTIALS):
+        return BackendError(f"{at} refuses the user or the password")
+    if isinstance(error, exceptions.InvalidCatalogNameError):
+        return BackendError(f"{at} has no database of that name")
+    if isinstance(error, exceptions.ClientConfigurationError):
+        return BackendError(f"asyncpg refuses the settings of the connection to {where}")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return BackendError(f"the certificate of {at} is refused: {error.verify_message}")
+    if isinstance(error, exceptions.UndefinedTableError):
+        return BackendError(f"{at} has no table {TABLE} (any more). Run:\n{schema_sql()}")
+    if isinstance(error, exceptions.UndefinedColumnError):
+        return UnsupportedServerError(
+            f"the table {TABLE} of {at} is not the one that this version of redisson_py needs. If"
+            f" nothing is locked, drop it and run:\n{schema_sql()}"
+        )
+    if isinstance(error, _POOLED):
+        return BackendError(
+            f"a pooler in front of {at} does not keep prepared statements: pass"
+            " statement_cache_size=0"
+        )
+    if isinstance(error, exceptions.InsufficientPrivilegeError):
+        return BackendError(
+            f"{at}: {error}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
+        )
+    if isinstance(error, exceptions.PostgresError):
+        return BackendError(f"{at}: {error} ({getattr(error, 'sqlstate', None)})")
+    return BackendError(f"{at}: {type(error).__name__}")

@@ -1,0 +1,260 @@
+"""Keeps holds in PostgreSQL: a row for each name, one statement for each question.
+
+- The row says who holds the name, until when by the server's clock, and with which token. `sql` has
+  the table and the statements, with what makes each of them safe.
+- A pair is two round trips. `connections` has a small pool, and sends a question again whose
+  connection died: an owner that asked twice may be granted twice, so its release leaves a
+  tombstone, as if the engine had said `unsure`.
+- Waiters are woken by NOTIFY, which is sent only if the row says that somebody waits (`listening`).
+  Where nothing is delivered, as behind a pooler in transaction mode, they poll.
+- No question waits for a transaction of a user's, such as one with a `guard`: it is answered by
+  `Busy` with a time after which to ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, Self, final
+
+import asyncpg
+
+from redisson_py._stores.contract import Bell, Busy, Granted, HolderState, Renewal, State, Wish
+from redisson_py._stores.postgres import sql
+from redisson_py._stores.postgres.connections import Answer, Connections, Target
+from redisson_py._stores.postgres.listening import Listening, channel_of
+from redisson_py._stores.postgres.url import check_url
+from redisson_py._time import now
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+
+#: Seconds until a waiter asks again that no message can wake.
+POLL: Final = 0.25
+#: Seconds until a caller asks again for a free row that a transaction has locked: a guard.
+LOCKED: Final = 0.1
+#: A waiter asks again at the latest while the row still says that it waits.
+_LONGEST_WAIT: Final = sql.WAITER_TIME / 2 - 5
+#: A row that changes while we look is asked for again so many times at once.
+_TRIES: Final = 3
+#: How many owners are remembered whose requests had no answer.
+_REMEMBERED: Final = 10_000
+
+
+@final
+class PostgresStore:
+    """Keeps holds in a table of a PostgreSQL database.
+
+    Args:
+        url: `postgresql://user:password@host:port/database`, with what asyncpg knows of libpq's
+            arguments; several hosts with commas, of which the primary is used.
+        connections: At most so many carry questions; one more listens while somebody waits.
+        statement_cache_size: 0 behind a pooler in transaction mode that does not keep prepared
+            statements.
+    """
+
+    title: str = "PostgreSQL"
+
+    def __init__(self, url: str, *, connections: int = 4, statement_cache_size: int = 100) -> None:
+        if connections < 1:
+            raise ValueError(f"connections must be 1 or more, not {connections!r}")
+        urls, self.where = check_url(url)
+        self._target: Final = Target(urls, self.where, statement_cache_size)
+        self._most: Final = connections
+        self._connections: Connections | None = None
+        self._listening: Listening | None = None
+        self._bell: Bell | None = None
+        #: Owners of which a copy of a request may still arrive, the oldest first.
+        self._repeated: OrderedDict[str, None] = OrderedDict()
+
+    @classmethod
+    def from_url(cls, url: str, **options: int) -> Self:
+        """Make a store; nothing connects before `start`."""
+        return cls(url, **options)
+
+    def __repr__(self) -> str:
+        return f"<PostgresStore {self.where}>"
+
+    async def start(self, bell: Bell, deadline: float) -> None:
+        """Connect, and create the table unless it is there."""
+        await self.stop()
+        self._bell = bell
+        self._connections = Connections(self._target, self._most, self._recovered)
+        self._listening = Listening(self._target, self._notify, bell)
+        try:
+            await self._prepare_table(self._connections, deadline)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        listening, self._listening = self._listening, None
+        connections, self._connections = self._connections, None
+        if listening is not None:
+            await listening.stop()
+        if connections is not None:
+            await connections.close()
+
+    async def ping(self, deadline: float) -> None:
+        """Return when the server has answered."""
+        await self._fetch(sql.PING, (), deadline)
+
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+        """Take the hold if it is free, or held by this owner already."""
+        if not wish.waits:
+            return await self._ask(wish, deadline)
+        listening = self._listening
+        if listening is None:
+            raise _stopped()
+        listening.add(wish.name, wish.owner)
+        heard = listening.hears(wish.name)
+        answer = await self._ask(wish, deadline)
+        if isinstance(answer, Busy) and not heard:
+            heard = await listening.wait_until_heard(wish.name, deadline)
+            if heard:
+                # A release since the first look did not ring here.
+                answer = await self._ask(wish, deadline)
+        if isinstance(answer, Granted):
+            listening.discard(wish.name, wish.owner)
+            return answer
+        longest = _LONGEST_WAIT if heard else POLL
+        return Busy(min(answer.retry_in or longest, longest))
+
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+        """End a hold, or the wait of an owner; return whether it held."""
+        if self._listening is not None:
+            self._listening.discard(name, owner)
+        arguments: tuple[object, ...] = (_id(name), channel_of(name), owner)
+        if unsure or owner in self._repeated:
+            answer = await self._fetch(sql.GIVE_BACK_UNSURE, (*arguments, name), deadline)
+        else:
+            answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
+            if answer.repeated and not answer.value:
+                # It may have waited for its own first copy; now the row shows what that did.
+                answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
+        self._repeated.pop(owner, None)
+        return bool(answer.value and answer.value[0]["held"])
+
+    async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
+        """Renew holds, all in one statement; those with a lease of 0 are looked at in another."""
+        kept: dict[tuple[str, str, int], float] = {}
+        looks = [each for each in batch if each.lease == 0]
+        renewals = [each for each in batch if each.lease > 0]
+        for statement, part in ((sql.RENEW, renewals), (sql.CONFIRM, looks)):
+            if part:
+                kept |= await self._renew(statement, part, deadline)
+        return [kept.get((each.name, each.owner, each.token)) for each in batch]
+
+    async def look(self, name: str, deadline: float) -> State:
+        """Return who holds a name. Waiters are not known."""
+        answer = await self._fetch(sql.LOOK, (_id(name),), deadline)
+        holder = None
+        if answer.value:
+            (row,) = answer.value
+            holder = HolderState(row["owner"], row["remaining"], row["token"])
+        return State(holder, (), (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
+
+    async def force_release(self, name: str, deadline: float) -> bool:
+        """End whatever hold there is, and ring; return whether there was one."""
+        answer = await self._fetch(sql.FORCE_RELEASE, (_id(name), channel_of(name)), deadline)
+        return bool(answer.value and answer.value[0]["held"])
+
+    async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+        lease, tokens = float(wish.lease), wish.tokens
+        arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, wish.waits)
+        for _ in range(_TRIES):
+            try:
+                answer = await self._fetch(sql.ASK, arguments, deadline)
+            except BackendError as error:
+                if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
+                    raise
+                if isinstance(error, ConnectionLostError):
+                    self._remember(wish.owner)
+                break
+            if answer.repeated:
+                self._remember(wish.owner)
+            # No row: it is made or deleted at this moment.
+            for row in answer.value:
+                if row["granted"] or (row["owner"] == wish.owner and row["remaining"] > 0):
+                    until = answer.sent + row["remaining"]
+                    return Granted(until, row["token"], row["tokens"])
+                if row["refused"]:
+                    raise BackendError(f"{wish.name!r}: this owner has given up already")
+                if row["owner"] is not None and row["remaining"] > 0:
+                    return Busy(row["remaining"])
+        return Busy(LOCKED)
+
+    async def _renew(
+        self, statement: str, part: Sequence[Renewal], deadline: float
+    ) -> dict[tuple[str, str, int], float]:
+        names = {_id(each.name): each.name for each in part}
+        arguments: list[list[Any]] = [
+            [_id(each.name) for each in part],
+            [each.owner for each in part],
+            [each.token for each in part],
+            [float(each.lease) for each in part],
+            [each.exact for each in part],
+        ]
+        answer = await self._fetch(statement, arguments, deadline)
+        return {
+            (names[row["id"]], row["owner"], row["token"]): answer.sent + row["remaining"]
+            for row in answer.value
+        }
+
+    async def _fetch(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
+        if self._connections is None:
+            raise _stopped()
+        return await self._connections.fetch(statement, arguments, deadline)
+
+    async def _notify(self, channel: str) -> None:
+        await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
+
+    async def _prepare_table(self, connections: Connections, deadline: float) -> None:
+        try:
+            await connections.fetch(sql.CHECK, (), deadline)
+            return
+        except BackendError as error:
+            if not isinstance(error.__cause__, asyncpg.UndefinedTableError):
+                raise
+        try:
+            await connections.run(_create, deadline)
+        except BackendError as error:
+            if not isinstance(error.__cause__, asyncpg.InsufficientPrivilegeError):
+                raise
+            raise BackendError(
+                f"PostgreSQL at {self.where}: this role may not create the table {sql.TABLE}. Run"
+                f" as one that may, and grant SELECT, INSERT and UPDATE on it:\n{sql.schema_sql()}"
+            ) from error.__cause__
+        await connections.fetch(sql.CHECK, (), deadline)
+
+    def _remember(self, owner: str) -> None:
+        self._repeated[owner] = None
+        if len(self._repeated) > _REMEMBERED:
+            self._repeated.popitem(last=False)
+
+    def _recovered(self) -> None:
+        if self._listening is not None:
+            self._listening.suspect()
+        if self._bell is not None:
+            asyncio.get_running_loop().call_soon(self._bell.ring_all)
+
+
+async def _create(connection: asyncpg.Connection) -> None:
+    # Another client may create it at this moment: that is as good, and said in four ways.
+    with contextlib.suppress(
+        asyncpg.DuplicateTableError,
+        asyncpg.DuplicateObjectError,
+        asyncpg.UniqueViolationError,
+        asyncpg.InternalServerError,
+    ):
+        await connection.execute(sql.schema_sql())
+
+
+def _id(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
+
+
+def _stopped() -> ClientClosedError:
+    return ClientClosedError("the store was stopped, or not started yet")

@@ -1,0 +1,82 @@
+"""Checks the URL of a server before anything connects.
+
+asyncpg reads it, with whatever libpq knows. Errors never quote it: if something in it is not
+escaped, any part of it may belong to the password.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+_PORT: Final = 5432
+_NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[\w.%/-]*)(?::(\d*))?")
+_SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_ESCAPE: Final = "a user name or password with : / ? # [ ] @ or % in it must be percent-encoded"
+
+
+def check_url(url: object) -> tuple[tuple[str, ...], str]:
+    """Return one URL for each host, and their addresses for people.
+
+    Raises:
+        TypeError: It is not a str.
+        ValueError: It is malformed or of another scheme.
+    """
+    if not isinstance(url, str):
+        raise TypeError(f"url must be str, not {type(url).__name__}")
+    text = url.strip()
+    if not text.startswith(("postgresql://", "postgres://")):
+        raise ValueError("the URL must start with postgresql:// or postgres://")
+    parts = _split(text)
+    options = _options(parts.query)
+    user, at, hosts = parts.netloc.rpartition("@")
+    addresses = [_address(each) for each in hosts.split(",")] if hosts else []
+    if not addresses and options.get("host"):
+        addresses = [_address(each) for each in options["host"].split(",")]
+    # asyncpg has one timeout for all hosts: the first would have the time of the second.
+    urls = tuple(parts._replace(netloc=user + at + each).geturl() for each in hosts.split(","))
+    return urls, ", ".join(addresses) or f"localhost:{_PORT}"
+
+
+def _split(text: str) -> SplitResult:
+    if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
+        raise ValueError("the URL has a tab, a line break or another control character in it")
+    parts = _attempt(text)
+    if parts is None:
+        raise ValueError(f"the URL cannot be split: {_ESCAPE}")
+    if "@" in parts.path + parts.query or "#" in text or parts.netloc.count("@") > 1:
+        raise ValueError(f"the URL has an @ or a # behind its host, or two of them: {_ESCAPE}")
+    if "/" in parts.path[1:]:
+        raise ValueError(f"the URL has a second / behind its host: {_ESCAPE}")
+    return parts
+
+
+def _attempt(text: str) -> SplitResult | None:
+    """Return the parts of a URL. An error of urlsplit would quote it."""
+    try:
+        text.encode()
+        return urlsplit(text)
+    except ValueError:
+        return None
+
+
+def _options(query: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    if query and not all("=" in each for each in query.split("&")):
+        raise ValueError("the URL has something behind its ? that is no name=value")
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if not _NAME.fullmatch(name):
+            raise ValueError("the URL has an argument behind its ? that is no name=value")
+        options[name] = value
+    if options.get("sslmode", "prefer") not in _SSL_MODES:
+        raise ValueError(f"sslmode in the URL must be one of {', '.join(_SSL_MODES)}")
+    return options
+
+
+def _address(text: str) -> str:
+    found = _HOST.fullmatch(text)
+    if found is None or (found[2] and not 0 < int(found[2]) < 65536):
+        raise ValueError(f"the URL has a host and port that are none: {_ESCAPE}")
+    return f"{unquote(found[1]) or 'localhost'}:{found[2] or _PORT}"

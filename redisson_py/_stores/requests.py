@@ -1,0 +1,176 @@
+"""The requests that the engine makes of a store, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from redisson_py._answers import RefusedError
+from redisson_py._loop import Future
+from redisson_py._stores.contract import Renewal, Wish
+
+if TYPE_CHECKING:
+    from redisson_py.errors import BackendError
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask for a hold."""
+
+    wish: Wish
+
+    @property
+    def owner(self) -> str:
+        """Whose request it is."""
+        return self.wish.owner
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    """Enter a hold again: renew it, and say whether it is there."""
+
+    name: str
+    owner: str
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class SetLease:
+    """Set the lease of a hold, longer or shorter."""
+
+    name: str
+    owner: str
+    lease: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """End a hold, or the wait of an owner."""
+
+    name: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Renew holds."""
+
+    batch: tuple[Renewal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Look who holds a name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ForceRelease:
+    """End whatever hold there is of a name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Have the store answer."""
+
+
+Owned = Ask | Enter | SetLease | GiveBack
+"""What is about one owner: one such request of it is carried out after the other."""
+Request = Owned | Renew | Look | ForceRelease | Ping
+
+
+class StoreRefusedError(RefusedError):
+    """Raised when a store refused a request.
+
+    Attributes:
+        error: The error for the caller.
+    """
+
+    def __init__(self, error: BackendError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class StoreCall:
+    """A request to a store on its way.
+
+    Args:
+        request: The request.
+        deadline: When to give up, in loop time.
+        script: Its kind; a store needs none.
+        must: It has to arrive even if nobody waits for the answer.
+        key: Its key; the request has the name.
+        until: Until when `must` applies, in loop time, if that is later than the deadline.
+
+    Attributes:
+        future: Gets the answer.
+        fails_fast: It fails with the first attempt that fails.
+        sends: How often the store was asked.
+        uncertain: The store was asked and gave no answer, so it may be carried out twice, or late.
+    """
+
+    __slots__ = (
+        "deadline",
+        "fails_fast",
+        "future",
+        "must",
+        "request",
+        "sends",
+        "uncertain",
+        "until",
+    )
+
+    #: A store renews any names together.
+    splits = False
+
+    def __init__(
+        self,
+        request: Request,
+        deadline: float,
+        script: object = None,
+        must: bool = False,
+        key: bytes = b"",
+        until: float = 0.0,
+    ) -> None:
+        self.request: Request = request
+        self.deadline: float = deadline
+        self.must: bool = must
+        self.until: float = max(until, deadline) if must else deadline
+        self.future: Future[Any] = Future()
+        self.fails_fast: bool = False
+        self.sends: int = 0
+        self.uncertain: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it still makes sense to send it."""
+        return self.must or not self.future.done()
+
+    def refusal(self, error: RefusedError) -> BackendError:
+        """Return the error for the caller."""
+        return error.error if isinstance(error, StoreRefusedError) else error
+
+    def succeed(self, reply: object) -> None:
+        """Hand over the answer, if anybody still waits for it."""
+        self.must = False
+        if not self.future.done():
+            self.future.set_result(reply)
+
+    def fail(self, error: BaseException) -> None:
+        """Hand over an error for good, if anybody still waits for the answer."""
+        must, self.must = self.must, False
+        self._give_up(error, must)
+
+    def give_up(self, error: BaseException) -> None:
+        """Hand over an error, if anybody waits; a `must` call still has to arrive."""
+        self._give_up(error, self.must)
+
+    def _give_up(self, error: BaseException, must: bool) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+            if must:
+                # Often nobody waits for a call that must arrive: this keeps asyncio from logging.
+                self.future.exception()

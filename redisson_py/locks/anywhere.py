@@ -1,0 +1,34 @@
+"""Locks, whatever store keeps them."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from redisson_py._keys import Name
+from redisson_py.locks.fenced import FencedLockLike
+from redisson_py.locks.lock_like import LockLike
+
+
+class Locks(Protocol):
+    """A client that makes locks: `Redisson`, or the client of another store.
+
+    Code that takes this works with each of them: `Redisson`, `redisson_py.postgres.Postgres`,
+    `redisson_py.mysql.MySQL`, `redisson_py.etcd.Etcd` and `redisson_py.zookeeper.ZooKeeper`. What
+    only some of them have is a method of those classes, and not of this.
+    """
+
+    def get_lock(self, name: Name, *, reentrant: bool = True) -> LockLike:
+        """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
+
+        Raises:
+            TypeError: The name is neither str nor bytes.
+            ValueError: It is empty, longer than 4 KiB, or the store cannot keep it.
+        """
+        ...
+
+    def get_fenced_lock(self, name: Name) -> FencedLockLike:
+        """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release what is still held, send waiters away, disconnect. Idempotent."""

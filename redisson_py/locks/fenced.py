@@ -1,0 +1,48 @@
+"""Locks whose leases have more than every lease has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from redisson_py._engine.block import HoldBlock
+from redisson_py._engine.lease import FencedLease, Lease
+from redisson_py._time import Duration
+from redisson_py.locks.lock_like import LockLike
+
+L_co = TypeVar("L_co", bound=Lease, covariant=True)
+
+
+class LockWith(LockLike, Generic[L_co]):
+    """The methods of every lock, which give leases of one class here."""
+
+    if TYPE_CHECKING:
+
+        async def acquire(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> L_co: ...
+
+        async def try_acquire(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = 0,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> L_co | None: ...
+
+        def hold(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> HoldBlock[Self, L_co]: ...
+
+        async def __aenter__(self) -> L_co: ...
+
+
+class FencedLockLike(LockWith[FencedLease]):
+    """The methods of every lock, which give a `FencedLease` here: its `token` is an `int`."""

@@ -1,0 +1,197 @@
+"""Locks in PostgreSQL: `Postgres`, the client. It needs the extra `postgres`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, Unpack, final
+
+from redisson_py._engine.block import HoldBlock
+from redisson_py._engine.context import Context
+from redisson_py._engine.lease import FencedLease, Lease
+from redisson_py._keys import Name
+from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.executor import StoreExecutor
+from redisson_py._stores.extras import needs
+from redisson_py._stores.locks import FencedStoreLock, StoreLock
+from redisson_py._time import Duration
+from redisson_py.locks.fenced import LockWith
+
+with needs("postgres"):
+    from redisson_py._stores.postgres.guard import guard
+    from redisson_py._stores.postgres.sql import schema_sql
+    from redisson_py._stores.postgres.store import PostgresStore
+
+__all__ = [
+    "Postgres",
+    "PostgresFencedLease",
+    "PostgresFencedLock",
+    "PostgresLease",
+    "PostgresLock",
+    "StoreOptions",
+    "schema_sql",
+]
+
+
+async def _guard(lease: Lease, connection: Any) -> None:
+    lease.check()
+    hold = lease._hold
+    context = hold.ownership.context
+    assert isinstance(context.executor, StoreExecutor)
+    line = context.executor.carrier.lines.get(hold.owner)
+    name = hold.ownership.commands.key.decode()
+    if line is None or not await guard(connection, name, hold.owner, line.token):
+        context.watchdog.lose(hold, "taken")
+        raise lease._loss()
+
+
+@final
+class PostgresLease(Lease):
+    """The lease of a `PostgresLock`: a lease that can guard a transaction."""
+
+    __slots__ = ()
+
+    async def guard(self, connection: Any) -> None:
+        """Protect the rest of a transaction: nobody else gets the lock before it has ended.
+
+        Call it first in a transaction of yours, on a connection of asyncpg to the database of the
+        locks. From then on a takeover waits for the end of the transaction, even if this lease runs
+        out meanwhile; renewals and the release do not wait. So a paused holder commits what it
+        wrote while it held the lock, or nothing. Keep the transaction short: while it lasts nobody
+        else gets the lock.
+
+        Cancelling is harmless: the transaction is yours to roll back.
+
+        Raises:
+            LeaseLostError: The lease is gone already; roll the transaction back.
+            RuntimeError: The connection is not inside a transaction.
+            BackendError: The connection does not see the table of locks.
+        """
+        await _guard(self, connection)
+
+
+@final
+class PostgresFencedLease(FencedLease):
+    """The lease of a `PostgresFencedLock`: with a fencing token, and a guard for transactions."""
+
+    __slots__ = ()
+
+    async def guard(self, connection: Any) -> None:
+        """Protect the rest of a transaction; see `PostgresLease.guard`.
+
+        Raises:
+            LeaseLostError: The lease is gone already; roll the transaction back.
+            RuntimeError: The connection is not inside a transaction.
+            BackendError: The connection does not see the table of locks.
+        """
+        await _guard(self, connection)
+
+
+@final
+class PostgresLock(LockWith[PostgresLease], StoreLock):
+    """A lock in PostgreSQL: see `Postgres`."""
+
+    def __init__(
+        self, context: Context, executor: StoreExecutor, name: Name, *, reentrant: bool = True
+    ) -> None:
+        super().__init__(context, executor, name, reentrant=reentrant)
+        self._ownership.lease_kind = PostgresLease
+
+
+@final
+class PostgresFencedLock(FencedStoreLock):
+    """A lock in PostgreSQL whose leases carry a fencing token: see `Postgres`."""
+
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        super().__init__(context, executor, name)
+        self._ownership.lease_kind = PostgresFencedLease
+
+    if TYPE_CHECKING:
+
+        async def acquire(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> PostgresFencedLease: ...
+
+        async def try_acquire(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = 0,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> PostgresFencedLease | None: ...
+
+        def hold(  # noqa: D102
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> HoldBlock[Self, PostgresFencedLease]: ...
+
+        async def __aenter__(self) -> PostgresFencedLease: ...
+
+
+@final
+class Postgres(StoreClient):
+    """Makes locks that a PostgreSQL database keeps, in a table of ours: `redisson_py_locks`.
+
+    Use it as `async with Postgres.from_url(...) as store`, or call `aclose()` in the end; nothing
+    connects until first use.
+
+    Promised: at any instant at most one owner holds a lock as the database sees it, and a holder's
+    own view ends before the database's, which alone reads the clock. Fencing tokens grow from
+    holder to holder. A waiter sleeps until it is notified; PostgreSQL sends a notification only
+    where somebody waits. A lease can `guard` a transaction: no other store has that.
+
+    Not promised: an order between processes; exclusion after a failover that lost the write (it is
+    as durable as what PostgreSQL commits), or when the server's clock is stepped forward.
+
+    Cost: uncontended one statement for an acquire and one for a release, on a small pool of
+    connections; one more connection listens while somebody waits. Behind a pooler that keeps no
+    LISTEN, waiters ask again twice a second.
+    """
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *,
+        connections: int = 4,
+        statement_cache_size: int = 100,
+        **options: Unpack[StoreOptions],
+    ) -> Self:
+        """Return a client of the database that `url` names; nothing connects yet.
+
+        Args:
+            url: `postgresql://user:password@host:port/database`, with libpq's arguments as asyncpg
+                knows them; with several hosts the primary is used. No error quotes it.
+            connections: The most connections that carry requests.
+            statement_cache_size: 0 behind a pooler that does not keep prepared statements.
+            options: As for `Redisson`: `lease_time`, `prefix`, `name_mapper`, `on_lost`, `turn`,
+                `command_timeout`, `acquire_timeout`, `on_release_error`, `listener`.
+
+        Raises:
+            TypeError: The URL is no str, an option has the wrong type, or does not exist.
+            ValueError: The URL or an option is not usable.
+        """
+        return cls(
+            lambda lease_time: PostgresStore.from_url(
+                url, connections=connections, statement_cache_size=statement_cache_size
+            ),
+            options,
+        )
+
+    def get_lock(self, name: Name, *, reentrant: bool = True) -> PostgresLock:
+        """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
+
+        Raises:
+            TypeError: The name is neither str nor bytes.
+            ValueError: It is empty, longer than 4 KiB, no UTF-8, or has a NUL character.
+        """
+        return PostgresLock(self._context, self._executor, name, reentrant=reentrant)
+
+    def get_fenced_lock(self, name: Name) -> PostgresFencedLock:
+        """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
+        return PostgresFencedLock(self._context, self._executor, name)

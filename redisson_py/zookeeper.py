@@ -1,0 +1,50 @@
+"""Locks in ZooKeeper: `ZooKeeper`, the client. It needs the extra `zookeeper`."""
+
+from __future__ import annotations
+
+from typing import Self, Unpack, final
+
+from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.extras import needs
+from redisson_py._stores.locks import FencedStoreLock, StoreLock
+
+with needs("zookeeper"):
+    from redisson_py._stores.zookeeper.store import ZooKeeperStore
+
+__all__ = ["FencedStoreLock", "StoreLock", "StoreOptions", "ZooKeeper"]
+
+
+@final
+class ZooKeeper(StoreClient):
+    """Makes locks that ZooKeeper (3.5 or newer) keeps, as Curator's `InterProcessMutex` does.
+
+    Use it as `async with ZooKeeper.from_url(...) as store`, or call `aclose()` in the end; nothing
+    connects until first use. A name that is a path, as `/locks/orders`, is that path; any other is
+    below `/redisson_py`.
+
+    Promised: at any instant at most one owner holds a lock, also through the failure of a minority
+    of the servers; a holder's own view ends before the session does. Clients are served in the
+    order in which ZooKeeper saw them come. The token is the transaction that created the holder's
+    node.
+
+    Not promised: that ZooKeeper ends a `lease_time` of one acquisition: this client does, and if
+    its process stops, the end of its session does. The client's `lease_time` is the timeout of that
+    session, which the servers must allow.
+
+    Cost: uncontended four round trips for a pair.
+    """
+
+    @classmethod
+    def from_url(cls, url: str, **options: Unpack[StoreOptions]) -> Self:
+        """Return a client of the ensemble that `url` names; nothing connects yet.
+
+        Args:
+            url: `zookeeper://host1:2181,host2:2181/chroot`. No error quotes it.
+            options: As for `Redisson`: `lease_time`, `prefix`, `name_mapper`, `on_lost`, `turn`,
+                `command_timeout`, `acquire_timeout`, `on_release_error`, `listener`.
+
+        Raises:
+            TypeError: The URL is no str, an option has the wrong type, or does not exist.
+            ValueError: The URL or an option is not usable.
+        """
+        return cls(lambda lease_time: ZooKeeperStore.from_url(url, lease_time), options)

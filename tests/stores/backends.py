@@ -1,0 +1,173 @@
+"""The stores that the contract is tested over: a real server of each, and clients of it."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from redisson_py import Redisson
+from redisson_py._stores.client import StoreClient
+from redisson_py.testing import EmbeddedServer
+from tests.fixtures.redis_server import unavailable
+
+Client = Redisson | StoreClient
+
+#: Seconds: short, and long enough for a busy machine. etcd counts whole ones.
+LEASE = 3.0
+
+
+class Backend(ABC):
+    """One store on a server of its own, which runs until `close`.
+
+    Attributes:
+        polls: Its waiters ask again; it wakes none of them.
+    """
+
+    polls = False
+
+    def __init__(self) -> None:
+        self.running = ExitStack()
+        self.server: Any = None
+
+    @property
+    def url(self) -> str:
+        """The URL of its server."""
+        return str(self.server.url)
+
+    @abstractmethod
+    def client(self, url: str = "", **options: Any) -> Client:
+        """Make a client; without another URL one of its server."""
+
+    def close(self) -> None:
+        """End its server."""
+        self.running.close()
+
+    async def pause(self) -> None:
+        """Stop the processes of its server."""
+        await asyncio.to_thread(self.server.pause)
+
+    async def resume(self) -> None:
+        """Let them go on."""
+        await asyncio.to_thread(self.server.resume)
+
+    async def kill(self) -> None:
+        """Kill its server."""
+        await asyncio.to_thread(self.server.kill)
+
+    async def restart(self) -> None:
+        """Start the killed server again, with what it had written."""
+        await asyncio.to_thread(self.server.start)
+
+
+class RedisBackend(Backend):
+    """Valkey."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.server = EmbeddedServer(appendonly=True)
+        asyncio.run(self.server.start())
+        self.running.callback(lambda: asyncio.run(self.server.close()))
+
+    def client(self, url: str = "", **options: Any) -> Client:
+        return Redisson.from_url(url or self.url, **{"lease_time": LEASE, **options})
+
+    async def pause(self) -> None:
+        await self.server.pause()
+
+    async def resume(self) -> None:
+        await self.server.resume()
+
+    async def kill(self) -> None:
+        await self.server.kill()
+
+    async def restart(self) -> None:
+        await self.server.start()
+
+
+class PostgresBackend(Backend):
+    """PostgreSQL 18."""
+
+    def __init__(self) -> None:
+        from tests.stores.postgres_server import running_postgres
+
+        super().__init__()
+        self.server = self.running.enter_context(running_postgres())
+
+    def client(self, url: str = "", **options: Any) -> Client:
+        from redisson_py.postgres import Postgres
+
+        return Postgres.from_url(url or self.url, **{"lease_time": LEASE, **options})
+
+
+class MySQLBackend(Backend):
+    """MariaDB."""
+
+    polls = True
+
+    def __init__(self) -> None:
+        from tests.stores.mysql_server import running_mariadb
+
+        super().__init__()
+        self.server = self.running.enter_context(running_mariadb())
+
+    @property
+    def url(self) -> str:
+        return str(self.server.url())
+
+    def client(self, url: str = "", **options: Any) -> Client:
+        from redisson_py.mysql import MySQL
+
+        return MySQL.from_url(url or self.url, **{"lease_time": LEASE, **options})
+
+
+class EtcdBackend(Backend):
+    """One member of etcd."""
+
+    def __init__(self) -> None:
+        from tests.stores.etcd_server import EtcdServer
+
+        super().__init__()
+        self.server = self.running.enter_context(EtcdServer())
+
+    def client(self, url: str = "", **options: Any) -> Client:
+        from redisson_py.etcd import Etcd
+
+        return Etcd.from_url(url or self.url, **{"lease_time": LEASE, **options})
+
+
+class ZooKeeperBackend(Backend):
+    """One server of ZooKeeper."""
+
+    def __init__(self) -> None:
+        from tests.stores.zookeeper_server import running_zookeeper
+
+        super().__init__()
+        folder = Path(self.running.enter_context(tempfile.TemporaryDirectory()))
+        self.server = self.running.enter_context(running_zookeeper(folder))
+
+    def client(self, url: str = "", **options: Any) -> Client:
+        from redisson_py.zookeeper import ZooKeeper
+
+        return ZooKeeper.from_url(url or self.url, **{"lease_time": LEASE, **options})
+
+
+BACKENDS: dict[str, Callable[[], Backend]] = {
+    "redis": RedisBackend,
+    "postgres": PostgresBackend,
+    "mysql": MySQLBackend,
+    "etcd": EtcdBackend,
+    "zookeeper": ZooKeeperBackend,
+}
+
+
+def started(name: str) -> Backend:
+    """Start the server of a store; a test without it is skipped, and fails in CI."""
+    try:
+        return BACKENDS[name]()
+    except (ImportError, FileNotFoundError) as error:
+        unavailable(f"no server for {name}: {error}")

@@ -1,0 +1,115 @@
+"""A started store on etcd with a bell that remembers, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self
+
+import pytest
+
+from redisson_py._stores.contract import Busy, Granted, Renewal, Wish
+from redisson_py._stores.etcd import EtcdStore
+from redisson_py._time import now
+
+LEASE = 5.0
+PATIENCE = 10.0
+
+
+class Ringing:
+    """A bell that remembers."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.all = 0
+        self._news = asyncio.Event()
+
+    def ring(self, name: str) -> None:
+        self.names.append(name)
+        self._news.set()
+
+    def ring_all(self) -> None:
+        self.all += 1
+        self._news.set()
+
+    async def heard(self, name: str) -> None:
+        """Return when the name rang; what rang before is forgotten then."""
+        async with asyncio.timeout(PATIENCE):
+            while name not in self.names:
+                self._news.clear()
+                await self._news.wait()
+        self.names.remove(name)
+
+    async def heard_all(self, before: int) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while self.all == before:
+                self._news.clear()
+                await self._news.wait()
+
+
+class Client:
+    """A started store, with its bell."""
+
+    def __init__(self, url: str, lease: float = LEASE, **options: str) -> None:
+        self.store = EtcdStore.from_url(url, lease=lease, **options)
+        self.bell = Ringing()
+
+    async def __aenter__(self) -> Self:
+        await self.store.start(self.bell, soon())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.store.stop()
+
+    async def ask(self, name: str, owner: str, **but: Any) -> Granted | Busy:
+        return await self.store.ask(wish(name, owner, **but), soon())
+
+    async def granted(self, name: str, owner: str, **but: Any) -> Granted:
+        answer = await self.ask(name, owner, **but)
+        assert isinstance(answer, Granted), answer
+        return answer
+
+    async def give_back(self, name: str, owner: str, unsure: bool = False) -> bool:
+        return await self.store.give_back(name, owner, unsure, soon())
+
+    async def renew(self, *batch: Renewal) -> list[float | None]:
+        return list(await self.store.renew(batch, soon()))
+
+    @property
+    def session(self) -> Any:
+        found = self.store._sessions.current
+        assert found is not None
+        return found
+
+
+def soon(seconds: float = PATIENCE) -> float:
+    return now() + seconds
+
+
+def wish(name: str, owner: str, **but: Any) -> Wish:
+    settings: dict[str, Any] = {"lease": LEASE, "renewed": True, "waits": False}
+    return Wish(name, owner, **(settings | but))
+
+
+def one_url(client: Client) -> str:
+    return f"etcd://{client.store.where}"
+
+
+def recorded(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """Return the list of the calls that a client makes from now on."""
+    calls: list[tuple[Any, Any]] = []
+    call = client.store._link.call
+
+    async def record(method: Any, request: Any, deadline: float) -> Any:
+        calls.append((method, request))
+        return await call(method, request, deadline)
+
+    monkeypatch.setattr(client.store._link, "call", record)
+    return calls
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Return when a condition is true, of something that can only be looked at."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.01)

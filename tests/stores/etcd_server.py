@@ -1,0 +1,157 @@
+"""Real servers of etcd for tests, which can be stopped, paused and killed."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Self
+
+from redisson_py.testing._process import GuardedProcess
+from tests.fixtures.redis_server import unavailable
+from tests.support.certificates import Certificates
+
+_START_TIME: Final = 20.0
+_PATIENCE: Final = 5.0
+
+
+@functools.cache
+def binary(name: str) -> str:
+    """Return the path of a program of etcd; without it the test is skipped, in CI it fails."""
+    found = shutil.which(name)
+    if found is None:
+        unavailable(f"needs {name}: Debian's etcd-server and etcd-client have it")
+    return found
+
+
+class EtcdServer:
+    """A member of its own, with its data in a temporary folder."""
+
+    def __init__(self, certificates: Certificates | None = None, flags: Sequence[str] = ()) -> None:
+        self._certificates = certificates
+        self._flags = tuple(flags)
+        self._folder = Path(tempfile.mkdtemp(prefix="redisson-py-etcd-"))
+        self._process: GuardedProcess | None = None
+        self.port = _free_port()
+        self._peer_port = _free_port()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{'etcds' if self._certificates else 'etcd'}://{self.address}"
+
+    def start(self) -> None:
+        """Start it, with the data that it has, and wait until it has a leader."""
+        secure, flags = "http", list(self._flags)
+        if self._certificates is not None:
+            secure = "https"
+            flags += ["--cert-file", str(self._certificates.certificate)]
+            flags += ["--key-file", str(self._certificates.key)]
+        peer = f"http://127.0.0.1:{self._peer_port}"
+        self._process = GuardedProcess(
+            [
+                binary("etcd"),
+                *("--name", "one", "--data-dir", str(self._folder / "data")),
+                *("--listen-client-urls", f"{secure}://{self.address}"),
+                *("--advertise-client-urls", f"{secure}://{self.address}"),
+                *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer),
+                *("--initial-cluster", f"one={peer}"),
+                *("--heartbeat-interval", "50", "--election-timeout", "250"),
+                *flags,
+            ],
+            self._folder / "log",
+        )
+        end = time.monotonic() + _START_TIME
+        while not self._is_ready():
+            if not self._process.running or time.monotonic() > end:
+                raise RuntimeError(f"etcd did not start: {self.log()[-2000:]}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it now (SIGKILL); its data stays."""
+        if self._process is not None:
+            self._process.kill()
+
+    def pause(self) -> None:
+        """Stop it (SIGSTOP)."""
+        assert self._process is not None
+        self._process.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.resume()
+
+    def close(self) -> None:
+        """End it, and remove its data."""
+        if self._process is not None:
+            self._process.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def log(self) -> str:
+        return (self._folder / "log").read_text(errors="replace")
+
+    def command(self, *args: str) -> list[str]:
+        """Return a command line of etcdctl for this server."""
+        where = f"{'https' if self._certificates else 'http'}://{self.address}"
+        flags = (
+            [] if self._certificates is None else ["--cacert", str(self._certificates.authority)]
+        )
+        return [binary("etcdctl"), "--endpoints", where, *flags, *args]
+
+    def ctl(self, *args: str) -> str:
+        """Run etcdctl, and return what it printed."""
+        done = subprocess.run(
+            self.command(*args), capture_output=True, text=True, timeout=20, env=environment()
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def keys(self, prefix: str = "") -> list[str]:
+        """Return the keys with a prefix, of all if it is empty."""
+        found = self.ctl("get", prefix, "--prefix", "--keys-only", "--write-out", "simple")
+        return [line for line in found.splitlines() if line]
+
+    def _is_ready(self) -> bool:
+        try:
+            done = subprocess.run(
+                self.command("--dial-timeout", "200ms", "--command-timeout", "500ms", "get", "x"),
+                capture_output=True,
+                timeout=5,
+                env=environment(),
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for etcdctl: version 3 of the API."""
+    return os.environ | {"ETCDCTL_API": "3"}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port

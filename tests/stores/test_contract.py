@@ -1,0 +1,536 @@
+"""What a lock promises, over every store: each on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from redisson_py import (
+    AcquireTimeoutError,
+    ClientClosedError,
+    FencedLease,
+    Lease,
+    LeaseLostError,
+    NotHeldError,
+    RedissonError,
+)
+from tests.stores.backends import LEASE, Backend, Client
+from tests.stores.conftest import NewClient
+from tests.support.waiting import until, until_async
+
+#: Seconds for what must happen soon, however busy the machine is.
+SOON = 10.0
+
+
+async def is_waiting(client: Client, count: int) -> None:
+    """Return when so many tasks of a client wait."""
+    await until(lambda: client.statistics().waiters == count)
+
+
+async def test_a_block_holds_it_and_its_end_frees_it(client: Client, other: Client) -> None:
+    lock = client.get_lock("k")
+    async with lock as lease:
+        assert type(lease).__name__.endswith("Lease")
+        assert isinstance(lease, Lease)
+        assert 0 < lease.remaining <= LEASE
+        assert not lease.lost
+        assert await lock.locked()
+        assert await lock.owned()
+        assert await other.get_lock("k").locked()
+        assert not await other.get_lock("k").owned()
+        assert await other.get_lock("k").try_acquire() is None
+    assert not await lock.locked()
+    assert await lock.remaining() is None
+    async with other.get_lock("k"):
+        pass
+
+
+async def test_the_holder_may_enter_again(client: Client, other: Client) -> None:
+    lock = client.get_lock("k")
+    async with lock, lock:
+        assert await lock.hold_count() == 2
+        inner = await lock.acquire()
+        assert await lock.hold_count() == 3
+        await inner.release()
+        assert await lock.hold_count() == 2
+        child = asyncio.create_task(lock.try_acquire())
+        assert await child is None, "a child task is somebody else"
+    assert await lock.hold_count() == 0
+    async with other.get_lock("k"):
+        pass
+
+
+async def test_one_that_is_not_reentrant_refuses(client: Client) -> None:
+    lock = client.get_lock("k", reentrant=False)
+    async with lock:
+        with pytest.raises(RuntimeError, match="is held by this task already"):
+            await lock.acquire()
+
+
+async def test_no_more_time_says_busy(client: Client, other: Client) -> None:
+    async with client.get_lock("k"):
+        with pytest.raises(AcquireTimeoutError, match=r"stayed busy for 0\.5 s"):
+            await other.get_lock("k").acquire(timeout=0.5)
+        # In this client it is its local queue that is busy.
+        waiter = asyncio.create_task(client.get_lock("k").acquire(timeout=0.5))
+        with pytest.raises(AcquireTimeoutError):
+            await waiter
+        assert await other.get_lock("k").try_acquire(timeout=0.5) is None
+    assert not await client.get_lock("k").locked()
+
+
+async def test_a_release_lets_the_next_client_in(client: Client, other: Client) -> None:
+    lease = await client.get_lock("k").acquire()
+    waiter = asyncio.create_task(other.get_lock("k").acquire())
+    await is_waiting(other, 1)
+    await lease.release()
+    async with asyncio.timeout(SOON):
+        await (await waiter).release()
+    with pytest.raises(NotHeldError):
+        await lease.release()
+
+
+async def test_tasks_of_one_client_are_served_in_their_order(client: Client) -> None:
+    order: list[int] = []
+
+    async def work(number: int) -> None:
+        async with client.get_lock("k"):
+            order.append(number)
+
+    async with client.get_lock("k"):
+        tasks = []
+        for number in range(10):
+            tasks.append(asyncio.create_task(work(number)))
+            await is_waiting(client, number + 1)
+    await asyncio.gather(*tasks)
+    assert order == list(range(10))
+
+
+async def test_nobody_holds_it_beside_another(new_client: NewClient) -> None:
+    inside = counted = 0
+
+    async def work(client: Client) -> None:
+        nonlocal inside, counted
+        for _ in range(5):
+            async with client.get_lock("k"):
+                inside += 1
+                assert inside == 1
+                seen = counted
+                await asyncio.sleep(0.001)
+                counted = seen + 1
+                inside -= 1
+
+    clients = [new_client() for _ in range(3)]
+    async with asyncio.timeout(30):
+        await asyncio.gather(*[work(client) for client in clients for _ in range(8)])
+    assert counted == 120
+
+
+async def test_names_do_not_disturb_each_other(client: Client) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        locks = [client.get_lock(f"k{number}") for number in range(40)]
+        await asyncio.gather(*[lock.acquire() for lock in locks[:20]])
+        for lock in locks[20:]:
+            await stack.enter_async_context(lock)
+        assert client.statistics().held_leases == 40
+        leases = [lease for hold in client._watchdog.holds for lease in hold.live]
+        for lease in leases:
+            if lease._block is None:
+                await lease.release()
+
+
+# Leases.
+
+
+async def test_it_is_renewed_for_as_long_as_it_is_held(client: Client, other: Client) -> None:
+    async with client.get_lock("k") as lease:
+        await until(lambda: client.statistics().renewals >= 4, seconds=60)
+        assert not lease.lost
+        assert await other.get_lock("k").try_acquire() is None
+    assert client.statistics().losses == 0
+
+
+async def test_its_own_lease_time_ends_it(client: Client, other: Client) -> None:
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock("k").hold(lease_time=1):
+            await asyncio.sleep(SOON)
+    assert caught.value.reason == "ended"
+    async with asyncio.timeout(SOON):
+        async with other.get_lock("k"):
+            pass
+
+
+async def test_a_hold_has_a_longest_time(client: Client, other: Client) -> None:
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock("k").hold(max_hold=1):
+            await asyncio.sleep(SOON)
+    assert caught.value.reason == "ended"
+    async with asyncio.timeout(SOON):
+        async with other.get_lock("k"):
+            pass
+
+
+async def test_an_extended_lease_ends_by_itself(client: Client, other: Client) -> None:
+    lease = await client.get_lock("k").acquire()
+    await lease.extend(1)
+    assert 0 < lease.remaining <= 1
+    waiter = asyncio.create_task(other.get_lock("k").acquire())
+    await lease.wait_lost()
+    with pytest.raises(LeaseLostError) as caught:
+        lease.check()
+    assert caught.value.reason == "ended"
+    async with asyncio.timeout(SOON):
+        await (await waiter).release()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_an_extension_may_be_longer_than_a_lease(client: Client, other: Client) -> None:
+    lease = await client.get_lock("k").acquire(lease_time=2)
+    await lease.extend(30)
+    assert 25 < lease.remaining <= 30
+    await asyncio.sleep(LEASE)
+    assert await other.get_lock("k").try_acquire() is None
+    await lease.release()
+    assert not await other.get_lock("k").locked()
+
+
+# Losses.
+
+
+async def test_a_lock_that_is_freed_by_force_cancels_the_body(
+    client: Client, other: Client
+) -> None:
+    reached = False
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock("k") as lease:
+            assert await other.get_lock("k").force_release()
+            await asyncio.sleep(2 * SOON)
+            reached = True
+    assert not reached
+    assert lease.lost
+    assert caught.value.reason == "taken"
+    assert caught.value.name == "k"
+    assert not await client.get_lock("k").locked()
+    assert not await other.get_lock("k").force_release()
+
+
+async def test_its_own_client_tells_it_at_once(client: Client) -> None:
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock("k"):
+            await asyncio.create_task(client.get_lock("k").force_release())
+            await asyncio.sleep(SOON)
+    assert caught.value.reason == "forced"
+
+
+async def test_the_error_of_the_body_is_not_masked(client: Client, other: Client) -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        async with client.get_lock("k") as lease:
+            assert await other.get_lock("k").force_release()
+            with contextlib.suppress(asyncio.CancelledError):
+                await lease.wait_lost()
+                await asyncio.sleep(SOON)
+            raise ZeroDivisionError
+    assert "LeaseLostError" in "".join(caught.value.__notes__)
+
+
+async def test_a_forced_release_wakes_waiters(client: Client, other: Client) -> None:
+    lease = await client.get_lock("k").acquire()
+    waiter = asyncio.create_task(other.get_lock("k").acquire())
+    await is_waiting(other, 1)
+    assert await client.get_lock("k").force_release()
+    async with asyncio.timeout(SOON):
+        await (await waiter).release()
+    assert lease.lost
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+# Fencing tokens.
+
+
+async def test_tokens_grow_from_holder_to_holder(new_client: NewClient) -> None:
+    clients = [new_client(), new_client()]
+    tokens: list[int] = []
+
+    async def work(client: Client) -> None:
+        for _ in range(5):
+            async with client.get_fenced_lock("k") as lease:
+                assert isinstance(lease, FencedLease)
+                tokens.append(lease.token)
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*[work(client) for client in clients for _ in range(3)])
+    assert len(tokens) == 30
+    assert tokens == sorted(set(tokens))
+
+
+async def test_re_entry_keeps_the_token(client: Client) -> None:
+    lock = client.get_fenced_lock("k")
+    async with lock as outer, lock as inner:
+        assert inner.token == outer.token
+    async with lock as later:
+        assert later.token > outer.token
+
+
+async def test_a_plain_and_a_fenced_lock_exclude_each_other(client: Client, other: Client) -> None:
+    async with client.get_lock("k") as lease:
+        assert lease.token is None
+        assert await other.get_fenced_lock("k").try_acquire() is None
+        with pytest.raises(RuntimeError, match="no fencing token"):
+            await client.get_fenced_lock("k").acquire()
+    async with client.get_fenced_lock("k"):
+        assert await other.get_lock("k").try_acquire() is None
+
+
+# Cancellation.
+
+
+async def test_a_cancelled_acquire_leaves_nothing(client: Client, other: Client) -> None:
+    for number in range(24):
+        lease = await client.get_lock("k").acquire()
+        task = asyncio.create_task(other.get_lock("k").acquire())
+        if number % 3 == 2:
+            await is_waiting(other, 1)
+        await asyncio.sleep(0.0005 * number)
+        task.cancel()
+        if number % 2:
+            await lease.release()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await task).release()
+        if not number % 2:
+            await lease.release()
+        async with asyncio.timeout(SOON):
+            async with client.get_lock("k"):
+                assert other.statistics().waiters == 0
+    snapshot = await client.get_lock("k").inspect()
+    assert snapshot.holders == snapshot.waiters == ()
+
+
+async def test_a_cancelled_first_acquire_leaves_nothing(new_client: NewClient) -> None:
+    for number in range(10):
+        client = new_client()
+        task = asyncio.create_task(client.get_lock("k").acquire())
+        await asyncio.sleep(0.002 * number)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await (await task).release()
+        async with asyncio.timeout(SOON):
+            async with client.get_lock("k"):
+                pass
+
+
+async def test_a_cancelled_release_is_carried_out(client: Client, other: Client) -> None:
+    for number in range(8):
+        lease = await client.get_lock("k").acquire()
+        task = asyncio.create_task(lease.release())
+        await asyncio.sleep(0.0005 * number)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(SOON):
+            async with other.get_lock("k"):
+                pass
+
+
+# Clients.
+
+
+async def test_a_closing_client_gives_everything_back(
+    new_client: NewClient, other: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = new_client()
+    lease = await client.get_lock("k").acquire()
+    waiter = asyncio.create_task(client.get_lock("k").acquire())
+    await is_waiting(client, 1)
+    await client.aclose()
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await waiter
+    with pytest.raises(ClientClosedError):
+        await client.get_lock("k").acquire()
+    assert lease.lost
+    assert "closing while still holding lock 'k'" in caplog.text
+    async with asyncio.timeout(SOON):
+        async with other.get_lock("k"):
+            pass
+
+
+async def test_a_closed_client_opens_again_with_a_new_id(new_client: NewClient) -> None:
+    client = new_client()
+    async with client:
+        before = client.id
+        async with client.get_lock("k"):
+            pass
+    async with client:
+        assert client.id != before
+        async with client.get_lock("k") as lease:
+            assert lease.owner.startswith(client.id)
+
+
+def test_a_client_moves_to_the_next_event_loop(backend: Backend) -> None:
+    client = backend.client()
+
+    async def use() -> None:
+        async with client.get_lock("k"):
+            pass
+
+    async def close() -> None:
+        await use()
+        await client.aclose()
+
+    asyncio.run(use())
+    asyncio.run(use())
+    asyncio.run(close())
+
+
+async def test_listeners_and_statistics(new_client: NewClient, other: Client) -> None:
+    heard: list[str] = []
+
+    told = ("acquired", "released", "wait_started", "wait_ended", "lost", "renewed_late")
+    told += ("connection_lost", "connection_restored")
+    notes = {name: lambda event, name=name: heard.append(name) for name in told}
+    client = new_client(listener=SimpleNamespace(**notes))
+    lease = await other.get_lock("k").acquire()
+    waiter = asyncio.create_task(client.get_lock("k").acquire())
+    await until(lambda: heard)
+    await lease.release()
+    await (await waiter).release()
+    assert heard == ["wait_started", "wait_ended", "acquired", "released"]
+    statistics = client.statistics()
+    assert (statistics.acquires, statistics.waits, statistics.held_leases) == (1, 1, 0)
+    assert statistics.commands_sent >= 2
+    await client.ping()
+
+
+async def test_inspect_says_who_holds_it(client: Client, other: Client) -> None:
+    assert (await client.get_lock("k").inspect()).holders == ()
+    async with client.get_lock("k") as lease:
+        (holder,) = (await other.get_lock("k").inspect()).holders
+        assert holder.owner == lease.owner
+        assert 0 < holder.remaining <= LEASE
+        (own,) = (await client.get_lock("k").inspect()).holders
+        task = asyncio.current_task()
+        assert task is not None
+        assert own.task == task.get_name()
+        left = await other.get_lock("k").remaining()
+        assert left is not None
+        assert 0 < left <= LEASE
+
+
+async def test_it_decorates_a_function(client: Client, other: Client) -> None:
+    @client.get_lock("report:{day}")
+    async def report(day: str) -> bool:
+        return await other.get_lock(f"report:{day}").locked()
+
+    assert await report("monday")
+    assert not await other.get_lock("report:monday").locked()
+
+
+async def test_a_loss_may_only_raise(new_client: NewClient, other: Client) -> None:
+    client = new_client(on_lost="raise")
+    reached = False
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k") as lease:
+            await other.get_lock("k").force_release()
+            await lease.wait_lost()
+            reached = True
+    assert reached
+
+
+# Names and options.
+
+NAMES = [
+    "k",
+    "two words",
+    "orders/7/paid",
+    "/leading/slash",
+    "trailing/",
+    "//",
+    "ünïcödé ✓ 🎉",
+    "dots.and..more",
+    ".",
+    "..",
+    "zookeeper",
+    "%41%2F",
+    "quote'\"`;--",
+    "UPPER lower",
+    "\t\n\x01\x7f\x85",
+    "{braces}",
+    "x" * 4096,
+    "ä" * 2048,
+    b"bytes",
+]
+
+
+async def test_any_name_is_a_lock_of_its_own(client: Client, other: Client) -> None:
+    leases = [await client.get_lock(name).acquire() for name in NAMES]
+    assert await other.get_lock("upper LOWER").try_acquire() is not (None)
+    for name in NAMES:
+        assert await other.get_lock(name).try_acquire() is None, name
+    for lease in leases:
+        await lease.release()
+    for name in NAMES:
+        assert not await other.get_lock(name).locked(), name
+    await other.get_lock("upper LOWER").force_release()
+    await until(lambda: not other._watchdog.holds)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("", ValueError), ("x" * 4097, ValueError), (7, TypeError)]
+)
+async def test_bad_names_are_refused(client: Client, name: object, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        client.get_lock(name)  # type: ignore[arg-type]
+    assert client.statistics().commands_sent == 0
+
+
+def test_bad_options_are_refused(backend: Backend) -> None:
+    with pytest.raises(TypeError, match="there is no option 'lease'"):
+        backend.client(lease=3)
+    with pytest.raises(ValueError, match="lease_time must be between"):
+        backend.client(lease_time=0)
+
+
+def test_no_error_quotes_the_url(backend: Backend) -> None:
+    scheme = backend.url.partition("://")[0]
+    for url in (f"{scheme}://user:secr3t@host:nope/db", "secr3t", f"{scheme}://us:secr3t@[::1"):
+        with pytest.raises(ValueError, match=r"\w") as caught:
+            backend.client(url)
+        shown = repr(caught.value) + repr(caught.value.__cause__) + repr(caught.value.__context__)
+        assert "secr3t" not in shown
+
+
+async def test_a_prefix_comes_before_each_name(new_client: NewClient, client: Client) -> None:
+    async with new_client(prefix="app:").get_lock("k"):
+        assert await client.get_lock("app:k").locked()
+        assert not await client.get_lock("k").locked()
+
+
+async def test_many_tasks_on_one_name(client: Client, other: Client) -> None:
+    async def work(one: Client) -> None:
+        async with one.get_lock("k"):
+            pass
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(*[work(one) for one in (client, other) for _ in range(100)])
+    assert client.statistics().acquires == 100
+
+
+async def test_what_was_released_late_raises(client: Client, other: Client) -> None:
+    lease = await client.get_lock("k").acquire(lease_time=0.5)
+    await lease.wait_lost()
+    async with asyncio.timeout(SOON):
+        mine = await other.get_lock("k").acquire()
+    with pytest.raises(RedissonError):
+        await lease.release()
+    assert await other.get_lock("k").locked()
+    await mine.release()
+
+    async def is_free() -> bool:
+        return not await client.get_lock("k").locked()
+
+    await until_async(is_free)
