@@ -40,7 +40,7 @@ standaloneEnabled=true
 """
 
 
-class ZooKeeperNotFoundError(Exception):
+class ZooKeeperNotFoundError(FileNotFoundError):
     """There is no `java`, or no ZooKeeper."""
 
 
