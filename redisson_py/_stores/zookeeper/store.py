@@ -37,6 +37,9 @@ from .names import directory_of, in_order, levels_of, prefix_of
 from .session import CreateContainer, Session, create_contender
 from .url import Target, read_url
 
+#: How many owners that gave back are remembered.
+_REMEMBERED: Final = 10_000
+
 
 @final
 @dataclass(slots=True)
@@ -73,6 +76,8 @@ class ZooKeeperStore:
         """Prepare a store; see `from_url`."""
         self._root: Final = target.root
         self._contenders: Final[dict[tuple[str, str], _Contender]] = {}
+        #: Those that gave back last; they are granted nothing.
+        self._left: Final[dict[tuple[str, str], None]] = {}
         self._bell: Bell | None = None
         self._ensemble: Final = Ensemble(
             target, lease_time, ended=self._contenders.clear, again=self._ring_all
@@ -115,6 +120,12 @@ class ZooKeeperStore:
         self._contenders.clear()
         await self._ensemble.stop()
 
+    def leave_behind(self) -> None:
+        """Forget what belongs to an event loop that was closed; its session is ended."""
+        self._bell = None
+        self._contenders.clear()
+        self._ensemble.leave_behind()
+
     async def ping(self, deadline: float) -> None:
         """Return when the leader has answered."""
 
@@ -134,12 +145,15 @@ class ZooKeeperStore:
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
         """Delete the contender. One whose creation had no answer is looked for by its prefix."""
+        self._left[name, owner] = None
+        if len(self._left) > _REMEMBERED:
+            del self._left[next(iter(self._left))]
         if (name, owner) not in self._contenders:
             return False
 
-        async def attempt(session: Session) -> bool:
+        async def attempt(session: Session) -> bool | None:
             return await self._delete(session, (name, owner), unsure, deadline)
 
         return await self._ensemble.call(attempt, deadline, changes=True)
@@ -151,9 +165,9 @@ class ZooKeeperStore:
             for place, hold in enumerate(batch)
             if (contender := self._contenders.get((hold.name, hold.owner))) is not None
         ]
-        untils: list[float | None] = [None] * len(batch)
+        ends: list[float | None] = [None] * len(batch)
         if not asked:
-            return untils
+            return ends
 
         async def attempt(session: Session) -> list[float | None]:
             began = now()
@@ -164,8 +178,8 @@ class ZooKeeperStore:
             for (place, hold, path), stat in zip(asked, stats, strict=True):
                 self._ensemble.check(stat, path)
                 there = stat is not None and stat.czxid == hold.token
-                untils[place] = until if there else None
-            return untils
+                ends[place] = until if there else None
+            return ends
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
@@ -213,6 +227,8 @@ class ZooKeeperStore:
         """Answer a wish; None if something has changed meanwhile, and it must be asked again."""
         key, path = (wish.name, wish.owner), self._path(wish.name)
         contender = self._contenders.get(key)
+        if key in self._left:
+            raise BackendError(f"{wish.owner} has given {wish.name!r} back: it cannot ask again")
         if contender is None and not wish.waits:
             children = GetChildren(path, None)
             (listed,) = await self._ensemble.exchange(session, deadline, children)
@@ -300,8 +316,8 @@ class ZooKeeperStore:
 
     async def _delete(
         self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
-    ) -> bool:
-        """Delete the contender of an owner; return whether it held."""
+    ) -> bool | None:
+        """Delete the contender of an owner; see `give_back`."""
         contender = self._contenders.get(key)
         if contender is None:
             return False
@@ -318,7 +334,9 @@ class ZooKeeperStore:
         )
         there = [self._is_there(reply, path) for reply in replies]
         self._contenders.pop(key, None)
-        return held and (again or any(there))
+        if held and again and not any(there):
+            return None
+        return held and any(there)
 
     async def _nodes(self, session: Session, path: str, deadline: float) -> list[str]:
         """Return the contenders as the leader has them, the holder first."""
