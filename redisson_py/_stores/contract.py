@@ -165,9 +165,10 @@ class Store(Protocol):
         """Take the hold if it is free, or held by this owner already."""
         ...
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
-        """End a hold, or the wait of an owner; return whether it held.
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
+        """End a hold, or the wait of an owner; return 0 if it did not hold, and 1 if it did.
 
+        2: it did, and owners of other clients wait, to which this client should yield.
         With `unsure` a request of this owner had no answer: if it arrives later, it is refused.
         None: it does not hold, but an earlier copy of this request had no answer, and may be why.
         """

@@ -128,6 +128,23 @@ async def test_nobody_holds_it_beside_another(new_client: NewClient) -> None:
     assert counted == 120
 
 
+async def test_a_busy_client_lets_others_in(client: Client, other: Client) -> None:
+    done = asyncio.Event()
+
+    async def work() -> None:
+        while not done.is_set():
+            async with client.get_lock("k"):
+                await asyncio.sleep(0)
+
+    greedy = [asyncio.create_task(work()) for _ in range(4)]
+    async with asyncio.timeout(2 * SOON):
+        for _ in range(3):
+            async with other.get_lock("k"):
+                pass
+    done.set()
+    await asyncio.gather(*greedy)
+
+
 async def test_names_do_not_disturb_each_other(client: Client) -> None:
     async with contextlib.AsyncExitStack() as stack:
         locks = [client.get_lock(f"k{number}") for number in range(40)]
