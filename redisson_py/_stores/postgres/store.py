@@ -55,6 +55,7 @@ class PostgresStore:
     """
 
     title: str = "PostgreSQL"
+    ends_leases: bool = True
 
     def __init__(self, url: str, *, connections: int = 4, statement_cache_size: int = 100) -> None:
         if connections < 1:

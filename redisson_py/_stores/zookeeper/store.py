@@ -71,37 +71,40 @@ class ZooKeeperStore:
     """
 
     title: str = "ZooKeeper"
+    ends_leases: bool = False
 
-    def __init__(self, target: Target, lease_time: float) -> None:
+    def __init__(self, target: Target, session: float, least: float = 0.0) -> None:
         """Prepare a store; see `from_url`."""
+        self._least: Final = least
         self._root: Final = target.root
         self._contenders: Final[dict[tuple[str, str], _Contender]] = {}
         #: Those that gave back last; they are granted nothing.
         self._left: Final[dict[tuple[str, str], None]] = {}
         self._bell: Bell | None = None
         self._ensemble: Final = Ensemble(
-            target, lease_time, ended=self._contenders.clear, again=self._ring_all
+            target, session, ended=self._contenders.clear, again=self._ring_all
         )
         self.where: str = self._ensemble.where
 
     @classmethod
-    def from_url(cls, url: str, lease_time: float = 30.0) -> Self:
+    def from_url(cls, url: str, session: float = 40.0, least: float = 0.0) -> Self:
         """Make a store for `zookeeper://h1:2181,h2:2181/chroot`.
 
         Args:
             url: See `url.read_url`.
-            lease_time: Seconds: the session timeout to ask for. See `session_timeout`.
+            session: Seconds: the session timeout to ask for. See `session_timeout`.
+            least: Seconds: the shortest session timeout that will do.
 
         Raises:
             ValueError: The URL is malformed. The error does not quote it.
         """
-        return cls(read_url(url), lease_time)
+        return cls(read_url(url), session, least)
 
     @property
     def session_timeout(self) -> float:
         """The seconds after which the ensemble frees the holds of a client that died.
 
-        The `lease_time`, unless the server has limits that differ: `minSessionTimeout` and
+        What was asked for, unless the server has limits that differ: `minSessionTimeout` and
         `maxSessionTimeout`, by default 2 and 20 times its `tickTime`.
         """
         return self._ensemble.session_timeout
@@ -113,6 +116,14 @@ class ZooKeeperStore:
         """Begin a session. Nothing must be there: directories are made when they are needed."""
         self._bell = bell
         await self._ensemble.start(deadline)
+        granted = self.session_timeout
+        if granted < self._least:
+            await self._ensemble.stop()
+            raise BackendError(
+                f"ZooKeeper at {self.where} grants sessions of {granted:g} s at most, and the"
+                f" lease_time needs {self._least:g} s: choose a shorter one, or raise"
+                " maxSessionTimeout of the servers"
+            )
 
     async def stop(self) -> None:
         """End the session, and with it all that it still has."""
