@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.rivals.kinds import LOCK
-from benchmarks.rivals.side import LEASE, TaskSide, ThreadSide
+from benchmarks.rivals.side import LEASE, CannotError, TaskSide, ThreadSide
 
 #: The client of each scheme.
 _CLIENTS = {
@@ -26,13 +26,25 @@ _CLIENTS = {
 }
 
 
+def _driver(module: str, name: str) -> Any:
+    """Return what a driver has under a name.
+
+    Raises:
+        CannotError: It is not installed.
+    """
+    try:
+        return getattr(import_module(module), name)
+    except ImportError as error:
+        raise CannotError(f"not installed ({error})") from error
+
+
 class OursOnStore(TaskSide):
     """One client with default options: every lock is renewed by the watchdog."""
 
     async def open(self, url: str) -> None:
         """Make a client and connect."""
         module, name = _CLIENTS[urlsplit(url).scheme]
-        self._client: Any = getattr(import_module(module), name).from_url(url)
+        self._client: Any = _driver(module, name).from_url(url)
         await self._client.ping()
 
     async def close(self) -> None:
@@ -62,7 +74,7 @@ class AdvisoryLock(TaskSide):
         """Remember the server; each lock connects when it is first entered."""
         self._url = url
         self._locks: dict[str, _Advisory] = {}
-        self._connect: Any = import_module("asyncpg").connect
+        self._connect: Any = _driver("asyncpg", "connect")
 
     async def close(self) -> None:
         """Connections end with the process."""
@@ -108,7 +120,7 @@ class GetLock(TaskSide):
             "autocommit": True,
         }
         self._locks: dict[str, _GetLock] = {}
-        self._connect: Any = import_module("asyncmy").connect
+        self._connect: Any = _driver("asyncmy", "connect")
 
     async def close(self) -> None:
         """Connections end with the process."""
@@ -148,7 +160,7 @@ class Aetcd(TaskSide):
     async def open(self, url: str) -> None:
         """Connect."""
         server = urlsplit(url)
-        client: Any = import_module("aetcd").Client
+        client: Any = _driver("aetcd", "Client")
         self._client = client(host=server.hostname, port=server.port)
         await self._client.connect()
 
@@ -167,7 +179,7 @@ class Kazoo(ThreadSide):
 
     async def open(self, url: str) -> None:
         """Connect."""
-        client: Any = import_module("kazoo.client").KazooClient
+        client: Any = _driver("kazoo.client", "KazooClient")
         self._client = client(hosts=urlsplit(url).netloc, timeout=LEASE)
         self._client.start()
 
@@ -188,7 +200,7 @@ class Tooz(ThreadSide):
     async def open(self, url: str) -> None:
         """Connect. Its drivers of databases are said to be removed one day: it warns of that."""
         warnings.simplefilter("ignore")
-        get: Any = import_module("tooz.coordination").get_coordinator
+        get: Any = _driver("tooz.coordination", "get_coordinator")
         self._coordinator = get(url, b"benchmark")
         self._coordinator.start()
 
