@@ -70,9 +70,9 @@ from redisson_py.errors import (
     UnsupportedServerError,
 )
 from redisson_py.locks.anywhere import Locks
-from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
@@ -92,7 +92,7 @@ __all__ = [
     "FencedLock",
     "Lease",
     "LockLike",
-    "FencedLockLike",
+    "LockOf",
     "Locks",
     "MultiLock",
     "RLock",
@@ -154,7 +154,7 @@ for _public in (
     FencedLock,
     Lease,
     LockLike,
-    FencedLockLike,
+    LockOf,
     Locks,
     MultiLock,
     RLock,
