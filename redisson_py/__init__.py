@@ -29,6 +29,10 @@ How a lock is acquired, step by step:
 
 Semaphores, read-write locks and composites take the same steps with other commands
 (`_commands`) and other ownerships (`semaphores/_ownership`, `composite/_ownership`).
+
+The engine knows no store: `_engine/server` says what it needs of one. Redis is one. PostgreSQL,
+MySQL, etcd and ZooKeeper are others (`postgres`, `mysql`, `etcd`, `zookeeper`): there step 3 is a
+call of a `_stores/contract.Store`, and 4 a ring of its bell.
 """
 
 from redisson_py import errors
