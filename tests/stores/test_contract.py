@@ -364,17 +364,6 @@ async def test_it_decorates_a_function(client: Client, other: Client) -> None:
     assert not await other.get_lock("report:monday").locked()
 
 
-async def test_a_loss_may_only_raise(new_client: NewClient, other: Client) -> None:
-    client = new_client(on_lost="raise")
-    reached = False
-    with pytest.raises(LeaseLostError):
-        async with client.get_lock("k") as lease:
-            await other.get_lock("k").force_release()
-            await lease.wait_lost()
-            reached = True
-    assert reached
-
-
 async def test_many_tasks_on_one_name(client: Client, other: Client) -> None:
     async def work(one: Client) -> None:
         async with one.get_lock("k"):

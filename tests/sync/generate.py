@@ -16,7 +16,7 @@ import sys
 import textwrap
 from types import ModuleType
 
-from redisson_py.locks import fenced
+from redisson_py.locks import lock_of
 from tests.support import repository
 from tests.sync.layout import FILES, File
 from tests.sync.wording import in_words_of_threads
@@ -152,9 +152,9 @@ def _class(module: ModuleType, name: str, bases: str) -> str:
 
 def _methods_of_leases() -> ast.If:
     """Return the methods of every lock, with a variable for the class of its leases."""
-    tree = ast.parse(inspect.getsource(fenced))
+    tree = ast.parse(inspect.getsource(lock_of))
     (node,) = (
-        each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "LockWith"
+        each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "LockOf"
     )
     (typed,) = (each for each in node.body if isinstance(each, ast.If))
     return typed

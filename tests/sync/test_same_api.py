@@ -23,7 +23,7 @@ SHARED = {
     if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
     or name in ("errors", "Listener", "Listeners")
     # There are no other stores for threads.
-    or name in ("FencedLockLike", "Locks")
+    or name in ("LockOf", "Locks")
 }
 CLASSES = sorted({*redisson_py.__all__} - SHARED)
 #: What differs on purpose: what it is called here, or nothing if its arguments differ.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_type
 
-from redisson_py import FencedLease, Lease, Locks, MultiLock, Redisson
-from redisson_py.etcd import Etcd, FencedStoreLock, StoreLock
+from redisson_py import FencedLease, Lease, LockOf, Locks, MultiLock, Redisson
+from redisson_py.etcd import Etcd, StoreLock
 from redisson_py.mysql import MySQL
 from redisson_py.postgres import (
     Postgres,
@@ -58,7 +58,7 @@ async def postgres(connection: object) -> None:
 async def what_a_store_lacks_is_no_method_there() -> None:
     etcd = Etcd.from_url("etcd://localhost")
     assert_type(etcd.get_lock("k"), StoreLock)
-    assert_type(etcd.get_fenced_lock("k"), FencedStoreLock)
+    assert_type(etcd.get_fenced_lock("k"), LockOf[FencedLease])
     etcd.get_semaphore("s", 5)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     etcd.get_latch("l")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     lease = await etcd.get_lock("k").acquire()
