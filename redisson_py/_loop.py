@@ -85,6 +85,34 @@ def discard(task: Task) -> None:
         task.get_coro().close()
 
 
+def end_task(task: Task) -> None:
+    """End a task where nothing can be awaited: its event loop was closed, or ends now."""
+    if is_closed(task.get_loop()):
+        if not task.done():
+            discard(task)
+    else:
+        task.cancel()
+
+
+def tear_off_transport(transport: object) -> None:
+    """Close the socket of a transport whose event loop was closed before it.
+
+    asyncio's transports cannot be closed then; uvloop has closed its own.
+    """
+    # Not uvloop's, which have no base class in asyncio.
+    while isinstance(transport, asyncio.BaseTransport):
+        # The finalizers of both transports check these flags, and warn.
+        for flag in ("_closing", "_closed"):
+            if hasattr(transport, flag):
+                setattr(transport, flag, True)
+        sock = getattr(transport, "_sock", None)
+        if sock is not None:
+            transport._sock = None  # type: ignore[attr-defined]
+            sock.close()
+        # TLS has a transport of its own above that of the socket.
+        transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+
+
 def clock_of(loop: Loop) -> Callable[[], float]:
     """Return a loop's clock; where that is Python's monotonic clock, without a call in between."""
     own = getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time

@@ -112,6 +112,14 @@ class Ensemble:
         if session is not None:
             await asyncio.wait([session.close()], timeout=_CLOSE_TIME)
 
+    def leave_behind(self) -> None:
+        """End the session without waiting for it: the event loop was closed, or ends now."""
+        session, self._session = self._session, None
+        if self._restart is not None:
+            self._restart.cancel()
+        if session is not None:
+            session.leave_behind()
+
     async def call(
         self, attempt: Callable[[Session], Awaitable[_T]], deadline: float, *, changes: bool
     ) -> _T:

@@ -115,6 +115,12 @@ class ZooKeeperStore:
         self._contenders.clear()
         await self._ensemble.stop()
 
+    def leave_behind(self) -> None:
+        """Disconnect without waiting: the event loop was closed, or ends now."""
+        self._bell = None
+        self._contenders.clear()
+        self._ensemble.leave_behind()
+
     async def ping(self, deadline: float) -> None:
         """Return when the leader has answered."""
 
