@@ -73,10 +73,18 @@ def is_closed(loop: object) -> bool:
     return isinstance(loop, Loop) and loop.is_closed()
 
 
+def hush(task: Task) -> None:
+    """Have asyncio say nothing if a task is collected before it is done.
+
+    Otherwise it warns users about a task that they never created.
+    """
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
 def discard(task: Task) -> None:
     """End a task whose event loop was closed before it was done; its cleanup must not await."""
-    # Otherwise asyncio warns users about a task that they never created, or about its future.
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    hush(task)
+    # Nor about its future.
     waited_for = task._fut_waiter  # type: ignore[attr-defined]
     if waited_for is not None and waited_for.done() and not waited_for.cancelled():
         waited_for.exception()

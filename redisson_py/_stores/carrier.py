@@ -216,9 +216,9 @@ class Carrier:
                 told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
                 told.__cause__ = error
                 call.fail(StoreRefusedError(told))
-            except BaseException as error:
+            except Cancelled:
                 self._is_unsure(call, line, sent=call.sends > 0)
-                if self._closing or not isinstance(error, Cancelled):
+                if self._closing:
                     call.fail(self.no_answer(maybe_held=call.sends > 0))
                 elif line is not None:
                     line.calls.appendleft(call)
@@ -350,7 +350,10 @@ class Carrier:
 
     async def finish(self, seconds: float) -> None:
         """Wait until everything under way was answered, for at most some seconds."""
-        await wait_for_all(list(self._tasks), seconds)
+        until = self.time() + seconds
+        # One that an ending event loop has cancelled goes on as another task.
+        while self._tasks and (left := until - self.time()) > 0:
+            await wait_for_all(list(self._tasks), left)
 
     async def close(self) -> None:
         """Give up what is under way, and disconnect."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import weakref
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import copy_context
@@ -23,6 +24,7 @@ from redisson_py._loop import (
     Task,
     discard,
     here,
+    hush,
     is_closed,
     new_future,
     sleep,
@@ -105,9 +107,10 @@ class StoreClient:
             teller,
         )
         self._loop: object = None
-        #: Ends last when the event loop ends every task. It has the context variables of where the
+        #: Ends last when the event loop ends every task. Only the loop refers to it: if that was
+        #: closed, it is collected, and disconnects. It has the context variables of where the
         #: client is made, as all that is done in the background.
-        self._root: Task | None = None
+        self._root: Callable[[], Task | None] = lambda: None
         self._made_in = copy_context()
         self._closed = False
         self._closing: Future[None] | None = None
@@ -211,6 +214,7 @@ class StoreClient:
         if is_closed(self._loop):
             # Nothing can release what it left there: the leases run out.
             self._let_go()
+            self._executor.carrier.leave_behind()
             self._closed = True
             return
         self._check()
@@ -218,8 +222,8 @@ class StoreClient:
         try:
             await self._disconnect()
         finally:
-            if self._root is not None:
-                await stop_task(self._root)
+            if (root := self._root()) is not None:
+                await stop_task(root)
 
     def _let_everything_go(self, error: ClientClosedError, but: Collection[Hold] = ()) -> None:
         """Send what must be sent before closing, without waiting; keep some holds."""
@@ -326,9 +330,9 @@ class StoreClient:
             self._start_over()
         self._loop = loop
         self._executor.use(loop)
-        self._root = start_task(
-            self._end_with_loop(), f"redisson_py {self.id[:8]}", self._made_in
-        )
+        root = start_task(self._end_with_loop(), f"redisson_py {self.id[:8]}", self._made_in)
+        hush(root)
+        self._root = weakref.ref(root)
 
     def _refuse_after_fork(self) -> None:
         used = self._loop is not None and not self._closed
@@ -380,13 +384,14 @@ class StoreClient:
         """Reset everything for another event loop or another life; nothing is held or waits."""
         if is_closed(self._loop):
             self._let_go()
-            if self._root is not None and not self._root.done():
-                discard(self._root)
+            if (root := self._root()) is not None and not root.done():
+                discard(root)
         self._context.bus.start_over()
         self._watchdog.start_over()
         self._context.start_over()
         self._executor.start_over()
-        self._loop = self._closing = self._root = None
+        self._loop = self._closing = None
+        self._root = lambda: None
         self._closed = self._ended_with_loop = False
         self._pid = os.getpid()
 

@@ -146,8 +146,8 @@ class EtcdStore:
         """See the contract."""
         task, self._tending = self._tending, None
         self._bell = None
-        self._watches.leave_behind()
         self._link.leave_behind()
+        self._watches.leave_behind()
         if task is not None:
             end_task(task)
 
