@@ -16,13 +16,16 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any
 
 from redisson_py import _answers
 from redisson_py._answers import LOST, Answer
 from redisson_py._loop import (
+    Cancelled,
     Future,
     Task,
+    end_task,
     fail,
     new_future,
     sleep,
@@ -107,6 +110,7 @@ class Carrier:
         starts: How often it was started.
         ready: It is started, and has answered the last request.
         heard_at: When it last answered, in loop time.
+        when_idle: Called each time that nothing is under way any more, if it is set.
     """
 
     def __init__(
@@ -125,6 +129,8 @@ class Carrier:
         self._started = False
         self._starting: Future[None] | None = None
         self._tasks: set[Task] = set()
+        self._made_in = copy_context()
+        self.when_idle: Callable[[], None] | None = None
 
     def send(self, call: StoreCall) -> None:
         """Carry a call out in its turn; its future gets the answer."""
@@ -162,13 +168,19 @@ class Carrier:
             self._wake(name)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> Task:
-        task = start_task(work, f"redisson_py {self.store.title}")
+        task = start_task(work, f"redisson_py {self.store.title}", self._made_in)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: Task) -> None:
+        self._tasks.discard(task)
+        if not self._tasks and self.when_idle is not None:
+            self.when_idle()
 
     async def _work(self, owner: str, line: Line) -> None:
         """Send the calls of a line, one after the other."""
+        cut_short = False
         try:
             while line.calls:
                 call = line.calls.popleft()
@@ -176,12 +188,13 @@ class Carrier:
                 if isinstance(call.request, GiveBack):
                     # Given back, or its lease is over.
                     line.kept = line.unsure = False
+        except Cancelled:
+            # The event loop ends and has cancelled every task; blocks that clean up rely on us.
+            cut_short = not self._closing and bool(line.calls)
+            raise
         finally:
-            line.working = None
-            if line.calls and not self._closing:
-                # The event loop ends every task; what must arrive goes on for as long as it can.
-                line.working = self._spawn(self._work(owner, line))
-            elif not (line.kept or line.unsure):
+            line.working = self._spawn(self._work(owner, line)) if cut_short else None
+            if not (cut_short or line.kept or line.unsure):
                 self.lines.pop(owner, None)
 
     async def _carry(self, call: StoreCall, line: Line | None) -> None:
@@ -207,10 +220,14 @@ class Carrier:
                 told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
                 told.__cause__ = error
                 call.fail(StoreRefusedError(told))
-            except BaseException:
-                # The event loop ends every task, or the client was closed.
+            except Cancelled:
                 self._is_unsure(call, line, sent=call.sends > 0)
-                call.fail(self.no_answer(maybe_held=call.sends > 0))
+                if self._closing:
+                    call.fail(self.no_answer(maybe_held=call.sends > 0))
+                elif line is not None:
+                    line.calls.appendleft(call)
+                else:
+                    self._spawn(self._carry(call, None))
                 raise
 
     async def _once(self, call: StoreCall, line: Line | None) -> None:
@@ -337,7 +354,10 @@ class Carrier:
 
     async def finish(self, seconds: float) -> None:
         """Wait until everything under way was answered, for at most some seconds."""
-        await wait_for_all(list(self._tasks), seconds)
+        until = self.time() + seconds
+        # One that an ending event loop has cancelled goes on as another task.
+        while self._tasks and (left := until - self.time()) > 0:
+            await wait_for_all(list(self._tasks), left)
 
     async def close(self) -> None:
         """Give up what is under way, and disconnect."""
@@ -348,13 +368,20 @@ class Carrier:
             self._started = self.ready = False
             await self.store.stop()
 
+    def leave_behind(self) -> None:
+        """Give up everything at once: the event loop was closed, or ends now."""
+        self._closing, self.when_idle = True, None
+        if self._started or self._starting is not None:
+            self._started = self.ready = False
+            self.store.leave_behind()
+        for task in list(self._tasks):
+            end_task(task)
+        self._tasks.clear()
+
     def start_over(self) -> None:
         """Forget everything, for another event loop or another life of the client."""
-        if self._started:
-            # The event loop was closed before the client.
-            self.store.leave_behind()
+        self.leave_behind()
         self.lines.clear()
-        self._tasks.clear()
         self._closing = self._started = self.ready = False
         self._starting = None
         self.heard_at = 0.0

@@ -158,9 +158,10 @@ class Store(Protocol):
         """Disconnect. Everything that was given back before is gone; the rest ends by its lease."""
 
     def leave_behind(self) -> None:
-        """Forget what belongs to an event loop that was closed, without waiting; `start` follows.
+        """Disconnect without waiting: the event loop was closed, or ends now.
 
-        Sockets are closed, and nothing is left that Python would warn about.
+        Sockets are closed, and nothing is left that Python would warn about. If anything follows,
+        it is `start`, in another event loop.
         """
 
     async def ping(self, deadline: float) -> None:

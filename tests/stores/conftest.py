@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest_asyncio
 from redisson_py import Redisson
 from redisson_py._engine.context import Context
 from tests.stores.backends import BACKENDS, Backend, Client, started
+from tests.stores.traces import Loops
 from tests.support.waiting import until
 
 NewClient = Callable[..., Client]
@@ -32,6 +34,14 @@ def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Back
     if name not in servers:
         servers[name] = started(name)
     return servers[name]
+
+
+@pytest.fixture
+def loops(request: pytest.FixtureRequest) -> Loops:
+    """Event loops for tests that are no coroutines."""
+    if request.config.getoption("--loop") == "asyncio":
+        return Loops(asyncio.new_event_loop)
+    return Loops(pytest.importorskip("uvloop").new_event_loop)
 
 
 @pytest_asyncio.fixture

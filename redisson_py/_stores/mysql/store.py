@@ -91,6 +91,13 @@ class MySQLStore:
         if connections is not None:
             await connections.quit()
 
+    def leave_behind(self) -> None:
+        """Disconnect without waiting: the event loop was closed, or ends now."""
+        connections, self._connections = self._connections, None
+        self._bell = None
+        if connections is not None:
+            connections.leave_behind()
+
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
         await self._run(sql.PING, deadline, "a ping")

@@ -98,6 +98,15 @@ class PostgresStore:
         if connections is not None:
             await connections.close()
 
+    def leave_behind(self) -> None:
+        """Disconnect without waiting: the event loop was closed, or ends now."""
+        listening, self._listening = self._listening, None
+        connections, self._connections = self._connections, None
+        if listening is not None:
+            listening.leave_behind()
+        if connections is not None:
+            connections.leave_behind()
+
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
         await self._fetch(sql.PING, (), deadline)
