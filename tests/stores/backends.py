@@ -39,6 +39,10 @@ class Backend(ABC):
         """The URL of its server."""
         return str(self.server.url)
 
+    def url_at(self, port: int) -> str:
+        """Return the URL of its server at another port, which is that of a proxy."""
+        return self.url.replace(f":{self.server.port}", f":{port}")
+
     @abstractmethod
     def client(self, url: str = "", **options: Any) -> Client:
         """Make a client; without another URL one of its server."""
