@@ -16,7 +16,7 @@ from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name, NameMapper
 from redisson_py._listener import Listener, Teller
-from redisson_py._loop import Future, here, is_closed, new_future, sleep, wait_for_all, wake
+from redisson_py._loop import Task, here, is_closed, sleep, start_task, wait_for_all
 from redisson_py._options import OnLost, OnReleaseError, check_options, unknown_option
 from redisson_py._owner import Owners
 from redisson_py._statistics import ClientStatistics, Counts
@@ -87,7 +87,7 @@ class StoreClient:
         )
         self._loop: object = None
         self._closed = False
-        self._closing: Future[None] | None = None
+        self._closing: Task | None = None
         self._pid = 0
 
     def __repr__(self) -> str:
@@ -173,8 +173,8 @@ class StoreClient:
 
         Waiters get `ClientClosedError`. What is still held is released, with one warning that
         names it; a block that is still running is told that it lost its lock. A second call
-        returns when the first has finished. If cancelled, the client is closed all the same,
-        though the store may learn of it only by the leases.
+        returns when the first has finished. If cancelled, the client is closed all the same: it
+        releases and disconnects in the background, for as long as the event loop runs.
         """
         if self._closing is not None and not self._closing.done() and self._loop is here():
             await wait_for_all([self._closing])
@@ -188,20 +188,25 @@ class StoreClient:
             self._closed = True
             return
         self._check()
-        closing = self._closing = new_future()
         self._let_everything_go(ClientClosedError("the client was closed"))
         self._closed = True
         self._executor.close()
         self._watchdog.close()
         self._table.wake_all()
+        closing = self._closing = start_task(self._disconnect(), "redisson_py aclose")
+        await wait_for_all([closing])
+        closing.result()
+
+    async def _disconnect(self) -> None:
+        """Disconnect when what was sent was answered, or when that takes too long."""
+        carrier = self._executor.carrier
         try:
-            await self._executor.carrier.finish(self._options.reply_timeout)
+            await carrier.finish(self._options.reply_timeout)
         finally:
             try:
-                await self._executor.carrier.close()
+                await carrier.close()
             finally:
                 self._context.bus.close()
-                wake(closing)
 
     def _let_everything_go(self, error: ClientClosedError) -> None:
         """Send what must be sent before closing, without waiting."""

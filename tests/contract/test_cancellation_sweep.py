@@ -251,7 +251,7 @@ async def extend_to_less(scene: Scene, cut: Probe, seconds: float = 15) -> None:
     lease = await scene.lock.acquire()
     await cut(lease.extend(seconds))
     await scene.executed()
-    if not scene.permits:
+    if not scene.permits and scene.side.ends_leases:
         # Redis keeps for the holder what the holder counts on: the old lease or the new one.
         left = await scene.lock.remaining()
         assert left is not None

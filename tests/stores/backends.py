@@ -26,9 +26,11 @@ class Backend(ABC):
 
     Attributes:
         polls: Its waiters ask again; it wakes none of them.
+        ends_leases: It ends a hold when its own lease is over; if not, the client does.
     """
 
     polls = False
+    ends_leases = True
 
     def __init__(self) -> None:
         self.running = ExitStack()
@@ -146,6 +148,8 @@ class EtcdBackend(Backend):
 
 class ZooKeeperBackend(Backend):
     """One server of ZooKeeper."""
+
+    ends_leases = False
 
     def __init__(self) -> None:
         from tests.stores.zookeeper_server import running_zookeeper

@@ -61,7 +61,8 @@ async def swept_in(backend: Backend, each: Trial, number: int) -> Swept:
             made.append(backend.client(backend.url_at(proxy.port), lease_time=LEASE, **options))
             return made[-1]
 
-        scene = Scene(make_lock, new_client, StoreSide(proxy.cut), name)
+        side = StoreSide(proxy.cut, ends_leases=backend.ends_leases)
+        scene = Scene(make_lock, new_client, side, name)
 
         async def run(cut: Probe) -> None:
             await each(scene, cut)

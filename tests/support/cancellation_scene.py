@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from redisson_py import Lease
-from redisson_py._engine.request import AcquireRequest
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import assert_idle
-from tests.support.cancellation_sides import Client, Side
+from tests.support.cancellation_sides import Client, Side, is_asleep
 from tests.support.cancellation_sweep import Probe
 from tests.support.kinds import KINDS, SEMAPHORES, SINGLE, TWO_AT_ONCE, Kind, MakeLock
 
@@ -53,10 +52,7 @@ class Scene:
 
     def asleep(self) -> bool:
         """Whether every waiter waits for the release, and not for an answer."""
-        pending = self.client._context.pending
-        return not any(
-            isinstance(request, AcquireRequest) and request.is_pending for request in pending
-        )
+        return is_asleep(self.client)
 
     async def taken_by_other_client(self) -> Release:
         """Have the other client hold the lock; return what releases it."""

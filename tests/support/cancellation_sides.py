@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from redisson_py._engine.request import AcquireRequest
 from redisson_py._stores.client import StoreClient
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_listening
@@ -15,8 +16,22 @@ from tests.support.waiting import until, until_listening
 Client = Redisson | StoreClient
 
 
+def is_asleep(client: Client) -> bool:
+    """Return whether every waiter of a client waits for the release, and not for an answer."""
+    pending = client._context.pending
+    return not any(
+        isinstance(request, AcquireRequest) and request.is_pending for request in pending
+    )
+
+
 class Side(Protocol):
-    """A server, and what the clients of a scene have sent to it."""
+    """A server, and what the clients of a scene have sent to it.
+
+    Attributes:
+        ends_leases: The server ends a hold when its lease is over, and knows when that is.
+    """
+
+    ends_leases: bool
 
     async def answered(self, client: Any) -> None:
         """Return when the server has answered what was sent before; errors as for `ping`."""
@@ -44,6 +59,8 @@ class RedisSide:
     Args:
         redis: A plain client.
     """
+
+    ends_leases = True
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -83,10 +100,12 @@ class StoreSide:
 
     Args:
         cut: Breaks the connections of all clients of the scene.
+        ends_leases: See `Side`.
     """
 
-    def __init__(self, cut: Callable[[], object]) -> None:
+    def __init__(self, cut: Callable[[], object], *, ends_leases: bool) -> None:
         self._cut = cut
+        self.ends_leases = ends_leases
 
     async def answered(self, client: StoreClient) -> None:
         await client.ping()
@@ -102,11 +121,11 @@ class StoreSide:
         assert self._cut()
 
     async def until_listening(self, client: StoreClient) -> None:
-        lines, pending = client._executor.carrier.lines, client._context.pending
+        lines = client._executor.carrier.lines
         await until(
             lambda: (
                 client._table.seats
-                and not pending
+                and is_asleep(client)
                 and not any(line.working for line in lines.values())
             )
         )
