@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from redisson_py import Redisson
-from redisson_py._stores.client import StoreClient
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.redis_server import unavailable
-
-Client = Redisson | StoreClient
+from tests.support.any_client import Client
 
 #: Seconds: short, and long enough for a busy machine. etcd counts whole ones.
 LEASE = 3.0

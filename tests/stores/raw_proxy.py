@@ -20,6 +20,7 @@ class RawProxy:
         self._target = target
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loses = False
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, HOST, 0)
@@ -39,6 +40,14 @@ class RawProxy:
             writer.transport.abort()
         return len(writers)
 
+    def lose_next(self) -> None:
+        """Break the connection on which the server next says something, and lose that."""
+        self._loses = True
+
+    def pass_through(self) -> None:
+        """Lose nothing."""
+        self._loses = False
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._spawn(self._serve(reader, writer))
 
@@ -57,19 +66,27 @@ class RawProxy:
             self._writers.discard(writer)
             return
         self._writers.add(down)
-        await asyncio.wait(
-            [self._spawn(_passed(reader, down)), self._spawn(_passed(up, writer))],
-        )
+        ends = [self._spawn(self._pass(reader, down)), self._spawn(self._pass(up, writer, down))]
+        await asyncio.wait(ends)
         self._writers -= {writer, down}
 
-
-async def _passed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on until one end is closed."""
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.transport.abort() if writer.is_closing() else writer.close()
+    async def _pass(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        server: asyncio.StreamWriter | None = None,
+    ) -> None:
+        """Pass bytes on until one end is closed; with `server` they come from there."""
+        try:
+            while data := await reader.read(65536):
+                if server is not None and self._loses:
+                    self._loses = False
+                    server.transport.abort()
+                    writer.transport.abort()
+                    return
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()

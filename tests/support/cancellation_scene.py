@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from redisson_py import Lease
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import assert_idle
-from tests.support.cancellation_sides import Client, Side, is_asleep
+from tests.support.any_client import Client
+from tests.support.cancellation_sides import Side, is_asleep
 from tests.support.cancellation_sweep import Probe
 from tests.support.kinds import KINDS, SEMAPHORES, SINGLE, TWO_AT_ONCE, Kind, MakeLock
 

@@ -10,10 +10,9 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._stores.client import StoreClient
+from tests.support.any_client import Client
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_listening
-
-Client = Redisson | StoreClient
 
 
 def is_asleep(client: Client) -> bool:
