@@ -12,6 +12,7 @@ from typing import Self, TypedDict
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name, NameMapper
@@ -26,6 +27,7 @@ from redisson_py._stores.locks import FencedStoreLock, StoreLock
 from redisson_py._stores.requests import Ping
 from redisson_py._time import Duration, check_timeout
 from redisson_py.errors import ClientClosedError
+from redisson_py.locks.lock_of import LockOf
 
 log = logging.getLogger("redisson_py")
 
@@ -142,7 +144,7 @@ class StoreClient:
         """
         return StoreLock(self._context, self._executor, name, reentrant=reentrant)
 
-    def get_fenced_lock(self, name: Name) -> FencedStoreLock:
+    def get_fenced_lock(self, name: Name) -> LockOf[FencedLease]:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         return FencedStoreLock(self._context, self._executor, name)
 

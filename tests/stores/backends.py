@@ -24,11 +24,14 @@ class Backend(ABC):
 
     Attributes:
         polls: Its waiters ask again; it wakes none of them.
-        ends_leases: It ends a hold when its own lease is over; if not, the client does.
+        ends_leases: It ends a `lease_time` by itself. If not, the client renews until then, and can
+            rely on no more than one renewal.
+        session: Seconds after which it frees what a client held that died.
     """
 
     polls = False
     ends_leases = True
+    session = LEASE
 
     def __init__(self) -> None:
         self.running = ExitStack()
@@ -148,6 +151,7 @@ class ZooKeeperBackend(Backend):
     """One server of ZooKeeper."""
 
     ends_leases = False
+    session = 4 / 3 * LEASE
 
     def __init__(self) -> None:
         from tests.stores.zookeeper_server import running_zookeeper
