@@ -203,8 +203,8 @@ class StoreClient:
 
         Waiters get `ClientClosedError`. What is still held is released, with one warning that
         names it; a block that is still running is told that it lost its lock. A second call
-        returns when the first has finished. If cancelled, the client is closed all the same,
-        though the store may learn of it only by the leases.
+        returns when the first has finished. If cancelled, the client is closed all the same: it
+        releases and disconnects in the background, for as long as the event loop runs.
         """
         if self._closing is not None and not self._closing.done() and self._loop is here():
             await wait_for_all([self._closing])
@@ -221,6 +221,12 @@ class StoreClient:
             return
         self._check()
         self._let_everything_go(ClientClosedError("the client was closed"))
+        self._refuse_all()
+        closing = self._closing = start_task(self._close(), "redisson_py aclose", self._made_in)
+        await wait_for_all([closing])
+        closing.result()
+
+    async def _close(self) -> None:
         try:
             await self._disconnect()
         finally:
@@ -243,9 +249,7 @@ class StoreClient:
             hold.ownership.give_back(hold)
 
     async def _disconnect(self) -> None:
-        """Close, after what was sent has been answered."""
-        closing = self._closing = new_future()
-        self._refuse_all()
+        """Disconnect when what was sent was answered, or when that takes too long."""
         carrier = self._executor.carrier
         try:
             await carrier.finish(self._options.reply_timeout)
@@ -254,7 +258,6 @@ class StoreClient:
                 await carrier.close()
             finally:
                 self._context.bus.close()
-                wake(closing)
 
     def _refuse_all(self) -> None:
         self._closed = True
@@ -298,7 +301,12 @@ class StoreClient:
             await self._executor.carrier.finish(self._options.reply_timeout)
         else:
             self._ended_with_loop = True
-            await self._disconnect()
+            self._refuse_all()
+            closing = self._closing = new_future()
+            try:
+                await self._disconnect()
+            finally:
+                wake(closing)
 
     def _end_after_generators(self) -> None:
         if not (self._closed or self._watchdog.holds):

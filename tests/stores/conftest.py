@@ -21,16 +21,20 @@ NewClient = Callable[..., Client]
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, Backend]]:
     """The stores whose servers run."""
-    running: dict[str, Backend] = {}
-    yield running
-    for backend in running.values():
+    found: dict[str, Backend] = {}
+    yield found
+    for backend in found.values():
         backend.close()
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Backend:
     """One store after the other."""
-    name: str = request.param
+    return running(servers, request.param)
+
+
+def running(servers: dict[str, Backend], name: str) -> Backend:
+    """Return a store, whose server is started if it does not run yet."""
     if name not in servers:
         servers[name] = started(name)
     return servers[name]
