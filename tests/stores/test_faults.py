@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from redisson_py import ConnectionLostError, Lease, LeaseLostError, NotHeldError
+from redisson_py import ConnectionLostError, Lease, LeaseLostError, NotHeldError, Redisson
+from redisson_py.testing import FaultProxy
 from tests.fixtures.measured import Measured
 from tests.stores.backends import LEASE, Backend, Client
 from tests.stores.conftest import NewClient
@@ -33,11 +35,12 @@ FAULTS = 60
 @pytest.fixture
 def store(request: pytest.FixtureRequest, backend: Backend) -> str:
     """The name of the store."""
-    return next(name for name in request.node.callspec.params.values() if isinstance(name, str))
+    name: str = request.node.callspec.params["backend"]
+    return name
 
 
 @contextlib.asynccontextmanager
-async def paused(backend: Backend) -> Iterator[None]:  # type: ignore[misc]
+async def paused(backend: Backend) -> AsyncGenerator[None, None]:
     """Stop the server for the time of a block."""
     await backend.pause()
     try:
@@ -77,7 +80,7 @@ async def test_lost_answers_have_no_double_effect(
     direct = new_client(**options)
     async with proxied(backend) as proxy:
         clients = [backend.client(proxy.url, **options) for _ in range(2)]
-        network = BadNetwork(proxy, 18, lambda: sum(len(each.tokens) for each in ledgers))
+        network = BadNetwork(proxy, int(__import__("os").environ.get("SEED", "18")), lambda: sum(len(each.tokens) for each in ledgers))
 
         def enough() -> bool:
             return network.faults.total() >= FAULTS
@@ -101,3 +104,213 @@ async def test_lost_answers_have_no_double_effect(
     assert done["released"] > FAULTS
     measured("faults", dict(network.faults))
     measured("done", dict(done))
+
+
+# Servers that stop, and that die.
+
+
+async def test_a_stopped_server_is_told_in_time(
+    backend: Backend, new_client: NewClient, measured: Measured
+) -> None:
+    holder = new_client()
+    other = new_client(command_timeout=2)
+    await other.ping()
+    held: list[Lease] = []
+    body = asyncio.create_task(body_of(holder, held))
+    await until(lambda: held)
+    waiters = [asyncio.create_task(other.get_lock("k").acquire()) for _ in range(3)]
+    await until(lambda: other.statistics().waiters == 3)
+    async with paused(backend):
+        began = time.monotonic()
+        lefts = [held[0].remaining]
+        trying = asyncio.create_task(other.get_lock("l").try_acquire())
+        bounded = asyncio.create_task(other.get_lock("m").acquire(timeout=1))
+        async with asyncio.timeout(3 * SOON):
+            # Nobody is let in: the server stands still.
+            told = await body
+            lefts.append(held[0].remaining)
+            for task in (trying, bounded, *waiters):
+                with pytest.raises(ConnectionLostError):
+                    await task
+        assert 0 == lefts[1] < lefts[0] <= LEASE
+        measured("told after", f"{told - began:.2f} s of {LEASE} s")
+        measured("all failed after", f"{time.monotonic() - began:.2f} s")
+        assert holder.statistics().losses == 1
+    async with asyncio.timeout(3 * SOON):
+        for client, name in ((other, "k"), (holder, "k"), (other, "l"), (other, "m")):
+            async with client.get_lock(name):
+                pass
+
+
+async def test_a_short_stop_loses_nothing(new_client: NewClient, backend: Backend) -> None:
+    holder, other = new_client(lease_time=3 * LEASE), new_client()
+    async with holder.get_lock("k") as lease:
+        waiter = asyncio.create_task(other.get_lock("k").acquire())
+        await until(lambda: other.statistics().waiters == 1)
+        async with paused(backend):
+            late = asyncio.create_task(other.get_lock("l").acquire())
+            await asyncio.sleep(1)
+            assert not late.done()
+        await (await late).release()
+        renewals = holder.statistics().renewals
+        await until(lambda: holder.statistics().renewals > renewals)
+        assert not lease.lost
+        assert not waiter.done()
+    async with asyncio.timeout(SOON):
+        await (await waiter).release()
+    assert holder.statistics().losses == 0
+
+
+async def test_a_killed_server_comes_back_with_its_holds(
+    backend: Backend, new_client: NewClient
+) -> None:
+    options = {"lease_time": 20 * LEASE, "command_timeout": 3 * SOON}
+    holder, other = new_client(**options), new_client(**options)
+    leases = [await holder.get_fenced_lock(name).acquire() for name in ("k", "l")]
+    waiters = [
+        asyncio.create_task(other.get_fenced_lock(name).acquire())
+        for name in ("k", "k", "l")
+    ]
+    await until(lambda: other.statistics().waiters == 3)
+    renewals = holder.statistics().renewals
+    await backend.kill()
+    late = asyncio.create_task(holder.get_lock("m").acquire())
+    await backend.restart()
+    async with asyncio.timeout(3 * SOON):
+        await (await late).release()
+        # At once: otherwise only after a third of the lease.
+        await until(lambda: holder.statistics().renewals > renewals)
+        for lease in leases:
+            assert not lease.lost
+            lock = other.get_fenced_lock(lease.name)
+            assert (await lock.inspect()).holders[0].owner == lease.owner
+        assert not any(waiter.done() for waiter in waiters)
+        for lease in leases:
+            await lease.release()
+        tokens = []
+        for waiter in waiters:
+            lease = await waiter
+            tokens.append(lease.token)
+            await lease.release()
+    assert min(tokens) > leases[0].token
+    assert tokens[1] > tokens[0]
+    assert holder.statistics().losses == other.statistics().losses == 0
+
+
+# Holders that die, stop, or are cut off.
+
+
+async def test_a_killed_holder_frees_it(store: str, backend: Backend, client: Client) -> None:
+    async with another_process(store, backend.url, "hold", LEASE) as child:
+        assert await child.line() == "held"
+        waiter = asyncio.create_task(client.get_lock("k").acquire())
+        await until(lambda: client.statistics().waiters == 1)
+        child.process.kill()
+        async with asyncio.timeout(LEASE + SOON):
+            await (await waiter).release()
+
+
+async def test_a_stopped_holder_is_told_and_disturbs_nobody(
+    store: str, backend: Backend, client: Client, other: Client
+) -> None:
+    async with another_process(store, backend.url, "hold", LEASE) as child:
+        assert await child.line() == "held"
+        child.process.send_signal(signal.SIGSTOP)
+        async with asyncio.timeout(LEASE + SOON):
+            lease = await client.get_lock("k").acquire()
+        child.process.send_signal(signal.SIGCONT)
+        assert await child.line() in ("lost: expired", "lost: taken")
+        assert await child.line() in ("LeaseLostError", "NotHeldError")
+        await child.process.wait()
+        # It has given back whatever it had, and closed.
+        assert (await other.get_lock("k").inspect()).holders[0].owner == lease.owner
+        await lease.extend(10 * LEASE)
+        await lease.release()
+
+
+@pytest.mark.parametrize("lost", ["everything", "answers"])
+async def test_a_holder_is_told_before_another_gets_it(
+    lost: str, backend: Backend, new_client: NewClient, measured: Measured
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        pairs = []
+        for number in range(4):
+            proxy = await stack.enter_async_context(proxied(backend))
+            holder = backend.client(proxy.url)
+            stack.push_async_callback(holder.aclose)
+            pairs.append((f"k{number}", proxy, holder, new_client()))
+
+        async def margin(name: str, proxy: FaultProxy, holder: Client, next_one: Client) -> float:
+            # Each is cut off at another moment between two renewals.
+            held: list[Lease] = []
+            body = asyncio.create_task(body_of(holder, held, name))
+            await until(lambda: held)
+            taking = asyncio.create_task(next_one.get_lock(name).acquire())
+            await until(lambda: next_one.statistics().waiters == 1)
+            await asyncio.sleep(int(name[1:]) * LEASE / 12)
+            proxy.black_hole("both" if lost == "everything" else "down")
+            lease = await taking
+            taken = time.monotonic()
+            assert held[0].lost, "another was let in before the holder was told"
+            told = await body
+            assert told < taken
+            proxy.cut()
+            proxy.pass_through()
+            await lease.extend(10 * LEASE)
+            await lease.release()
+            return taken - told
+
+        async with asyncio.timeout(3 * SOON):
+            margins = await asyncio.gather(*[margin(*pair) for pair in pairs])
+        measured("told before another held it, s", [round(each, 2) for each in margins])
+
+
+async def test_two_processes_count_to_the_end(
+    store: str, backend: Backend, tmp_path: Path
+) -> None:
+    file = tmp_path / "count"
+    file.write_text("0")
+    async with (
+        another_process(store, backend.url, "count", file) as one,
+        another_process(store, backend.url, "count", file) as two,
+    ):
+        assert await one.line() == await two.line() == "counted"
+    assert file.read_text() == str(2 * INCREMENTS)
+
+
+# Losses by the store.
+
+
+async def loses_it(client: Client, other: Client, lose: Callable[[], Awaitable[None]]) -> None:
+    """Fail unless a client is told that its hold was taken, and disturbs no other one then."""
+    lease = await client.get_fenced_lock("k").acquire()
+    again = await client.get_fenced_lock("k").acquire()
+    await lose()
+    async with asyncio.timeout(SOON):
+        await lease.wait_lost()
+        later = await other.get_fenced_lock("k").acquire()
+    assert later.token > lease.token
+    with pytest.raises(LeaseLostError) as caught:
+        lease.check()
+    assert caught.value.reason == "taken"
+    for late in (again, lease):
+        with pytest.raises((LeaseLostError, NotHeldError)):
+            await late.release()
+    await until_async(lambda: gone(client))
+    assert (await client.get_lock("k").inspect()).holders[0].owner == later.owner
+    await later.extend(10 * LEASE)
+    await later.release()
+
+
+async def gone(client: Client) -> bool:
+    """Return whether nothing is left to give back."""
+    return isinstance(client, Redisson) or not client._executor.carrier.lines
+
+
+async def test_what_is_deleted_is_told(backend: Backend, client: Client, other: Client) -> None:
+    await loses_it(client, other, lambda: take_away(backend, "k"))
+
+
+@pytest.mark.parametrize("backend", ["etcd", "zookeeper"], indirect=True)
+async def test_an_ended_session_is_told(backend: Backend, client: Client, other: Client) -> None:
+    await loses_it(client, other, lambda: end_session(backend, client))
