@@ -41,6 +41,8 @@ TOPOLOGY := tests/topology tests/testing
 CONTRACT := tests/contract
 # What attacks the locks and judges what was recorded; a few minutes of it, and of what must be caught.
 JEPSEN := tests/jepsen
+# The contract over PostgreSQL, MySQL, etcd and ZooKeeper, and what is special to each.
+STORES := tests/stores
 ATTACKS := $(addprefix tests/jepsen/test_,a_round.py mutants.py)
 # What people use around the library.
 AROUND := tests/cli tests/docs tests/integrations tests/sync
@@ -70,7 +72,7 @@ REDISSON ?= 4.7.0
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-valkey test-valkey-faults \
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-jepsen test-valkey-rest \
-	test-soaks test-jepsen \
+	test-soaks test-jepsen test-stores \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
 	interop coverage soak fuzz simulate mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
@@ -138,7 +140,7 @@ unit: $(VENV)/.checks ## the inner loop: no server, half a minute
 test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
 	$(MAKE) -j8 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-contract \
 		test-valkey-rest test-valkey-topology test-valkey-system test-valkey-around \
-		test-valkey-jepsen interop
+		test-valkey-jepsen test-stores interop
 
 test-more: $(VENV)/.checks ## soaks; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
 	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
@@ -170,7 +172,10 @@ test-valkey-jepsen: $(VENV)/.checks ## the parts of the tool that attacks: plans
 	$(PYTEST) -q $(JEPSEN) $(addprefix --ignore=,$(ATTACKS))
 
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(JEPSEN) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(INTEROP))
+	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(JEPSEN) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(STORES) $(INTEROP))
+
+test-stores: $(VENV)/.checks ## PostgreSQL, MariaDB, etcd and ZooKeeper, each on a real server
+	$(PYTEST) -q $(STORES)
 
 test-soaks: $(VENV)/.checks ## many times over, and counted; `soak` takes longer
 	$(PYTEST) -q $(SOAKS)

@@ -8,6 +8,10 @@ from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import FencedStoreLock, StoreLock
 
+#: The session's timeout, in leases: a server hears late of a client's signs of life, and grants no
+#: more than the rest.
+_SESSION = 4 / 3
+
 with needs("zookeeper"):
     from redisson_py._stores.zookeeper.store import ZooKeeperStore
 
@@ -28,10 +32,10 @@ class ZooKeeper(StoreClient):
     node.
 
     Not promised: that ZooKeeper ends a `lease_time` of one acquisition: this client does, and if
-    its process stops, the end of its session does. The client's `lease_time` is the timeout of that
-    session, which the servers must allow.
+    its process stops, the end of its session does. The timeout of that session is four
+    thirds of the client's `lease_time`, which the servers must allow: 40 seconds by default.
 
-    Cost: uncontended four round trips for a pair.
+    Cost: uncontended one round trip for an acquire and one for a release.
     """
 
     @classmethod
@@ -47,4 +51,7 @@ class ZooKeeper(StoreClient):
             TypeError: The URL is no str, an option has the wrong type, or does not exist.
             ValueError: The URL or an option is not usable.
         """
-        return cls(lambda lease_time: ZooKeeperStore.from_url(url, lease_time), options)
+        return cls(
+            lambda lease_time: ZooKeeperStore.from_url(url, lease_time * _SESSION, lease_time),
+            options,
+        )

@@ -57,6 +57,10 @@ _LONGEST_PAUSE = 1.0
 #: the waiting loop asks twice, as some servers hear of a waiter only with its second request.
 _STILL_BUSY = 0.05
 
+#: What the engine takes for the number of receivers of a release, which decides whether it yields
+#: to other clients: not held, held, held and waited for.
+_RECEIVERS = (None, 1, 3)
+
 
 class Line:
     """The requests of one owner, and what is known of it.
@@ -279,7 +283,7 @@ class Carrier:
                     return None
                 held = await store.give_back(name, owner, line.unsure, deadline)
                 call.uncertain = call.uncertain or held is None
-                return held or None
+                return _RECEIVERS[held or 0]
         raise AssertionError(request)
 
     async def _ask_for_hold(self, request: Ask, line: Line, deadline: float) -> Answer:

@@ -52,7 +52,8 @@ class Granted:
     """The owner has the hold.
 
     Attributes:
-        until: The moment until which the store keeps it without a renewal.
+        until: The moment until which the store keeps it without a renewal; it may be sooner than
+            the lease asks for.
         token: The first of its fencing tokens: greater than every earlier one of the name.
         tokens: How many there are.
     """
@@ -98,7 +99,8 @@ class HolderState:
 
     Attributes:
         owner: Its owner; what an interoperating client wrote in that place, if it is no owner.
-        remaining: Seconds until its lease ends if it is not renewed.
+        remaining: Seconds until its lease ends if it is not renewed: at most, if the store cannot
+            know; infinity if another client gave it none.
         token: Its fencing token.
     """
 
@@ -141,10 +143,13 @@ class Store(Protocol):
     Attributes:
         title: The server for people: `PostgreSQL`.
         where: Its address, without credentials.
+        ends_leases: It ends a hold that is not renewed, to the time. If not, all holds are renewed
+            (`Wish.renewed`), and the client gives back what is to end.
     """
 
     title: str
     where: str
+    ends_leases: bool
 
     async def start(self, bell: Bell, deadline: float) -> None:
         """Connect, and make what must be there. Called before anything else, again after `stop`."""
@@ -165,9 +170,10 @@ class Store(Protocol):
         """Take the hold if it is free, or held by this owner already."""
         ...
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
-        """End a hold, or the wait of an owner; return whether it held.
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
+        """End a hold, or the wait of an owner; return 0 if it did not hold, and 1 if it did.
 
+        2: it did, and owners of other clients wait, to which this client should yield.
         With `unsure` a request of this owner had no answer: if it arrives later, it is refused.
         None: it does not hold, but an earlier copy of this request had no answer, and may be why.
         """

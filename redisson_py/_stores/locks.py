@@ -12,6 +12,7 @@ from redisson_py._keys import Name
 from redisson_py._stores.commands import StoreLockCommands
 from redisson_py._stores.contract import State
 from redisson_py._stores.executor import StoreExecutor
+from redisson_py._stores.ownership import EndedHere
 from redisson_py._stores.requests import ForceRelease, Look
 from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock_like import LockLike
@@ -101,8 +102,9 @@ class StoreLock(LockLike):
         self._executor = executor
         self._view = StoreView(executor, text)
         commands = StoreLockCommands(text, fenced=self._fenced)
+        kind = TaskOwnership if executor.carrier.store.ends_leases else EndedHere
         super().__init__(
-            TaskOwnership(context, name, commands, self._view, reentrant=reentrant), commands.key
+            kind(context, name, commands, self._view, reentrant=reentrant), commands.key
         )
 
     def _named(self, name: Name) -> Self:

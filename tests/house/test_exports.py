@@ -12,14 +12,23 @@ from typing import is_typeddict
 import pytest
 
 import redisson_py
+from redisson_py import etcd, mysql, postgres, zookeeper
 
 PACKAGE = Path(redisson_py.__file__).parent
 EXPORTED = {name: getattr(redisson_py, name) for name in redisson_py.__all__}
 CLASSES = {name: each for name, each in EXPORTED.items() if inspect.isclass(each)}
+#: What the modules of other stores export; they are imported from there.
+OF_STORES = {
+    name: getattr(module, name)
+    for module in (etcd, mysql, postgres, zookeeper)
+    for name in module.__all__
+    if inspect.isclass(getattr(module, name))
+}
 ERRORS = {name for name, each in CLASSES.items() if issubclass(each, Exception)}
 
-every_class = pytest.mark.parametrize("name", CLASSES)
-every_class_but_errors = pytest.mark.parametrize("name", sorted(CLASSES.keys() - ERRORS))
+ALL = {**CLASSES, **OF_STORES}
+every_class = pytest.mark.parametrize("name", ALL)
+every_class_but_errors = pytest.mark.parametrize("name", sorted(ALL.keys() - ERRORS))
 
 
 def test_every_name_is_listed_once() -> None:
@@ -44,7 +53,7 @@ def test_classes_are_known_by_the_name_they_are_imported_by() -> None:
 
 @every_class
 def test_classes_have_a_docstring_of_their_own(name: str) -> None:
-    text = vars(CLASSES[name]).get("__doc__")
+    text = vars(ALL[name]).get("__doc__")
     assert text
     assert text.splitlines()[0].endswith(".")
 
@@ -53,7 +62,7 @@ def test_classes_have_a_docstring_of_their_own(name: str) -> None:
 def test_public_members_have_a_docstring(name: str) -> None:
     undocumented = [
         member
-        for member, value in inspect.getmembers(CLASSES[name])
+        for member, value in inspect.getmembers(ALL[name])
         if not member.startswith("_")
         and (callable(value) or isinstance(value, property))
         and not inspect.getdoc(value)
@@ -63,10 +72,10 @@ def test_public_members_have_a_docstring(name: str) -> None:
 
 @every_class_but_errors
 def test_classes_are_final(name: str) -> None:
-    each = CLASSES[name]
+    each = ALL[name]
     # A frozen dataclass or a typed dict is a value; there is nothing in it to override.
     # A permit is a lease.
-    extended = any(each in other.__mro__[1:] for other in CLASSES.values())
+    extended = any(each in other.__mro__[1:] for other in ALL.values())
     # A protocol is there to be followed.
     extended |= getattr(each, "_is_protocol", False)
     value = dataclasses.is_dataclass(each) or is_typeddict(each)
@@ -76,8 +85,8 @@ def test_classes_are_final(name: str) -> None:
 @every_class_but_errors
 @pytest.mark.parametrize("method", ["__init__", "from_url", "acquire", "try_acquire", "hold"])
 def test_options_are_keyword_only(name: str, method: str) -> None:
-    function = getattr(CLASSES[name], method, None)
-    if dataclasses.is_dataclass(CLASSES[name]) or not inspect.isroutine(function):
+    function = getattr(ALL[name], method, None)
+    if dataclasses.is_dataclass(ALL[name]) or not inspect.isroutine(function):
         return
     for parameter in inspect.signature(function).parameters.values():
         if parameter.default is not parameter.empty and parameter.name not in {
@@ -89,7 +98,7 @@ def test_options_are_keyword_only(name: str, method: str) -> None:
 
 
 def test_making_and_looking_without_redis_is_not_async() -> None:
-    for name, each in CLASSES.items():
+    for name, each in ALL.items():
         for member, _ in inspect.getmembers(each, inspect.iscoroutinefunction):
             assert not member.startswith("get_"), f"{name}.{member}"
             assert member not in {"hold", "statistics", "check"}, f"{name}.{member}"

@@ -26,9 +26,14 @@ class Backend(ABC):
 
     Attributes:
         polls: Its waiters ask again; it wakes none of them.
+        ends_leases: It ends a `lease_time` by itself. If not, the client renews until then, and can
+            rely on no more than one renewal.
+        session: Seconds after which it frees what a client held that died.
     """
 
     polls = False
+    ends_leases = True
+    session = LEASE
 
     def __init__(self) -> None:
         self.running = ExitStack()
@@ -142,6 +147,9 @@ class EtcdBackend(Backend):
 
 class ZooKeeperBackend(Backend):
     """One server of ZooKeeper."""
+
+    ends_leases = False
+    session = 4 / 3 * LEASE
 
     def __init__(self) -> None:
         from tests.stores.zookeeper_server import running_zookeeper

@@ -81,9 +81,9 @@ async def test_curator_waits_for_a_hold_of_ours(
     assert not waiting.done()
     assert await store.give_back(path, owner, False, soon())
     assert await waiting
-    assert await store.ask(wish(path, owner, waits=False), soon()) == Busy(None)
+    assert await store.ask(wish(path, new_owner(), waits=False), soon()) == Busy(None)
     await curator.release(path)
-    await granted(store, path, owner)
+    await granted(store, path, new_owner())
 
 
 async def test_a_waiter_of_ours_waits_for_a_hold_of_curators(

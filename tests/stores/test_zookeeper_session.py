@@ -12,7 +12,7 @@ from redisson_py._stores.zookeeper.session import Session
 from redisson_py._stores.zookeeper.url import read_url
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
-from tests.stores.zookeeper_proxy import ZooKeeperProxy
+from tests.stores.zookeeper_proxy import EXISTS, ZooKeeperProxy
 from tests.stores.zookeeper_server import ZooKeeperServer
 from tests.stores.zookeeper_support import (
     Bell,
@@ -71,7 +71,7 @@ async def test_the_latest_sign_that_was_heard_of_counts(session: Session) -> Non
 async def test_an_idle_session_beats(server: ZooKeeperServer) -> None:
     async with ZooKeeperProxy(server.port) as proxy, opened(proxy.url, lease=1.0) as store:
         began = now()
-        while proxy.seen.get(3, 0) < 20:
+        while proxy.seen.get(EXISTS, 0) < 20:
             await store.ping(soon())
         answer = await granted(store, "idle", new_owner())
         assert isinstance(answer, Granted)

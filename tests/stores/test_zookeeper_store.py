@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -151,6 +153,28 @@ async def test_giving_back_twice_holds_once(store: ZooKeeperStore, name: str) ->
     assert (await store.look(name, soon())).holder is None
 
 
+async def test_an_owner_that_gave_back_is_granted_nothing(store: ZooKeeperStore, name: str) -> None:
+    owner = new_owner()
+    assert await store.give_back(name, owner, True, soon()) is False
+    with pytest.raises(BackendError, match=r"given .* back"):
+        await store.ask(wish(name, owner), soon())
+    assert (await store.look(name, soon())).holder is None
+
+
+def test_starts_again_in_another_event_loop(server: ZooKeeperServer) -> None:
+    store = ZooKeeperStore.from_url(server.url, LEASE)
+
+    async def hold() -> None:
+        await store.start(Bell(), soon())
+        await granted(store, "loops", new_owner())
+
+    for _ in range(2):
+        asyncio.run(hold())
+        store.leave_behind()
+    while any("zk_loop" in thread.name for thread in threading.enumerate()):
+        time.sleep(0.01)
+
+
 async def test_tokens_grow_over_names_and_emptied_directories(
     store: ZooKeeperStore, other: KazooClient, name: str
 ) -> None:
@@ -169,7 +193,7 @@ async def test_renews_what_is_there_and_nothing_else(store: ZooKeeperStore, name
     hold, other_hold = await granted(store, name, mine), await granted(store, f"{name}2", lost)
     await store.force_release(f"{name}2", soon())
     before = now()
-    untils = await store.renew(
+    ends = await store.renew(
         [
             renewal(name, mine, hold),
             renewal(f"{name}2", lost, other_hold),
@@ -179,13 +203,9 @@ async def test_renews_what_is_there_and_nothing_else(store: ZooKeeperStore, name
         ],
         soon(),
     )
-    assert [until is not None for until in untils] == [True, False, False, False, True]
-    assert untils[0] is not None
-    assert before < untils[0] <= before + LEASE
-
-
-async def test_renews_nothing_without_a_question(store: ZooKeeperStore) -> None:
-    assert list(await store.renew([], soon())) == []
+    assert [until is not None for until in ends] == [True, False, False, False, True]
+    assert ends[0] is not None
+    assert before < ends[0] <= before + LEASE
 
 
 async def test_a_newer_hold_of_the_name_is_another_hold(store: ZooKeeperStore, name: str) -> None:
@@ -296,7 +316,7 @@ async def test_directories_disappear_when_they_are_empty(tmp_path: Path) -> None
             await store.give_back("/gone/deep/lock", owner, False, soon())
             while b"/gone" in server.tell("dump") or b"Node count: 5" not in server.tell("srvr"):
                 await asyncio.sleep(0.05)
-            await granted(store, "/gone/deep/lock", owner)
+            await granted(store, "/gone/deep/lock", new_owner())
 
 
 async def test_a_client_that_stops_leaves_nothing(
@@ -373,6 +393,7 @@ async def test_renewals_of_many_holds_are_one_exchange(store: ZooKeeperStore, na
     holds = [(f"{name}-{number}", new_owner()) for number in range(50)]
     grants = await asyncio.gather(*(granted(store, *hold) for hold in holds))
     batch = [renewal(*hold, grant) for hold, grant in zip(holds, grants, strict=True)]
-    untils = await store.renew(batch, soon())
-    assert len(set(untils)) == 1
-    assert untils[0] is not None
+    ends = await store.renew(batch, soon())
+    assert list(await store.renew([], soon())) == []
+    assert len(set(ends)) == 1
+    assert ends[0] is not None

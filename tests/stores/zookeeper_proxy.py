@@ -18,7 +18,6 @@ CREATE: Final = 15
 DELETE: Final = 2
 EXISTS: Final = 3
 SYNC: Final = 9
-CHILDREN: Final = 8
 Fate = Literal["pass", "cut before", "cut after", "swallow", "hold"]
 
 

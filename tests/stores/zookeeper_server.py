@@ -40,7 +40,7 @@ standaloneEnabled=true
 """
 
 
-class ZooKeeperNotFoundError(Exception):
+class ZooKeeperNotFoundError(FileNotFoundError):
     """There is no `java`, or no ZooKeeper."""
 
 
@@ -88,7 +88,7 @@ class ZooKeeperServer:
         if number:
             (folder / "myid").write_text(str(number))
         # Data that survive a power failure are not what is tested; fsync is half of the time.
-        options = ("-Dzookeeper.forceSync=no", "-Dzookeeper.extendedTypesEnabled=true", *options)
+        options = ("-Dzookeeper.forceSync=no", *options)
         self._command = ["java", *_JVM, *options, "-cp", class_path(), _MAIN, str(configuration)]
         self._process: GuardedProcess | None = None
 

@@ -70,6 +70,7 @@ class EtcdStore:
     """
 
     title = "etcd"
+    ends_leases: bool = True
 
     def __init__(
         self,

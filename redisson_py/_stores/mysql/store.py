@@ -42,6 +42,7 @@ class MySQLStore:
     """
 
     title: str = "MySQL"
+    ends_leases: bool = True
 
     def __init__(self, target: Target) -> None:
         self.where: str = target.where

@@ -143,9 +143,10 @@ WITH freed AS (
     FROM ({_BEFORE} AND owner = $3::text FOR NO KEY UPDATE) AS before
     WHERE t.id = before.id
     RETURNING before.expires, before.waiting_until)
-SELECT expires > {_NOW} AS held, CASE WHEN waiting_until > {_NOW} THEN {_RING} END FROM freed
+SELECT expires > {_NOW} AS held, coalesce(waiting_until > {_NOW}, false) AS wanted,
+    CASE WHEN waiting_until > {_NOW} THEN {_RING} END FROM freed
 UNION ALL
-SELECT true, NULL FROM {TABLE}
+SELECT true, false, NULL FROM {TABLE}
 WHERE id = $1::bytea AND freed_by = $3::text AND NOT EXISTS (SELECT FROM freed)"""
 
 #: id, channel -> whether it was held; no row: it was not.

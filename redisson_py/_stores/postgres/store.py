@@ -55,6 +55,7 @@ class PostgresStore:
     """
 
     title: str = "PostgreSQL"
+    ends_leases: bool = True
 
     def __init__(self, url: str, *, connections: int = 4, statement_cache_size: int = 100) -> None:
         if connections < 1:
@@ -122,8 +123,8 @@ class PostgresStore:
         longest = _LONGEST_WAIT if heard else POLL
         return Busy(min(answer.retry_in or longest, longest))
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
-        """End a hold, or the wait of an owner; return whether it held."""
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int:
+        """End a hold, or the wait of an owner; return whether it held, and whether others wait."""
         if self._listening is not None:
             self._listening.discard(name, owner)
         arguments: tuple[object, ...] = (_id(name), channel_of(name), owner)
@@ -135,7 +136,9 @@ class PostgresStore:
                 # It may have waited for its own first copy; now the row shows what that did.
                 answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
         self._repeated.pop(owner, None)
-        return bool(answer.value and answer.value[0]["held"])
+        if not answer.value or not answer.value[0]["held"]:
+            return 0
+        return 2 if answer.value[0].get("wanted") else 1
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, all in one statement; those with a lease of 0 are looked at in another."""

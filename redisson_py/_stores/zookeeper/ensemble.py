@@ -112,6 +112,12 @@ class Ensemble:
         if session is not None:
             await asyncio.wait([session.close()], timeout=_CLOSE_TIME)
 
+    def leave_behind(self) -> None:
+        """Forget the session of an event loop that was closed; its threads end by themselves."""
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
     async def call(
         self, attempt: Callable[[Session], Awaitable[_T]], deadline: float, *, changes: bool
     ) -> _T:

@@ -167,7 +167,7 @@ class Session:
         return watch
 
     def close(self) -> asyncio.Future[None]:
-        """End the session, at the server too if it answers; the future is done when all has ended."""
+        """End the session, at the server too if it answers; done when the threads have ended."""
         closed: asyncio.Future[None] = self._loop.create_future()
         threading.Thread(target=self._close, args=(closed,), daemon=True).start()
         self._end()

@@ -37,6 +37,9 @@ from .names import directory_of, in_order, levels_of, prefix_of
 from .session import CreateContainer, Session, create_contender
 from .url import Target, read_url
 
+#: How many owners that gave back are remembered.
+_REMEMBERED: Final = 10_000
+
 
 @final
 @dataclass(slots=True)
@@ -68,35 +71,40 @@ class ZooKeeperStore:
     """
 
     title: str = "ZooKeeper"
+    ends_leases: bool = False
 
-    def __init__(self, target: Target, lease_time: float) -> None:
+    def __init__(self, target: Target, session: float, least: float = 0.0) -> None:
         """Prepare a store; see `from_url`."""
+        self._least: Final = least
         self._root: Final = target.root
         self._contenders: Final[dict[tuple[str, str], _Contender]] = {}
+        #: Those that gave back last; they are granted nothing.
+        self._left: Final[dict[tuple[str, str], None]] = {}
         self._bell: Bell | None = None
         self._ensemble: Final = Ensemble(
-            target, lease_time, ended=self._contenders.clear, again=self._ring_all
+            target, session, ended=self._contenders.clear, again=self._ring_all
         )
         self.where: str = self._ensemble.where
 
     @classmethod
-    def from_url(cls, url: str, lease_time: float = 30.0) -> Self:
+    def from_url(cls, url: str, session: float = 40.0, least: float = 0.0) -> Self:
         """Make a store for `zookeeper://h1:2181,h2:2181/chroot`.
 
         Args:
             url: See `url.read_url`.
-            lease_time: Seconds: the session timeout to ask for. See `session_timeout`.
+            session: Seconds: the session timeout to ask for. See `session_timeout`.
+            least: Seconds: the shortest session timeout that will do.
 
         Raises:
             ValueError: The URL is malformed. The error does not quote it.
         """
-        return cls(read_url(url), lease_time)
+        return cls(read_url(url), session, least)
 
     @property
     def session_timeout(self) -> float:
         """The seconds after which the ensemble frees the holds of a client that died.
 
-        The `lease_time`, unless the server has limits that differ: `minSessionTimeout` and
+        What was asked for, unless the server has limits that differ: `minSessionTimeout` and
         `maxSessionTimeout`, by default 2 and 20 times its `tickTime`.
         """
         return self._ensemble.session_timeout
@@ -108,12 +116,26 @@ class ZooKeeperStore:
         """Begin a session. Nothing must be there: directories are made when they are needed."""
         self._bell = bell
         await self._ensemble.start(deadline)
+        granted = self.session_timeout
+        if granted < self._least:
+            await self._ensemble.stop()
+            raise BackendError(
+                f"ZooKeeper at {self.where} grants sessions of {granted:g} s at most, and the"
+                f" lease_time needs {self._least:g} s: choose a shorter one, or raise"
+                " maxSessionTimeout of the servers"
+            )
 
     async def stop(self) -> None:
         """End the session, and with it all that it still has."""
         self._bell = None
         self._contenders.clear()
         await self._ensemble.stop()
+
+    def leave_behind(self) -> None:
+        """Forget what belongs to an event loop that was closed; its session is ended."""
+        self._bell = None
+        self._contenders.clear()
+        self._ensemble.leave_behind()
 
     async def ping(self, deadline: float) -> None:
         """Return when the leader has answered."""
@@ -134,12 +156,15 @@ class ZooKeeperStore:
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
         """Delete the contender. One whose creation had no answer is looked for by its prefix."""
+        self._left[name, owner] = None
+        if len(self._left) > _REMEMBERED:
+            del self._left[next(iter(self._left))]
         if (name, owner) not in self._contenders:
             return False
 
-        async def attempt(session: Session) -> bool:
+        async def attempt(session: Session) -> bool | None:
             return await self._delete(session, (name, owner), unsure, deadline)
 
         return await self._ensemble.call(attempt, deadline, changes=True)
@@ -151,9 +176,9 @@ class ZooKeeperStore:
             for place, hold in enumerate(batch)
             if (contender := self._contenders.get((hold.name, hold.owner))) is not None
         ]
-        untils: list[float | None] = [None] * len(batch)
+        ends: list[float | None] = [None] * len(batch)
         if not asked:
-            return untils
+            return ends
 
         async def attempt(session: Session) -> list[float | None]:
             began = now()
@@ -164,8 +189,8 @@ class ZooKeeperStore:
             for (place, hold, path), stat in zip(asked, stats, strict=True):
                 self._ensemble.check(stat, path)
                 there = stat is not None and stat.czxid == hold.token
-                untils[place] = until if there else None
-            return untils
+                ends[place] = until if there else None
+            return ends
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
@@ -213,6 +238,8 @@ class ZooKeeperStore:
         """Answer a wish; None if something has changed meanwhile, and it must be asked again."""
         key, path = (wish.name, wish.owner), self._path(wish.name)
         contender = self._contenders.get(key)
+        if key in self._left:
+            raise BackendError(f"{wish.owner} has given {wish.name!r} back: it cannot ask again")
         if contender is None and not wish.waits:
             children = GetChildren(path, None)
             (listed,) = await self._ensemble.exchange(session, deadline, children)
@@ -300,8 +327,8 @@ class ZooKeeperStore:
 
     async def _delete(
         self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
-    ) -> bool:
-        """Delete the contender of an owner; return whether it held."""
+    ) -> bool | None:
+        """Delete the contender of an owner; see `give_back`."""
         contender = self._contenders.get(key)
         if contender is None:
             return False
@@ -318,7 +345,9 @@ class ZooKeeperStore:
         )
         there = [self._is_there(reply, path) for reply in replies]
         self._contenders.pop(key, None)
-        return held and (again or any(there))
+        if held and again and not any(there):
+            return None
+        return held and any(there)
 
     async def _nodes(self, session: Session, path: str, deadline: float) -> list[str]:
         """Return the contenders as the leader has them, the holder first."""

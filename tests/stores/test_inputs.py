@@ -1,0 +1,75 @@
+"""Names, options and URLs, over every store."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stores.backends import Backend, Client
+from tests.stores.conftest import NewClient
+from tests.support.waiting import until
+
+NAMES = [
+    "k",
+    "two words",
+    "orders/7/paid",
+    "/leading/slash",
+    "trailing/",
+    "//",
+    "ünïcödé ✓ 🎉",
+    "dots.and..more",
+    ".",
+    "..",
+    "zookeeper",
+    "%41%2F",
+    "quote'\"`;--",
+    "UPPER lower",
+    "\t\n\x01\x7f\x85",
+    "{braces}",
+    "x" * 4096,
+    "ä" * 2048,
+    b"bytes",
+]
+
+
+async def test_any_name_is_a_lock_of_its_own(client: Client, other: Client) -> None:
+    leases = [await client.get_lock(name).acquire() for name in NAMES]
+    assert await other.get_lock("upper LOWER").try_acquire() is not (None)
+    for name in NAMES:
+        assert await other.get_lock(name).try_acquire() is None, name
+    for lease in leases:
+        await lease.release()
+    for name in NAMES:
+        assert not await other.get_lock(name).locked(), name
+    await other.get_lock("upper LOWER").force_release()
+    await until(lambda: not other._watchdog.holds)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"), [("", ValueError), ("x" * 4097, ValueError), (7, TypeError)]
+)
+async def test_bad_names_are_refused(client: Client, name: object, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        client.get_lock(name)  # type: ignore[arg-type]
+    assert client.statistics().commands_sent == 0
+
+
+def test_bad_options_are_refused(backend: Backend) -> None:
+    with pytest.raises(TypeError, match="there is no option 'lease'"):
+        backend.client(lease=3)
+    with pytest.raises(ValueError, match="lease_time must be between"):
+        backend.client(lease_time=0)
+
+
+def test_no_error_quotes_the_url(backend: Backend) -> None:
+    scheme = backend.url.partition("://")[0]
+    for url in (f"{scheme}://user:secr3t@host:nope/db", "secr3t", f"{scheme}://us:secr3t@[::1"):
+        with pytest.raises(ValueError, match=r"\w") as caught:
+            backend.client(url)
+        shown = repr(caught.value) + repr(caught.value.__cause__) + repr(caught.value.__context__)
+        assert "secr3t" not in shown
+
+
+async def test_a_prefix_comes_before_each_name(new_client: NewClient, client: Client) -> None:
+    async with new_client(prefix="app:").get_lock("k"):
+        assert await client.get_lock("app:k").locked()
+        assert not await client.get_lock("k").locked()
