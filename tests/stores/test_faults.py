@@ -106,6 +106,29 @@ async def test_lost_answers_have_no_double_effect(
     measured("done", dict(done))
 
 
+async def test_a_release_whose_answer_was_lost_is_no_loss(
+    backend: Backend, new_client: NewClient
+) -> None:
+    options = {"lease_time": 10 * LEASE, "command_timeout": SOON}
+    other = new_client(**options)
+    async with proxied(backend) as proxy, backend.client(proxy.url, **options) as client:
+        # Statements are prepared with the first use of a connection, which needs answers.
+        await (await client.get_lock("k").acquire()).release()
+        lease = await client.get_lock("k").acquire()
+        proxy.black_hole("down")
+        release = asyncio.create_task(lease.release())
+        # Its first copy was carried out; the next one comes long after others held it too.
+        for _ in range(30):
+            async with asyncio.timeout(SOON):
+                await (await other.get_lock("k").acquire()).release()
+        assert not release.done()
+        proxy.cut()
+        proxy.pass_through()
+        async with asyncio.timeout(SOON):
+            await release
+        assert client.statistics().losses == 0
+
+
 # Servers that stop, and that die.
 
 

@@ -123,7 +123,7 @@ class PostgresStore:
         longest = _LONGEST_WAIT if heard else POLL
         return Busy(min(answer.retry_in or longest, longest))
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
         """End a hold, or the wait of an owner; return whether it held, and whether others wait."""
         if self._listening is not None:
             self._listening.discard(name, owner)
@@ -132,12 +132,10 @@ class PostgresStore:
             answer = await self._fetch(sql.GIVE_BACK_UNSURE, (*arguments, name), deadline)
         else:
             answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
-            if answer.repeated and not answer.value:
-                # It may have waited for its own first copy; now the row shows what that did.
-                answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
-            return 0
+            # The row remembers only who gave back last.
+            return None if answer.repeated else 0
         return 2 if answer.value[0].get("wanted") else 1
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
