@@ -110,6 +110,16 @@ class PostgresStore:
         if listening is None:
             raise _stopped()
         listening.add(wish.name, wish.owner)
+        try:
+            return await self._ask_and_listen(wish, listening, deadline)
+        except ConnectionLostError as error:
+            if not error.maybe_held:
+                listening.discard(wish.name, wish.owner)
+            raise
+
+    async def _ask_and_listen(
+        self, wish: Wish, listening: Listening, deadline: float
+    ) -> Granted | Busy:
         heard = listening.hears(wish.name)
         answer = await self._ask(wish, deadline)
         if isinstance(answer, Busy) and not heard:
