@@ -194,7 +194,7 @@ class Carrier:
                 await self._start()
                 await self._once(call, line)
             except ConnectionLostError as error:
-                self.ready = False
+                self._unheard()
                 left = call.until - self.time()
                 if call.fails_fast or left <= 0 or self._closing:
                     call.fail(error)
@@ -258,6 +258,13 @@ class Carrier:
         call.uncertain = call.uncertain or sent
         if line is not None and sent and isinstance(call.request, Ask):
             line.unsure = True
+
+    def _unheard(self) -> None:
+        """Note that a request had no answer; if it is the first, others ask, and fail in time."""
+        was_ready, self.ready = self.ready, False
+        if was_ready:
+            # A waiter that sleeps would hear of the outage only when it asks again by itself.
+            self._rang(None)
 
     def _heard(self) -> None:
         self.heard_at = self.time()

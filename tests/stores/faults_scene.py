@@ -1,8 +1,8 @@
 """What the tests of faults share: proxies, a network that misbehaves, losses, other processes.
 
-Run as `python -m tests.stores.faults_scene STORE URL hold LEASE` it holds the lock `k` and prints
-`held`, then `lost: REASON` and how its late release ended. As `... count FILE` it adds 1 to the
-number in a file, 60 times under the lock, and prints `counted`.
+Run as `python -m tests.stores.faults_scene STORE URL hold NAME LEASE` it holds a lock and prints
+`held`, then `lost: REASON` and how its late release ended. As `... count NAME FILE` it adds 1 to
+the number in a file, 60 times under the lock, and prints `counted`.
 """
 
 from __future__ import annotations
@@ -234,10 +234,10 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def _hold(client: Client) -> None:
+async def _hold(client: Client, name: str) -> None:
     lease = None
     try:
-        async with client.get_lock("k") as lease:
+        async with client.get_lock(name) as lease:
             _say("held")
             # Short sleeps: a stopped process that wakes must not find one of them over.
             for _ in range(6000):
@@ -253,21 +253,20 @@ async def _hold(client: Client) -> None:
             _say("released")
 
 
-async def _count(client: Client, file: Path) -> None:
+async def _count(client: Client, name: str, file: Path) -> None:
     for _ in range(INCREMENTS):
-        async with client.get_lock("k"):
-            seen = int(file.read_text())
-            await asyncio.sleep(0.001)
-            file.write_text(str(seen + 1))
+        async with client.get_lock(name):
+            seen = int(await asyncio.to_thread(file.read_text))
+            await asyncio.to_thread(file.write_text, str(seen + 1))
     _say("counted")
 
 
-async def _main(store: str, url: str, what: str, last: str) -> None:
+async def _main(store: str, url: str, what: str, name: str, last: str) -> None:
     # Without its server: only the class is wanted, to make a client.
     backend = object.__new__(BACKENDS[store])  # type: ignore[call-overload]
     lease = float(last) if what == "hold" else LEASE
     async with backend.client(url, lease_time=lease) as client:
-        await (_hold(client) if what == "hold" else _count(client, Path(last)))
+        await (_hold(client, name) if what == "hold" else _count(client, name, Path(last)))
 
 
 if __name__ == "__main__":
