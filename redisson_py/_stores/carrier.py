@@ -25,6 +25,7 @@ from redisson_py._loop import (
     Cancelled,
     Future,
     Task,
+    current_task,
     end_task,
     fail,
     new_future,
@@ -205,7 +206,7 @@ class Carrier:
                 await self._start()
                 await self._once(call, line)
             except ConnectionLostError as error:
-                self.ready = False
+                self._unheard()
                 left = call.until - self.time()
                 if call.fails_fast or left <= 0 or self._closing:
                     call.fail(error)
@@ -214,21 +215,30 @@ class Carrier:
                 await sleep(min(_pause(attempt), left))
             except BackendError as error:
                 call.fail(StoreRefusedError(error))
-            except Exception as error:
-                # A defect of the driver: never a request that nobody answers.
-                log.exception("a request to %s failed", self.store.title)
-                told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
-                told.__cause__ = error
-                call.fail(StoreRefusedError(told))
-            except Cancelled:
+            except BaseException as error:
                 self._is_unsure(call, line, sent=call.sends > 0)
-                if self._closing:
-                    call.fail(self.no_answer(maybe_held=call.sends > 0))
-                elif line is not None:
-                    line.calls.appendleft(call)
-                else:
-                    self._spawn(self._carry(call, None))
-                raise
+                if _ends_us(error):
+                    if self._closing:
+                        call.fail(self.no_answer(maybe_held=call.sends > 0))
+                    elif line is not None:
+                        line.calls.appendleft(call)
+                    else:
+                        self._spawn(self._carry(call, None))
+                    raise
+                # A defect of the driver: never a request that nobody answers, or a lost undo.
+                log.exception("a request to %s failed", self.store.title)
+                left = call.until - self.time()
+                if not call.must or left <= 0 or self._closing:
+                    call.fail(StoreRefusedError(self._told(error)))
+                    return
+                attempt += 1
+                await sleep(min(_pause(attempt), left))
+
+    def _told(self, error: BaseException) -> BackendError:
+        """Return the error for the caller from one that the store should not have raised."""
+        told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
+        told.__cause__ = error
+        return told
 
     async def _once(self, call: StoreCall, line: Line | None) -> None:
         """Ask the store once."""
@@ -265,6 +275,13 @@ class Carrier:
         call.uncertain = call.uncertain or sent
         if line is not None and sent and isinstance(call.request, Ask):
             line.unsure = True
+
+    def _unheard(self) -> None:
+        """Note that a request had no answer; if it is the first, others ask, and fail in time."""
+        was_ready, self.ready = self.ready, False
+        if was_ready:
+            # A waiter that sleeps would hear of the outage only when it asks again by itself.
+            self._rang(None)
 
     def _heard(self) -> None:
         self.heard_at = self.time()
@@ -305,9 +322,14 @@ class Carrier:
 
     async def _ask_for_hold(self, request: Ask, line: Line, deadline: float) -> Answer:
         wish, sent_at, rings = request.wish, now(), line.rings
-        line.kept = line.kept or wish.waits
+        kept, line.kept = line.kept, line.kept or wish.waits
         line.busy = None
-        answer = await self.store.ask(wish, deadline)
+        try:
+            answer = await self.store.ask(wish, deadline)
+        except ConnectionLostError as error:
+            # What was never sent needs no undo: in a long outage these would be many.
+            line.kept = kept or error.maybe_held
+            raise
         if isinstance(answer, Granted):
             line.kept, line.token = True, answer.token
             # What lasts longer than was asked for is not relied on.
@@ -385,6 +407,13 @@ class Carrier:
         self._closing = self._started = self.ready = False
         self._starting = None
         self.heard_at = 0.0
+
+
+def _ends_us(error: BaseException) -> bool:
+    """Return whether the event loop ends every task, or the client was closed."""
+    return not isinstance(error, Exception) and (
+        not isinstance(error, Cancelled) or current_task().cancelling() > 0
+    )
 
 
 def _pause(attempt: int) -> float:

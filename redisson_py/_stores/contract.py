@@ -11,6 +11,7 @@ Rules for each call, which the engine relies on:
   then it may connect, or send again. The engine cancels it only when the client has closed.
 - The store may ring for a name while a request about it is under way: what rang before the answer
   may be newer than the answer.
+- An ask that failed and is not `maybe_held` has left nothing, in the store's own memory either.
 - An ask of an owner that gave back is a `BackendError`: nothing is granted to those that left.
 - Any other refusal is a `BackendError` with a text that says what to do. Nothing was changed.
 - Clocks are the server's. A moment that a store returns is one of `_time.now()`, counted from

@@ -119,6 +119,16 @@ class PostgresStore:
         if listening is None:
             raise _stopped()
         listening.add(wish.name, wish.owner)
+        try:
+            return await self._ask_and_listen(wish, listening, deadline)
+        except ConnectionLostError as error:
+            if not error.maybe_held:
+                listening.discard(wish.name, wish.owner)
+            raise
+
+    async def _ask_and_listen(
+        self, wish: Wish, listening: Listening, deadline: float
+    ) -> Granted | Busy:
         heard = listening.hears(wish.name)
         answer = await self._ask(wish, deadline)
         if isinstance(answer, Busy) and not heard:
@@ -142,14 +152,10 @@ class PostgresStore:
             answer = await self._fetch(sql.GIVE_BACK_UNSURE, (*arguments, name), deadline)
         else:
             answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
-            again = answer.repeated
-            if again and not answer.value:
-                # It may have waited for its own first copy; now the row shows what that did.
-                answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
-            # The row knows the last owner that gave back only: another may have done so since.
-            return None if again or answer.repeated else 0
+            # The row remembers only who gave back last.
+            return None if answer.repeated else 0
         return 2 if answer.value[0].get("wanted") else 1
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
