@@ -80,6 +80,10 @@ class Watches:
 
     def watch(self, waiter: Waiter, key: bytes, revision: int) -> None:
         """Ring for a waiter when a key is deleted, at this revision or later."""
+        present = self._by_waiter.get(waiter)
+        if present is not None and present.key == key:
+            # It began no later, so it misses nothing.
+            return
         self.forget(waiter)
         self._last_number += 1
         watch = _Watch(self._last_number, waiter, key, revision)
@@ -185,8 +189,14 @@ class Watches:
             if any(concerned) and not reply.compact_revision:
                 # Such as a token that is too old: the next stream has another.
                 raise OSError("etcd ended a watch")
-        elif watch is not None and any(each.type == messages.DELETED for each in reply.events):
+        elif watch is None:
+            pass
+        elif any(each.type == messages.DELETED for each in reply.events):
             self._done(watch)
+        elif reply.created and reply.header.revision >= watch.revision:
+            # etcd has gone on meanwhile. It looks for what such a watch has missed every 100 ms
+            # only; the waiter asks sooner.
+            self._ring(watch.waiter[0])
 
     def _done(self, watch: _Watch) -> None:
         self.forget(watch.waiter)
