@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from subprocess import CalledProcessError
 from typing import Any
 
 import pytest
@@ -10,10 +12,21 @@ import pytest_asyncio
 
 from redisson_py import Redisson
 from redisson_py._engine.context import Context
+from tests.stores import builds
 from tests.stores.backends import BACKENDS, Backend, Client, started
 from tests.support.waiting import until
 
 NewClient = Callable[..., Client]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what tests need before the first begins: a compiler may take longer than a test."""
+    needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    for fixture, build in (("go", builds.go), ("curator", builds.curator)):
+        if not needed.isdisjoint({"theirs", fixture}):
+            # The tests report what is missing or has failed.
+            with suppress(builds.ProgramNotFoundError, CalledProcessError):
+                build()
 
 
 @pytest.fixture(scope="session")
