@@ -40,7 +40,9 @@ def curator() -> list[str]:
     for program in ("java", "mvn"):
         _need(program, "to talk to a real Curator")
     target = _JAVA / "target"
-    _build(["mvn", "-q", "-B", "compile"], target, (_JAVA / "pom.xml", *_JAVA.glob("src/**/*.java")))
+    _build(
+        ["mvn", "-q", "-B", "compile"], target, (_JAVA / "pom.xml", *_JAVA.glob("src/**/*.java"))
+    )
     return ["java", *_JVM, "-cp", f"{target}/classes:{target}/lib/*", "redisson_py.stores.Curator"]
 
 
@@ -57,7 +59,5 @@ def _build(command: Sequence[str], into: Path, sources: Iterable[Path]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         changed = max(source.stat().st_mtime for source in sources)
         if not built.exists() or built.stat().st_mtime < changed:
-            subprocess.run(
-                command, cwd=into.parent, check=True, stdin=subprocess.DEVNULL, stdout=2
-            )
+            subprocess.run(command, cwd=into.parent, check=True, stdin=subprocess.DEVNULL, stdout=2)
             built.touch()

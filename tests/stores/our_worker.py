@@ -30,9 +30,9 @@ def client(store: str, url: str, lease_time: float) -> StoreClient:
 async def increment(store: StoreClient, name: str, file: Path) -> None:
     """Add a line to a file that only the lock protects."""
     async with store.get_lock(name):
-        lines = file.read_text()
+        lines = await asyncio.to_thread(file.read_text)
         await asyncio.sleep(0.001)
-        file.write_text(f"{lines}ours\n")
+        await asyncio.to_thread(file.write_text, f"{lines}ours\n")
 
 
 async def thread(store: StoreClient, orders: Orders) -> None:

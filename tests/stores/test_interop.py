@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from redisson_py import AcquireTimeoutError, Lease, LeaseLostError
+from redisson_py import AcquireTimeoutError, LeaseLostError
 from redisson_py._stores.locks import StoreLock
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
@@ -82,11 +82,6 @@ async def queued(lock: StoreLock, count: int) -> None:
         return len((await lock.inspect()).waiters) == count
 
     await until_async(are_there)
-
-
-async def leaves(lease: Lease) -> None:
-    """Release a lease of which its task may not be the owner's."""
-    await lease.release()
 
 
 async def test_they_wait_for_a_block_of_ours(theirs: Worker, client: Client, name: str) -> None:
@@ -256,6 +251,22 @@ async def test_they_free_our_lock_and_the_body_is_told(
     await theirs.release(name)
 
 
+async def test_a_waiter_whose_place_was_deleted_takes_another(
+    theirs: Worker, client: Client, name: str
+) -> None:
+    assert await theirs.acquire(name)
+    waiting = asyncio.create_task(client.get_lock(name).acquire())
+    await queued(lock_of(client, name), 1)
+    await theirs.delete(name, place=1)
+    behind = asyncio.create_task(theirs.acquire(name, "behind", LONG))
+    await queued(lock_of(client, name), 1)
+    await theirs.release(name)
+    assert await behind
+    await queued(lock_of(client, name), 1)
+    await theirs.release(name, "behind")
+    await (await waiting).release()
+
+
 async def test_we_free_their_lock(theirs: Worker, client: Client, name: str) -> None:
     lock = lock_of(client, name)
     assert await theirs.acquire(name)
@@ -279,9 +290,7 @@ async def test_processes_of_both_languages_work_together(
         ]
         async with asyncio.timeout(LONG):
             async with lock:
-                working = [
-                    asyncio.create_task(each.crowd(name, file, TIMES)) for each in crowd
-                ]
+                working = [asyncio.create_task(each.crowd(name, file, TIMES)) for each in crowd]
                 await queued(lock, len(crowd))
             await asyncio.gather(*working)
     done = file.read_text().split()

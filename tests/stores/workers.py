@@ -53,9 +53,9 @@ class Worker:
         """Release it."""
         await self._call(thread, "release", name)
 
-    async def delete(self, name: str) -> None:
-        """Delete what keeps the present hold, whoever has it."""
-        await self._call("deletes", "delete", name)
+    async def delete(self, name: str, place: int = 0) -> None:
+        """Delete the key of a contender, whoever it is: 0 is the holder."""
+        await self._call("deletes", "delete", name, str(place))
 
     async def crowd(self, name: str, file: Path, times: int) -> None:
         """Add lines to a file that only the lock protects."""

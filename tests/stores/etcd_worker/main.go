@@ -93,11 +93,16 @@ func (one *thread) result(verb string, words []string) (string, error) {
 	case "key":
 		return one.mutex(words[0]).Key(), nil
 	case "delete":
-		first, err := one.client.Get(background, words[0]+"/", clientv3.WithFirstCreate()...)
+		place, err := strconv.Atoi(words[1])
 		if err != nil {
 			return "", err
 		}
-		_, err = one.client.Delete(background, string(first.Kvs[0].Key))
+		contenders, err := one.client.Get(background, words[0]+"/", clientv3.WithPrefix(),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		if err != nil {
+			return "", err
+		}
+		_, err = one.client.Delete(background, string(contenders.Kvs[place].Key))
 		return "true", err
 	case "crowd":
 		times, err := strconv.Atoi(words[2])

@@ -5,6 +5,8 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -56,7 +58,8 @@ public final class Curator {
         case "participants":
           return String.join(",", mutex(order[3]).getParticipantNodes());
         case "delete":
-          client.delete().forPath(mutex(order[3]).getParticipantNodes().iterator().next());
+          List<String> nodes = new ArrayList<>(mutex(order[3]).getParticipantNodes());
+          client.delete().forPath(nodes.get(Integer.parseInt(order[4])));
           return "true";
         case "crowd":
           for (int times = Integer.parseInt(order[5]); times > 0; times--) {
