@@ -14,7 +14,7 @@ from redisson_py import Redisson
 from redisson_py._engine.context import Context
 from tests.stores import builds
 from tests.stores.backends import BACKENDS, Backend, Client, started
-from tests.support.waiting import until
+from tests.support.waiting import set_safety_poll, until
 
 NewClient = Callable[..., Client]
 
@@ -73,6 +73,12 @@ async def client(new_client: NewClient) -> Client:
 async def other(new_client: NewClient) -> Client:
     """Another client, as if in another process."""
     return new_client()
+
+
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have waiters asked again by nothing but what the store tells: a message missed is missed."""
+    set_safety_poll(monkeypatch, 100_000.0)
 
 
 async def assert_idle(client: Client) -> None:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from redisson_py import Lease
+from redisson_py._engine import waiting
 from redisson_py._stores.client import StoreClient
 
 Orders = asyncio.Queue[list[str]]
@@ -27,12 +28,14 @@ def client(store: str, url: str, lease_time: float) -> StoreClient:
     return ZooKeeper.from_url(url, lease_time=lease_time)
 
 
-async def increment(store: StoreClient, name: str, file: Path) -> None:
+async def increment(store: StoreClient, name: str, file: Path, line: str) -> None:
     """Add a line to a file that only the lock protects."""
     async with store.get_lock(name):
         lines = await asyncio.to_thread(file.read_text)
         await asyncio.sleep(0.001)
-        await asyncio.to_thread(file.write_text, f"{lines}ours\n")
+        own = file.with_name(f"{file.name}{line}")
+        await asyncio.to_thread(own.write_text, f"{lines}{line}\n")
+        await asyncio.to_thread(own.replace, file)
 
 
 async def thread(store: StoreClient, orders: Orders) -> None:
@@ -47,13 +50,15 @@ async def thread(store: StoreClient, orders: Orders) -> None:
                 await leases.pop(name).release()
             case "crowd":
                 for _ in range(int(words[1])):
-                    await increment(store, name, Path(words[0]))
+                    await increment(store, name, Path(words[0]), words[2])
         sys.stdout.write(f"{number} true\n")
         sys.stdout.flush()
 
 
 async def main() -> None:
     """Carry out orders until the input ends."""
+    # Waiters are asked again by nothing but what the store tells.
+    waiting.SAFETY_POLL = 100_000.0
     kind, url, lease_time = sys.argv[1:]
     threads: dict[str, Orders] = {}
     async with client(kind, url, float(lease_time)) as store, asyncio.TaskGroup() as group:

@@ -21,6 +21,8 @@ from tests.stores.etcd_server import EtcdServer, environment
 from tests.stores.test_interop import LONG, lock_of, queued
 from tests.stores.workers import Worker, WorkerError
 
+pytestmark = pytest.mark.usefixtures("no_polls")
+
 _numbers = itertools.count(1)
 
 

@@ -17,6 +17,8 @@ from tests.stores.workers import Worker
 from tests.stores.zookeeper_server import ZooKeeperServer
 from tests.stores.zookeeper_support import zookeeper_or_skip
 
+pytestmark = pytest.mark.usefixtures("no_polls")
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:

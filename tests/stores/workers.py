@@ -57,9 +57,9 @@ class Worker:
         """Delete the key of a contender, whoever it is: 0 is the holder."""
         await self._call("deletes", "delete", name, str(place))
 
-    async def crowd(self, name: str, file: Path, times: int) -> None:
-        """Add lines to a file that only the lock protects."""
-        await self._call("crowd", "crowd", name, str(file), str(times))
+    async def crowd(self, name: str, file: Path, times: int, line: str) -> None:
+        """Add a line so many times to a file that only the lock protects."""
+        await self._call("crowd", "crowd", name, str(file), str(times), line)
 
     async def leave(self) -> None:
         """Close the session of the main thread."""

@@ -107,7 +107,7 @@ func (one *thread) result(verb string, words []string) (string, error) {
 	case "crowd":
 		times, err := strconv.Atoi(words[2])
 		for ; err == nil && times > 0; times-- {
-			err = one.increment(words[0], words[1])
+			err = one.increment(words[0], words[1], words[3])
 		}
 		return "true", err
 	case "leave":
@@ -143,7 +143,7 @@ func acquire(mutex *concurrency.Mutex, wait time.Duration) (bool, error) {
 }
 
 // increment adds a line to a file that only the mutex protects.
-func (one *thread) increment(name, file string) error {
+func (one *thread) increment(name, file, line string) error {
 	mutex := one.mutex(name)
 	if err := mutex.Lock(context.Background()); err != nil {
 		return err
@@ -153,7 +153,11 @@ func (one *thread) increment(name, file string) error {
 		return err
 	}
 	time.Sleep(time.Millisecond)
-	if err := os.WriteFile(file, append(lines, "theirs\n"...), 0o600); err != nil {
+	own := file + line
+	if err := os.WriteFile(own, append(lines, line+"\n"...), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(own, file); err != nil {
 		return err
 	}
 	return mutex.Unlock(context.Background())

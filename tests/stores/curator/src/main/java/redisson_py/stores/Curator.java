@@ -5,6 +5,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -63,7 +64,7 @@ public final class Curator {
           return "true";
         case "crowd":
           for (int times = Integer.parseInt(order[5]); times > 0; times--) {
-            increment(mutex(order[3]), Path.of(order[4]));
+            increment(mutex(order[3]), Path.of(order[4]), order[6]);
           }
           return "true";
         case "leave":
@@ -82,11 +83,14 @@ public final class Curator {
   }
 
   /** Adds a line to a file that only the mutex protects. */
-  private static void increment(InterProcessMutex mutex, Path file) throws Exception {
+  private static void increment(InterProcessMutex mutex, Path file, String line)
+      throws Exception {
     mutex.acquire();
     String lines = Files.readString(file);
     Thread.sleep(1);
-    Files.writeString(file, lines + "theirs\n");
+    Path own = Path.of(file + line);
+    Files.writeString(own, lines + line + "\n");
+    Files.move(own, file, StandardCopyOption.ATOMIC_MOVE);
     mutex.release();
   }
 
