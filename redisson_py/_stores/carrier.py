@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from typing import Any
@@ -37,6 +36,7 @@ from redisson_py._loop import (
 )
 from redisson_py._options import SHORTEST_WAIT
 from redisson_py._stores.contract import Granted, Renewal, Store
+from redisson_py._stores.line import Line
 from redisson_py._stores.requests import (
     Ask,
     Enter,
@@ -64,35 +64,6 @@ _STILL_BUSY = 0.05
 #: What the engine takes for the number of receivers of a release, which decides whether it yields
 #: to other clients: not held, held, held and waited for.
 _RECEIVERS = (None, 1, 3)
-
-
-class Line:
-    """The requests of one owner, and what is known of it.
-
-    Attributes:
-        name: The name that it asks for.
-        calls: Those that wait, in order.
-        working: The task that sends them.
-        token: The first fencing token of its hold; 0: it had none yet.
-        kept: The store may have something of it: a hold, or a waiter.
-        unsure: A request for a hold had no answer.
-        renewing: The renewal under way that its hold is part of.
-        rings: How often the store has rung for its name.
-        busy: The last answer, if that was "busy", and the loop time at which it came.
-    """
-
-    __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.calls: deque[StoreCall] = deque()
-        self.working: Task | None = None
-        self.token = 0
-        self.kept = False
-        self.unsure = False
-        self.rings = 0
-        self.renewing: Future[Any] | None = None
-        self.busy: tuple[_answers.Busy, float] | None = None
 
 
 class Carrier:

@@ -16,8 +16,8 @@ from redisson_py import (
     LeaseLostError,
     MultiLock,
     NotHeldError,
-    RedLock,
     Redisson,
+    RedLock,
 )
 from redisson_py._engine.invariants import check_client
 from tests.stores.backends import BACKENDS, LEASE, Backend, Client
@@ -221,7 +221,9 @@ async def test_one_name_on_two_stores_is_two_locks(mix: Mix) -> None:
     async with lock:
         for client in mix.others:
             assert await client.get_lock("same").locked()
-        assert await MultiLock(*[each.get_lock("same") for each in mix.others]).try_acquire() is None
+        assert (
+            await MultiLock(*[each.get_lock("same") for each in mix.others]).try_acquire() is None
+        )
     assert not await lock.locked()
 
 
@@ -282,7 +284,9 @@ async def test_a_paused_server_fails_it_and_holds_nothing(mix: Mix, which: int) 
     try:
         with pytest.raises(ConnectionLostError):
             await mix.mine.acquire(timeout=0.5)
-        free = [lock for lock in mix.locks(mix.others) if lock.name != f"k{which % len(mix.others)}"]
+        free = [
+            lock for lock in mix.locks(mix.others) if lock.name != f"k{which % len(mix.others)}"
+        ]
         for lock in free:
             await until_async(lambda lock=lock: _is_free(lock))
     finally:

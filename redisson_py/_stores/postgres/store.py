@@ -147,7 +147,6 @@ class PostgresStore:
         if self._listening is not None:
             self._listening.discard(name, owner)
         arguments: tuple[object, ...] = (_id(name), channel_of(name), owner)
-        again = False
         if unsure or owner in self._repeated:
             answer = await self._fetch(sql.GIVE_BACK_UNSURE, (*arguments, name), deadline)
         else:
