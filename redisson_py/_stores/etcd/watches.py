@@ -16,6 +16,7 @@ from typing import Self
 
 import grpc.aio
 
+from redisson_py._loop import end_task
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import Link
 from redisson_py._stores.etcd.messages import Message
@@ -89,7 +90,8 @@ class Watches:
         self._by_number[watch.number] = self._by_waiter[waiter] = watch
         if self._outgoing is not None:
             self._outgoing.put(watch.request)
-        elif self._task is None:
+        elif self._task is None or self._task.done():
+            # An event loop that ends has cancelled every task, and a block that cleans up waits.
             self._task = asyncio.create_task(self._run(), name="redisson_py etcd watch")
 
     def forget(self, waiter: Waiter) -> None:
@@ -112,6 +114,14 @@ class Watches:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+
+    def leave_behind(self) -> None:
+        """End all watches, and the stream: the event loop was closed, or ends now."""
+        self._outgoing = None
+        self.clear()
+        task, self._task = self._task, None
+        if task is not None:
+            end_task(task)
 
     async def _run(self) -> None:
         """Keep a stream open while there is something to watch."""
