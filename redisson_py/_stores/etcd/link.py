@@ -367,8 +367,8 @@ def _abandon(channel: grpc.aio.Channel) -> None:
     """Close a channel without waiting, also if its event loop was closed."""
     loop = channel._loop
     if is_closed(loop):
-        # gRPC still tells the loop of the end of each call. An error there would keep the call open,
-        # and its socket with it, and hold up calls of other loops.
+        # gRPC still tells the loop of the end of each call. An error there would keep the call and
+        # its socket open, and hold up calls of other loops.
         loop.call_soon, loop.call_soon_threadsafe = _ignore, _carry_out
         for task in asyncio.all_tasks(loop):
             if getattr(task.get_coro(), "__qualname__", "").startswith("_AioCall."):

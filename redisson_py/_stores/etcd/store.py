@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
+from redisson_py._loop import end_task
 from redisson_py._stores.contract import (
     Bell,
     Busy,
@@ -40,7 +41,6 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
-from redisson_py._loop import end_task
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.holds import Holds
 from redisson_py._stores.etcd.link import Link, telling
