@@ -18,7 +18,7 @@ SOON = 15.0
 
 
 #: Said where the machine is busy, in asyncio's debug mode; by a future of asyncpg's if connecting
-#: is cancelled in the turn after TCP has connected; and by uvloop, whose loops close their transports
+#: is cancelled in the turn after TCP has connected; and by uvloop, whose loops close transports
 #: as they are closed, and warn of it.
 _NOT_OURS = ("Executing ", "unexpected connection_lost() call", "unclosed resource <TCPTransport")
 
