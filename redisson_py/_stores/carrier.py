@@ -322,6 +322,8 @@ class Carrier:
         """
         if self._started:
             return
+        if self._closing:
+            raise self.no_answer(maybe_held=False)
         if self._starting is None:
             self._starting = new_future()
             self._spawn(self._start_store(self._starting))
@@ -355,8 +357,8 @@ class Carrier:
     async def close(self) -> None:
         """Give up what is under way, and disconnect."""
         self._closing = True
-        for task in list(self._tasks):
-            await stop_task(task)
+        while self._tasks:
+            await stop_task(next(iter(self._tasks)))
         if self._started:
             self._started = self.ready = False
             await self.store.stop()

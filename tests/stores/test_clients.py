@@ -201,8 +201,9 @@ async def clean_up(client: Client, lease: Lease, done: list[str]) -> None:
     lease.check()
     (holder,) = (await client.get_lock(lease.name).inspect()).holders
     assert holder.owner == lease.owner
-    async with client.get_lock(f"inside {lease.name}"):
-        done.append(lease.name)
+    name = str(lease.name)
+    async with client.get_lock(f"inside {name}"):
+        done.append(name)
 
 
 def test_blocks_that_clean_up_stay_protected(backend: Backend, loops: Loops) -> None:

@@ -13,18 +13,18 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
 
-from redisson_py._loop import end_task, hush, is_closed
+from redisson_py._loop import end_task
 from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.abandoning import abandon
 from redisson_py._stores.etcd.messages import Message, Method
+from redisson_py._stores.etcd.tls import credentials
 from redisson_py._stores.etcd.url import Target
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
@@ -145,7 +145,7 @@ class Link:
     ) -> None:
         self.where = ", ".join(target.endpoints)
         self._target = target
-        self._credentials = _credentials(ca, cert, key) if target.tls else None
+        self._credentials = credentials(ca, cert, key) if target.tls else None
         self._recovered = recovered
         self._next_endpoint = 0
         self._connection: Connection | None = None
@@ -275,7 +275,7 @@ class Link:
         for connection in connections:
             connection.retired = True
             _open.discard(connection)
-            _abandon(connection.channel)
+            abandon(connection.channel)
         for task in self._closing:
             end_task(task)
         self._closing.clear()
@@ -363,35 +363,6 @@ class Link:
             task.add_done_callback(self._closing.discard)
 
 
-def _abandon(channel: grpc.aio.Channel) -> None:
-    """Close a channel without waiting, also if its event loop was closed."""
-    loop = channel._loop
-    if is_closed(loop):
-        # gRPC still tells the loop of the end of each call. An error there would keep the call
-        # open, and its socket with it, and hold up calls of other loops.
-        loop.call_soon, loop.call_soon_threadsafe = _ignore, _carry_out
-        for task in asyncio.all_tasks(loop):
-            if getattr(task.get_coro(), "__qualname__", "").startswith("_AioCall."):
-                hush(task)
-    for call in list(channel._active_calls):
-        for task in vars(call).values():
-            if isinstance(task, asyncio.Task):
-                end_task(task)
-        call.cancel()
-    # What `close` does once there are no calls.
-    channel._active_calls.clear()
-    channel._channel.close()
-
-
-def _ignore(*_: object, **__: object) -> None:
-    """Do nothing: the loop runs nothing any more."""
-
-
-def _carry_out(call: Callable[..., object], *arguments: object, **_: object) -> None:
-    """Do at once what the loop does not do any more."""
-    call(*arguments)
-
-
 async def telling(work: Awaitable[_T], entered: bool | None) -> _T:
     """Return what `work` returns; its error says whether a key may be in the queue.
 
@@ -414,23 +385,3 @@ def _details(error: BaseException | None) -> str:
 def _says(error: BaseException | None, *parts: str) -> bool:
     said = _details(error)
     return any(part in said for part in parts)
-
-
-def _credentials(ca: str | None, cert: str | None, key: str | None) -> grpc.ChannelCredentials:
-    """Return what TLS needs.
-
-    Raises:
-        ValueError: A file is missing, or only one of `cert` and `key` is given.
-    """
-    if (cert is None) != (key is None):
-        raise ValueError("give cert and key, or neither")
-    trusted = ca or ssl.get_default_verify_paths().cafile
-    contents = [None if each is None else _content(each) for each in (trusted, key, cert)]
-    return grpc.ssl_channel_credentials(*contents)
-
-
-def _content(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ValueError(f"a file for TLS cannot be read: {error.strerror}") from None

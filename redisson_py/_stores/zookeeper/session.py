@@ -172,7 +172,7 @@ class Session:
         return watch
 
     def close(self) -> asyncio.Future[None]:
-        """End the session, at the server too if it answers; done when the threads have ended."""
+        """End the session, at the server too if it answers; the future is done after that."""
         closed: asyncio.Future[None] = self._loop.create_future()
         self._start_closing(closed)
         self._end()
