@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ClientClosedError, Lease, NotHeldError
+from redisson_py import ClientClosedError, NotHeldError
 from redisson_py._engine import local_queue
 from redisson_py._stream.stream import Stream
 from tests.fixtures.client import ClientFactory

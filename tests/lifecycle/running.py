@@ -60,9 +60,7 @@ def run_lifecycles(
     def make() -> Play:
         return Play(SUBJECTS[kind], RealServers(url, options or {}))
 
-    run_plays(
-        make, examples=examples, number=number, uvloop=uvloop, without=without, shrink=shrink
-    )
+    run_plays(make, examples=examples, number=number, uvloop=uvloop, without=without, shrink=shrink)
 
 
 def run_plays(

@@ -1,10 +1,10 @@
 """Cancelled at any suspension point, in any way, an operation leaves nothing in any store.
 
 The trials are those of the contract's sweep (`tests/contract/test_cancellation_sweep.py`), but for
-what is of the stream to Redis. Each has six ways to cancel, and each way is swept on a lock, clients
-and a proxy of its own, beside the others: half of them on a lock, half on a fenced lock. Every
-suspension point of the caller has its turn. After each cancellation nobody holds the lock and nobody
-waits for it in the store, the client is idle, and both clients can acquire it.
+what is of the stream to Redis. Each has six ways to cancel, and each way is swept beside the
+others, on a lock, clients and a proxy of its own: half of them on a lock, half on a fenced lock.
+Every suspension point of the caller has its turn. After each cancellation nobody holds the lock
+and nobody waits for it in the store, the client is idle, and both clients can acquire it.
 """
 
 from __future__ import annotations
