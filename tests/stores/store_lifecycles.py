@@ -41,7 +41,8 @@ class StoreSurroundings:
     async def open(self, stack: AsyncExitStack) -> None:
         self._stack = stack
         # A client of ours, because a failed example may have left something.
-        self._lock = (await stack.enter_async_context(self.client())).get_lock("k")
+        client: Any = await stack.enter_async_context(self.client())
+        self._lock = client.get_lock("k")
         await self.clear()
 
     def client(self, **options: Any) -> Client:
